@@ -1,0 +1,27 @@
+"""Run every benchmark (or those named) and print a table."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+
+import benchmarks
+from benchmarks.timing import Row
+from peerveil.cli.base import print_table
+
+
+def main() -> None:
+    found = sorted(m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name.startswith("bench_"))
+    asked = [f"bench_{name.removeprefix('bench_')}" for name in sys.argv[1:]] or found
+    unknown = sorted(set(asked) - set(found))
+    if unknown:
+        sys.exit(f"no benchmark {', '.join(unknown)}; there are: {', '.join(found)}")
+    for name in asked:
+        rows = importlib.import_module(f"benchmarks.{name}").bench()
+        cells = [(row if isinstance(row, Row) else Row.of(*row)).cells() for row in rows]
+        print_table(("what", "ours", "peer", "ours / peer", "note"), cells, title=name)
+
+
+if __name__ == "__main__":
+    main()

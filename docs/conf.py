@@ -1,0 +1,39 @@
+"""Sphinx: built strictly (warnings are errors), offline, with nothing from outside."""
+
+from __future__ import annotations
+
+from peerveil import __version__
+
+project = "peerveil"
+author = "The peerveil team"
+copyright = "2026, the peerveil team"
+release = __version__
+
+# no MathJax: it would come from outside; formulas are written in plain text
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build"]
+nitpicky = False
+default_role = "code"
+
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+napoleon_google_docstring = False
+myst_heading_anchors = 3
+myst_enable_extensions = ["colon_fence"]
+
+html_theme = "pydata_sphinx_theme"
+html_title = "peerveil"
+html_show_sourcelink = False
+html_copy_source = False
+html_sidebars = {"**": []}
+html_theme_options = {
+    "header_links_before_dropdown": 6,
+    "navbar_end": ["theme-switcher"],
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "show_prev_next": True,
+    "navigation_with_keys": False,
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}

@@ -1,0 +1,76 @@
+"""peerveil: collect, post, decide, test and release human judgements without exposing the humans.
+
+What you can do, and where it is:
+
+- **Say what is promised**: :class:`Guarantee`, a value that prints as one sentence and composes exactly.
+- **Draw noise**: :class:`Randomness` with a secure lane for people and a seeded one for studies.
+- **Keep a budget**: :class:`Ledger`; it debits before the noise is drawn, and raises :class:`BudgetExceeded`.
+- **Check a claim**: :mod:`peerveil.audit`.
+- **Read data**: :mod:`peerveil.judgements` (reviews, events, rankings, labels).
+
+Bad input raises :class:`BadInput`, which is a :class:`ValueError` and says what would be right.
+
+>>> import peerveil
+>>> promise = peerveil.Guarantee.local_dp(1)
+>>> promise.epsilon
+1.0
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from peerveil import audit, judgements
+    from peerveil.errors import BadInput, PeerveilError
+    from peerveil.guarantee import Guarantee
+    from peerveil.ledger import BudgetExceeded, Ledger
+    from peerveil.randomness import Randomness, Response, laplace_scale
+    from peerveil.result import Result
+
+__version__: Final = "0.1.0"
+
+__all__ = [
+    "BadInput",
+    "BudgetExceeded",
+    "Guarantee",
+    "Ledger",
+    "PeerveilError",
+    "Randomness",
+    "Response",
+    "Result",
+    "__version__",
+    "audit",
+    "judgements",
+    "laplace_scale",
+]
+
+# where each public name lives; imported on first use, so that `import peerveil` stays quick
+_HOMES: Final = {
+    "BadInput": "peerveil.errors",
+    "BudgetExceeded": "peerveil.ledger",
+    "Guarantee": "peerveil.guarantee",
+    "Ledger": "peerveil.ledger",
+    "PeerveilError": "peerveil.errors",
+    "Randomness": "peerveil.randomness",
+    "Response": "peerveil.randomness",
+    "Result": "peerveil.result",
+    "audit": "peerveil.audit",
+    "judgements": "peerveil.judgements",
+    "laplace_scale": "peerveil.randomness",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'peerveil' has no attribute {name!r}")
+    module = import_module(home)
+    value = module if home == f"peerveil.{name}" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,435 @@
+"""What is promised, to whom: a value that prints as one readable sentence and composes without rounding.
+
+>>> swap = Guarantee.pure_dp(
+...     0.1,
+...     unit="one review",
+...     neighbours="two reviewers exchange one review each, all that is public unchanged",
+... )
+>>> print(swap.group(4, unit="one reviewer's four reviews"))  # doctest: +NORMALIZE_WHITESPACE
+Differential privacy with epsilon 0.4 for one reviewer's four reviews: whatever is published is at most 1.5 times as
+likely on one data set as on its neighbour, and a 50:50 guess between the two is right at most 59.9 times in 100,
+whatever else a reader knows (neighbours: at most 4 steps, each of this kind: two reviewers exchange one review each,
+all that is public unchanged).
+>>> sum([swap] * 10).epsilon  # ten releases from the same data: exactly 1, not 0.9999999999999999
+1.0
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from peerveil.errors import BadInput, PeerveilError
+from peerveil.numerics.exact import Number, exact, exact_positive, exp_bounds, printed, words
+from peerveil.texts import on_one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SIMULATION_MARK: Final = "simulation, not private"
+"""The mark on everything that was made with the simulation lane."""
+
+NOT_PRIVATE_MARK: Final = "not private"
+"""The mark on everything that was made without any noise (``epsilon=None``)."""
+
+
+class Notion(Enum):
+    """The kinds of promise that peerveil makes."""
+
+    PURE_DP = "pure DP"
+    LOCAL_DP = "local DP"
+    LOCAL_ATTRIBUTE_DP = "local attribute DP"
+    ONE_SIDED_DP = "one-sided DP"
+    MAP_ERROR = "MAP-adversary error"
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether uses on the same data add up in epsilon, so that a budget can be debited."""
+        return self in {Notion.PURE_DP, Notion.LOCAL_DP, Notion.LOCAL_ATTRIBUTE_DP}
+
+    @property
+    def takes_epsilon(self) -> bool:
+        """Whether the promise is a bound on a likelihood ratio."""
+        return self is not Notion.MAP_ERROR
+
+
+class DoesNotCompose(PeerveilError):
+    """Two guarantees that cannot be combined into one; the message says which rule was missing."""
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Guarantee:
+    """A frozen promise: notion, parameters, unit protected, neighbours in one sentence.
+
+    Parameters
+    ----------
+    notion
+        One of :class:`Notion`, or its printed name.
+    epsilon
+        The bound on the log-likelihood ratio. A float is read as its printed decimal. ``None`` says that the
+        method ran without privacy.
+    gap
+        One-sided DP only: how far apart in time two events may be and still be covered.
+    gap_unit
+        The unit of ``gap`` in words.
+    error
+        MAP-adversary error only: the best adversary's guess is wrong at least this often.
+    unit
+        What is protected: "one review", "everything one person reports", "the pair of two comments".
+    neighbours
+        In one sentence: which two inputs the promise makes hard to tell apart.
+    simulated
+        True for what was drawn in the simulation lane. Use :meth:`peerveil.Randomness.stamp` to set it.
+
+    Notes
+    -----
+    Composition (proofs: a likelihood ratio of independent draws is the product of their ratios, so epsilons add;
+    if a step between neighbours can change t of several disjoint sets of people, at most t ratios differ from 1, so the
+    t largest epsilons add up; b steps from neighbour to neighbour multiply at most b ratios):
+
+    - ``a + b``: both were computed **from the same data** (sequential).
+    - ``Guarantee.parallel(a, b, touched=1)``: each from **disjoint people**.
+    - ``a.group(b)``: the same promise read for b units at once.
+    """
+
+    notion: Notion
+    exact_epsilon: Fraction | None
+    exact_gap: Fraction | None
+    gap_unit: str
+    exact_error: Fraction | None
+    unit: str
+    neighbours: str
+    simulated: bool
+
+    def __init__(
+        self,
+        notion: Notion | str,
+        *,
+        epsilon: Number | None = None,
+        gap: Number | None = None,
+        gap_unit: str = "seconds",
+        error: Number | None = None,
+        unit: str,
+        neighbours: str,
+        simulated: bool = False,
+    ) -> None:
+        try:
+            notion = Notion(notion)
+        except ValueError:
+            names = ", ".join(repr(n.value) for n in Notion)
+            raise BadInput("notion", got=notion, want=f"one of {names}") from None
+        for name, text in (("unit", unit), ("neighbours", neighbours), ("gap_unit", gap_unit)):
+            if not isinstance(text, str) or not text.strip(" .") or not on_one_line(text):
+                raise BadInput(name, got=text, want="a short text on one line")
+        if not isinstance(simulated, bool):
+            raise BadInput("simulated", got=simulated, want="True or False")
+        if epsilon is not None and not notion.takes_epsilon:
+            raise BadInput("epsilon", got=epsilon, want=f"None: {notion.value} is given by error=")
+        if (gap is not None) is not (notion is Notion.ONE_SIDED_DP):
+            raise BadInput("gap", got=gap, want="a number for one-sided DP, None for every other notion")
+        if (error is not None) is not (notion is Notion.MAP_ERROR):
+            raise BadInput("error", got=error, want="a probability for MAP-adversary error, None otherwise")
+        values: dict[str, object] = {
+            "notion": notion,
+            "exact_epsilon": None if epsilon is None else read_epsilon(epsilon, or_none=True),
+            "exact_gap": None if gap is None else exact_positive(gap, "gap"),
+            "gap_unit": "seconds" if gap is None else gap_unit.strip(),
+            "exact_error": None if error is None else _probability(error),
+            "unit": unit.strip(),
+            "neighbours": neighbours.strip().rstrip("."),
+            "simulated": simulated,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    # ---- the five notions ---------------------------------------------------------------------------------------
+
+    @classmethod
+    def pure_dp(cls, epsilon: Number | None, *, unit: str, neighbours: str) -> Guarantee:
+        """Central differential privacy without delta: P[out | x] <= e^epsilon P[out | x'] both ways."""
+        return cls(Notion.PURE_DP, epsilon=epsilon, unit=unit, neighbours=neighbours)
+
+    @classmethod
+    def local_dp(
+        cls,
+        epsilon: Number | None,
+        *,
+        unit: str = "everything one person reports",
+        neighbours: str = "one person holds any other data",
+    ) -> Guarantee:
+        """Noise is added on the person's own device; every report may be seen by everybody."""
+        return cls(Notion.LOCAL_DP, epsilon=epsilon, unit=unit, neighbours=neighbours)
+
+    @classmethod
+    def local_attribute_dp(
+        cls,
+        epsilon: Number | None,
+        *,
+        unit: str = "one answer of one person",
+        neighbours: str = "one person gives another answer to one task and the same answers to all others; "
+        "which tasks were answered is not hidden",
+    ) -> Guarantee:
+        """Local DP for each answer by itself; k answers of a person add up to ``group(k)``."""
+        return cls(Notion.LOCAL_ATTRIBUTE_DP, epsilon=epsilon, unit=unit, neighbours=neighbours)
+
+    @classmethod
+    def one_sided_dp(
+        cls, epsilon: Number | None, *, gap: Number, gap_unit: str = "seconds", unit: str, neighbours: str
+    ) -> Guarantee:
+        """P[out | sensitive] <= e^epsilon P[out | harmless neighbour]; nothing is promised the other way."""
+        return cls(Notion.ONE_SIDED_DP, epsilon=epsilon, gap=gap, gap_unit=gap_unit, unit=unit, neighbours=neighbours)
+
+    @classmethod
+    def map_error(cls, error: Number, *, unit: str, neighbours: str) -> Guarantee:
+        """The best guess of an adversary who knows the protocol and the prior is wrong at least this often."""
+        return cls(Notion.MAP_ERROR, error=error, unit=unit, neighbours=neighbours)
+
+    # ---- parameters as floats -----------------------------------------------------------------------------------
+
+    @property
+    def epsilon(self) -> float | None:
+        """Epsilon as a float, rounded up; ``None`` where there is none."""
+        return None if self.exact_epsilon is None else printed(self.exact_epsilon, "up")
+
+    @property
+    def gap(self) -> float | None:
+        """The covered gap as a float, rounded down."""
+        return None if self.exact_gap is None else printed(self.exact_gap, "down")
+
+    @property
+    def error(self) -> float | None:
+        """The adversary's least error as a float, rounded down."""
+        return None if self.exact_error is None else printed(self.exact_error, "down")
+
+    @property
+    def private(self) -> bool:
+        """Whether anything is promised at all: not for ``epsilon=None``, and not in the simulation lane."""
+        return self.mark is None
+
+    @property
+    def mark(self) -> str | None:
+        """The words that must stand beside every result: ``None`` for a private one."""
+        if self.simulated:
+            return SIMULATION_MARK
+        if self.notion.takes_epsilon and self.exact_epsilon is None:
+            return NOT_PRIVATE_MARK
+        return None
+
+    # ---- composition --------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Guarantee) -> Guarantee:
+        """Both results come from the same data: epsilons add up exactly."""
+        if not isinstance(other, Guarantee):
+            return NotImplemented
+        _same_kind(self, other, "added")
+        if self.notion is Notion.MAP_ERROR:
+            raise DoesNotCompose(
+                "MAP-adversary errors of two results from the same data do not add up: an adversary who sees both "
+                "must be computed anew"
+            )
+        return self._with(
+            epsilon=_both(self.exact_epsilon, other.exact_epsilon, lambda a, b: a + b),
+            gap=_both(self.exact_gap, other.exact_gap, min),
+            simulated=self.simulated or other.simulated,
+        )
+
+    def __radd__(self, other: object) -> Guarantee:
+        # sum() starts from 0
+        if other == 0:
+            return self
+        return NotImplemented
+
+    @staticmethod
+    def parallel(*guarantees: Guarantee, touched: int | np.integer[Any]) -> Guarantee:
+        """Each result comes from the data of *disjoint people*, split by what is public.
+
+        Parameters
+        ----------
+        guarantees
+            One for each set of people.
+        touched
+            How many of the sets one step between neighbours can change: 1 if it changes one person's data, 2 if two
+            people exchange something. The ``touched`` largest epsilons add up. It has no default, since forgetting
+            the second person would be a false promise.
+        """
+        if not guarantees or not all(isinstance(g, Guarantee) for g in guarantees):
+            raise BadInput("guarantees", got=guarantees, want="one or more guarantees, each as an argument of its own")
+        if isinstance(touched, bool) or not isinstance(touched, (int, np.integer)) or touched < 1:
+            raise BadInput("touched", got=touched, want="how many of the sets one step can change, at least 1")
+        first = guarantees[0]
+        for other in guarantees[1:]:
+            _same_kind(first, other, "combined in parallel")
+        if first.notion is Notion.MAP_ERROR and len(guarantees) > 1:
+            raise DoesNotCompose(
+                "MAP-adversary errors do not compose over people either: their secrets may depend on each other, so "
+                "that what is published of one tells about another. Compute the adversary for all of them"
+            )
+        epsilons = [g.exact_epsilon for g in guarantees]
+        known = sorted((e for e in epsilons if e is not None), reverse=True)
+        return first._with(
+            epsilon=sum(known[: int(touched)], Fraction(0)) if len(known) == len(epsilons) else None,
+            gap=min((g.exact_gap for g in guarantees if g.exact_gap is not None), default=None),
+            simulated=any(g.simulated for g in guarantees),
+        )
+
+    def group(
+        self, size: int | np.integer[Any], *, unit: str | None = None, neighbours: str | None = None
+    ) -> Guarantee:
+        """The same promise for ``size`` units at once: epsilon is multiplied by ``size``."""
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+            raise BadInput("size", got=size, want="a whole number of units, at least 1")
+        if self.notion is Notion.MAP_ERROR:
+            raise DoesNotCompose("a MAP-adversary error says nothing about groups: compute it for the group")
+        if size == 1 and unit is None and neighbours is None:
+            return self
+        steps = f"at most {size} steps, each of this kind: {self.neighbours}"
+        return self._with(
+            epsilon=None if self.exact_epsilon is None else self.exact_epsilon * int(size),
+            unit=unit or f"any {size} of this: {self.unit}",
+            neighbours=neighbours or steps,
+        )
+
+    def _with(self, **changes: Any) -> Guarantee:
+        """A copy with other parameters."""
+        now: dict[str, Any] = {
+            "epsilon": self.exact_epsilon,
+            "gap": self.exact_gap,
+            "gap_unit": self.gap_unit,
+            "error": self.exact_error,
+            "unit": self.unit,
+            "neighbours": self.neighbours,
+            "simulated": self.simulated,
+        }
+        return Guarantee(self.notion, **(now | changes))
+
+    def as_simulated(self) -> Guarantee:
+        """The same promise, marked as a simulation (for which it does not hold)."""
+        return self._with(simulated=True)
+
+    # ---- as words and as data -----------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        promise = _sentence(self)
+        return f"[{SIMULATION_MARK}] {promise}" if self.simulated else promise
+
+    def __repr__(self) -> str:
+        parts = [repr(self.notion.value)]
+        for name, value in (
+            ("epsilon", self.exact_epsilon),
+            ("gap", self.exact_gap),
+            ("error", self.exact_error),
+        ):
+            if value is not None:
+                parts.append(f"{name}={str(value)!r}")
+        if self.exact_gap is not None:
+            parts.append(f"gap_unit={self.gap_unit!r}")
+        parts += [f"unit={self.unit!r}", f"neighbours={self.neighbours!r}"]
+        if self.simulated:
+            parts.append("simulated=True")
+        return f"Guarantee({', '.join(parts)})"
+
+    def to_dict(self) -> dict[str, str | bool | None]:
+        """Everything, exactly, as JSON values; :meth:`from_dict` reads it back."""
+        numbers = {"epsilon": self.exact_epsilon, "gap": self.exact_gap, "error": self.exact_error}
+        return {
+            "notion": self.notion.value,
+            **{name: None if value is None else str(value) for name, value in numbers.items()},
+            "gap_unit": self.gap_unit,
+            "unit": self.unit,
+            "neighbours": self.neighbours,
+            "simulated": self.simulated,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Guarantee:
+        """The guarantee that :meth:`to_dict` wrote."""
+        names = {"notion", "epsilon", "gap", "error", "gap_unit", "unit", "neighbours", "simulated"}
+        if not isinstance(data, Mapping) or set(data) != names:  # nothing is left out, the mark least of all
+            raise BadInput("data", got=data, want="what Guarantee.to_dict() returns")
+        rest = {name: value for name, value in data.items() if name != "notion"}
+        return cls(data["notion"], **rest)
+
+
+def read_epsilon(epsilon: Number, argument: str = "epsilon", *, or_none: bool = False) -> Fraction:
+    """An exact epsilon; NaN, infinity, zero and negative numbers are refused."""
+    want = "a finite number above 0"
+    return exact_positive(epsilon, argument, want=f"{want} (or None for no privacy)" if or_none else want)
+
+
+def _probability(error: Number) -> Fraction:
+    want = "a probability from 0 up to, but not including, 1"
+    value = exact(error, "error", want=want)
+    if not 0 <= value < 1:
+        raise BadInput("error", got=error, want=want)
+    return value
+
+
+def _both(a: Fraction | None, b: Fraction | None, combine: Callable[[Fraction, Fraction], Fraction]) -> Fraction | None:
+    return None if a is None or b is None else combine(a, b)
+
+
+def _same_kind(a: Guarantee, b: Guarantee, verb: str) -> None:
+    for name in ("notion", "unit", "neighbours", "gap_unit"):
+        first, second = getattr(a, name), getattr(b, name)
+        if first != second:
+            raise DoesNotCompose(
+                f"guarantees can be {verb} only for one {name}; got {first!r} and {second!r}. "
+                "Restate one of them first, for instance with group()"
+            )
+
+
+def _sentence(g: Guarantee) -> str:
+    if g.notion is Notion.MAP_ERROR:
+        assert g.exact_error is not None
+        return (
+            f"An adversary who knows the protocol and sees all that is published guesses {g.unit} wrongly at least "
+            f"{_rounded(100 * g.exact_error, math.floor)} times in 100 (to be told apart: {g.neighbours})."
+        )
+    if g.exact_epsilon is None:
+        return f"No privacy: this was computed without noise (nothing protects {g.unit})."
+    factor, guess = odds_in_words(g.exact_epsilon)
+    epsilon = words(g.exact_epsilon)
+    if g.notion is Notion.ONE_SIDED_DP:
+        assert g.exact_gap is not None
+        return (
+            f"One-sided privacy with epsilon {epsilon} and gap {words(g.exact_gap, 'down')} {g.gap_unit} for {g.unit}: "
+            f"what is seen is at most {factor} times as likely in the sensitive case as in its harmless neighbour; "
+            f"nothing is promised the other way round (neighbours: {g.neighbours})."
+        )
+    if g.notion is Notion.PURE_DP:
+        opening, subject = "Differential privacy", "whatever is published"
+        places = "on one data set as on its neighbour"
+    else:
+        opening, subject = "Local differential privacy", "whatever leaves the person's device"
+        places = "in one case as in the other"
+    return (
+        f"{opening} with epsilon {epsilon} for {g.unit}: {subject} is at most {factor} times as likely {places}, and a "
+        f"50:50 guess between the two is right at most {guess} times in 100, whatever else a reader knows "
+        f"(neighbours: {g.neighbours})."
+    )
+
+
+def odds_in_words(epsilon: Fraction) -> tuple[str, str]:
+    """e^epsilon, and how often in 100 a 50:50 guess is then right, both rounded up.
+
+    >>> odds_in_words(Fraction(1))
+    ('2.72', '73.2')
+    """
+    if epsilon > 30:
+        return f"10^{math.ceil(epsilon / Fraction('2.30258509299404'))}", "100"
+    low, high = exp_bounds(epsilon)
+    return _rounded(high, math.ceil, 2), _rounded(100 * high / (1 + low), math.ceil)
+
+
+def _rounded(value: Fraction, direction: Callable[[Fraction], int], digits: int = 1) -> str:
+    """An exact number with a few decimals (three leading digits if it is large), rounded in one direction."""
+    if value >= 1000:
+        digits = 3 - len(str(int(value)))
+    scale = Fraction(10) ** digits
+    return f"{float(direction(value * scale) / scale):,.10g}"

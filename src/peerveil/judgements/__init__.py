@@ -1,0 +1,46 @@
+"""The tables that people produce, checked once and never changed.
+
+Read a file, or build a table from columns
+    :class:`Reviews` (who scored which paper), :class:`Events` (who posted in which thread when),
+    :class:`Rankings` (orders of the same items), :class:`Labels` (who answered what to which task). Each has
+    ``.read(path)`` and ``.from_frame(frame)``.
+Find out what a file is
+    :func:`recognise`
+Invent a conference to try things on
+    :func:`synthetic_conference`, which gives a :class:`SyntheticConference` with its :class:`HiddenTruth`
+Understand a refusal
+    :class:`BadTable`, whose ``problems`` are each a :class:`Problem` with row and column
+
+>>> from tempfile import TemporaryDirectory
+>>> from peerveil.judgements import Reviews, recognise
+>>> with TemporaryDirectory() as folder:
+...     path = Reviews(paper=[1, 1, 2], reviewer=[7, 8, 7], score=[6, 8, 3]).write(f"{folder}/reviews.csv")
+...     print(recognise(path).kinds, Reviews.read(path))
+('Reviews',) 3 reviews of 2 papers by 2 reviewers; scores 3 to 8, mean 5.67
+
+A table has ``len``, ``.frame`` (Polars), ``.column(name)`` (NumPy, read-only), ``.numbered(name)`` (codes and values),
+``.fingerprint``, ``.write(path)``, ``==``, and prints as one line.
+"""
+
+from __future__ import annotations
+
+from peerveil.judgements.events import Events
+from peerveil.judgements.labels import Labels
+from peerveil.judgements.problems import BadTable, Problem
+from peerveil.judgements.rankings import Rankings
+from peerveil.judgements.readers.recognise import recognise
+from peerveil.judgements.reviews import Reviews
+from peerveil.judgements.synthetic import HiddenTruth, SyntheticConference, synthetic_conference
+
+__all__ = [
+    "BadTable",
+    "Events",
+    "HiddenTruth",
+    "Labels",
+    "Problem",
+    "Rankings",
+    "Reviews",
+    "SyntheticConference",
+    "recognise",
+    "synthetic_conference",
+]

@@ -1,0 +1,126 @@
+"""Which format a file is in, by its content first and its suffix second."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from peerveil.errors import Verbatim
+from peerveil.judgements.readers import easychair, hotcrp
+from peerveil.judgements.readers.files import InputFile, first_records
+from peerveil.judgements.readers.tabular import column_names, separator_of
+
+if TYPE_CHECKING:
+    import os
+
+    from peerveil.judgements.problems import BadTable
+
+EVERY = ("Reviews", "Events", "Rankings", "Labels")
+# format -> (what it can become, in words)
+FORMATS: dict[str, tuple[tuple[str, ...], str]] = {
+    "csv": (EVERY, "CSV with a header"),
+    "tsv": (EVERY, "tab-separated text with a header"),
+    "jsonl": (EVERY, "JSON lines, an object a line"),
+    "parquet": (EVERY, "Parquet"),
+    "openreview": (("Reviews", "Events"), "OpenReview notes (API 1 or 2) as JSON or JSON lines"),
+    "hotcrp": (("Reviews", "Events"), "HotCRP's review CSV, or batch/reviewcsv.php -c -x"),
+    "easychair": (("Reviews", "Events"), "EasyChair's review.csv"),
+    "preflib": (("Rankings",), "PrefLib .soc .soi .toc .toi"),
+    "mediawiki": (("Events",), "MediaWiki recent changes as JSON"),
+}
+_COLUMNS = {
+    "Reviews": {"paper", "score"},
+    "Events": {"actor", "thread", "time"},
+    "Labels": {"task", "worker", "label"},
+    "Rankings": {"ranking", "item", "rank"},
+}
+
+
+class Recognised(NamedTuple):
+    """What a file is: the format, what it can be read as, and how that was seen."""
+
+    format: str
+    kinds: tuple[str, ...]
+    why: str
+
+
+def recognise(path: str | os.PathLike[str]) -> Recognised:
+    """Tell a file's format from its content and its suffix.
+
+    ``kinds`` names the tables whose columns are there; for a plain table none of whose columns fit, it names all
+    four, since ``columns=`` can say what is what.
+    """
+    return recognise_file(InputFile.open(path))
+
+
+def recognise_file(file: InputFile) -> Recognised:
+    """The same for a file that is already open."""
+    head = file.head
+    if head[:4] == b"PAR1" or file.suffix == ".parquet":
+        return _table(file, "parquet", "it begins with PAR1" if head[:4] == b"PAR1" else "its suffix")
+    if file.suffix in (".soc", ".soi", ".toc", ".toi"):
+        return Recognised("preflib", FORMATS["preflib"][0], f"its suffix is {file.suffix}")
+    text = file.head_text()
+    start = text.lstrip()
+    if not start:
+        raise file.refusal(Verbatim("only blank lines"), "at least one row")
+    if re.match(r"#\s*(FILE NAME|TITLE|DATA TYPE|NUMBER ALTERNATIVES)\s*:", start):
+        return Recognised("preflib", FORMATS["preflib"][0], "it begins with PrefLib's '# KEY: value' lines")
+    if start[0] in "{[":
+        return _json(file, start)
+    return _text(file)
+
+
+def _json(file: InputFile, start: str) -> Recognised:
+    keys = set(re.findall(r'"(\w+)"\s*:', start))
+    if "recentchanges" in keys or {"timestamp", "title", "user"} <= keys:
+        return Recognised("mediawiki", FORMATS["mediawiki"][0], "it has MediaWiki's title, user and timestamp")
+    if "forum" in keys and keys & {"content", "signatures", "invitation", "invitations"}:
+        version = "API 2" if "invitations" in keys else "API 1"
+        return Recognised("openreview", FORMATS["openreview"][0], f"it has the keys of OpenReview notes, {version}")
+    if start[0] == "{" and (file.suffix in (".jsonl", ".ndjson") or _is_line(start)):
+        return _table(file, "jsonl", "every line is a JSON object")
+    raise _unknown(file, "JSON that is neither notes, recent changes nor one object a line")
+
+
+def _first_keys(file: InputFile) -> set[str]:
+    """The keys of the first line; a line that cannot be read is for the reader to name."""
+    line = file.head_text().lstrip().split("\n", 1)[0]
+    return set(json.loads(line)) if _is_line(line) else set()
+
+
+def _is_line(start: str) -> bool:
+    try:
+        return isinstance(json.loads(start.split("\n", 1)[0]), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _text(file: InputFile) -> Recognised:
+    format_ = "tsv" if file.suffix in (".tsv", ".tab") else "csv"
+    separator = separator_of(file, format_)
+    records = first_records(file.head_text(), separator, 1)
+    names = records[0][1] if records else []
+    if easychair.is_easychair(names):
+        return Recognised("easychair", FORMATS["easychair"][0], "it has the columns submission # and member #")
+    if hotcrp.is_long(names):
+        return Recognised("hotcrp", ("Reviews", "Events"), "it has the columns of batch/reviewcsv.php -c -x")
+    if hotcrp.is_web(names):
+        return Recognised("hotcrp", ("Reviews",), "it has the columns of HotCRP's review CSV")
+    if file.suffix in (".csv", ".tsv", ".tab", ".txt"):
+        return _table(file, format_, f"its suffix is {file.suffix}")
+    if len(names) > 1:
+        return _table(file, "tsv" if separator == "\t" else "csv", "its first line looks like a header")
+    raise _unknown(file, "text that is not a table")
+
+
+def _table(file: InputFile, format_: str, why: str) -> Recognised:
+    names = _first_keys(file) if format_ == "jsonl" else set(column_names(file, format_))
+    fitting = tuple(kind for kind in EVERY if _COLUMNS[kind] <= names)
+    return Recognised(format_, fitting or EVERY, why)
+
+
+def _unknown(file: InputFile, got: str) -> BadTable:
+    accepted = "; ".join(f"{name}: {words}" for name, (_, words) in FORMATS.items())
+    return file.refusal(Verbatim(got), f"one of the formats {accepted}")

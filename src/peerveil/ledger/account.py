@@ -1,0 +1,186 @@
+"""An account: a budget of epsilon for one body of data, and the entries that have used it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from peerveil.errors import BadInput
+from peerveil.ledger.checks import fingerprint, read_guarantee, read_purpose, require_secure
+from peerveil.ledger.records import AccountState, append, read_account, read_entries
+from peerveil.ledger.statement import Statement, make_statement
+from peerveil.numerics.exact import printed
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from peerveil.guarantee import Guarantee
+    from peerveil.ledger.database import Database
+    from peerveil.ledger.entry import Entry
+    from peerveil.randomness import Randomness
+
+LIBRARY = version("peerveil")
+
+
+class Account:
+    """An account of a ledger; get one from :meth:`Ledger.account`. It holds no numbers of its own, so what it
+    says is always what the ledger says now.
+    """
+
+    __slots__ = ("_database", "_name", "_number", "_secret")
+
+    def __init__(self, database: Database, secret: bytes, *, number: int, name: str) -> None:
+        self._database = database
+        self._secret = secret
+        self._number = number
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """The account's name."""
+        return self._name
+
+    def spend(self, guarantee: Guarantee, *, purpose: str, data: Any, randomness: Randomness) -> Entry:
+        """Debit the account, durably, **before** the noise is drawn; the receipt is the right to draw it.
+
+        Parameters
+        ----------
+        guarantee
+            What the release will promise. A notion that adds up debits its epsilon; the others are recorded.
+        purpose
+            What is released, for whom, in 1 to 500 characters.
+        data
+            The data set: a table of judgements, bytes, an array of numbers, or a text that stands for it.
+            Only a keyed fingerprint of it is stored.
+        randomness
+            The lane that will draw the noise: ``Randomness.secure()``.
+
+        Raises
+        ------
+        BudgetExceeded
+            The account cannot cover it; nothing was spent.
+        SimulationRefused
+            The guarantee or the lane is a simulation; nothing was spent.
+        LedgerError
+            The database failed. Its ``maybe_spent`` says whether the debit may stand; either way, release
+            nothing.
+
+        >>> import tempfile
+        >>> from peerveil.guarantee import Guarantee
+        >>> from peerveil.ledger import Ledger
+        >>> from peerveil.randomness import Randomness
+        >>> promise = Guarantee.pure_dp(0.4, unit="one review", neighbours="one review has another score")
+        >>> secure = Randomness.secure()
+        >>> with tempfile.TemporaryDirectory() as folder, Ledger.open(f"{folder}/budget.db") as ledger:
+        ...     account = ledger.account("iclr", epsilon=1)
+        ...     receipt = account.spend(promise, purpose="mean score", data="reviews 2026", randomness=secure)
+        ...     print(receipt.serial, receipt.debit, account.remaining)
+        1 0.4 0.6
+        """
+        promise = read_guarantee(guarantee)
+        lane = require_secure(randomness)
+        why = read_purpose(purpose)
+        what = fingerprint(data, self._secret)
+        debit = promise.exact_epsilon if promise.notion.adds_up else Fraction(0)
+        assert debit is not None  # read_guarantee refused it
+        words = str(promise)  # here, not under the lock
+        return self._debit(promise, debit, purpose=why, words=words, fingerprint=what, lane=lane)
+
+    def _debit(self, guarantee: Guarantee, debit: Fraction, **fields: str) -> Entry:
+        """Look and write under one lock, in one transaction."""
+        with self._database.writing("spend") as connection:
+            state = read_account(connection, self._number, lock=True)
+            state.afford(debit)
+            return append(connection, state, guarantee=guarantee, debit=debit, library=LIBRARY, **fields)
+
+    # ---- what it says --------------------------------------------------------------------------------------
+
+    @property
+    def exact_epsilon(self) -> Fraction:
+        """The budget."""
+        return self._state().epsilon
+
+    @property
+    def exact_spent(self) -> Fraction:
+        """What has been debited."""
+        return self._state().spent
+
+    @property
+    def exact_remaining(self) -> Fraction:
+        """What is left."""
+        return self._state().remaining
+
+    @property
+    def epsilon(self) -> float:
+        """The budget as a float, rounded up: the promise that the account keeps."""
+        return printed(self.exact_epsilon, "up")
+
+    @property
+    def spent(self) -> float:
+        """What has been debited as a float, rounded up."""
+        return printed(self.exact_spent, "up")
+
+    @property
+    def remaining(self) -> float:
+        """What is left as a float, rounded down."""
+        return printed(self.exact_remaining, "down")
+
+    @property
+    def head(self) -> str:
+        """``serial:digest`` of the last entry. Keep it outside the ledger for :meth:`Ledger.verify`."""
+        state = self._state()
+        return f"{state.entries}:{state.head}"
+
+    def entries(self, *, last: int | None = None) -> list[Entry]:
+        """The account's entries in order, or the last few of them."""
+        if last is not None and (type(last) is not int or last < 1):
+            raise BadInput("last", got=last, want="how many entries, at least 1, or None for all")
+        with self._database.reading() as connection:
+            state = read_account(connection, self._number)
+            after = 0 if last is None else max(0, state.entries - last)
+            return list(read_entries(connection, state, after=after))
+
+    def statement(self) -> Statement:
+        """What the releases promise together, unit by unit; ``str()`` of it is for a program chair."""
+        with self._database.reading() as connection:
+            state = read_account(connection, self._number)
+            return make_statement(state, read_entries(connection, state))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The account with its statement and all its entries as JSON values."""
+        with self._database.reading() as connection:
+            return account_dict(connection, read_account(connection, self._number))
+
+    def _state(self) -> AccountState:
+        with self._database.reading() as connection:
+            return read_account(connection, self._number)
+
+    def __len__(self) -> int:
+        return self._state().entries
+
+    def __bool__(self) -> bool:
+        return True  # an account without entries is still an account
+
+    def __repr__(self) -> str:
+        return f"<Account {self._name!r} of the ledger at {self._database.shown}>"
+
+    def __str__(self) -> str:
+        return str(self.statement())
+
+
+def account_dict(connection: Connection, state: AccountState) -> dict[str, Any]:
+    """An account as JSON values: exact numbers as strings, and nothing that is secret."""
+    entries = list(read_entries(connection, state))
+    return {
+        "number": state.number,
+        "name": state.name,
+        "epsilon": str(state.epsilon),
+        "spent": str(state.spent),
+        "remaining": str(state.remaining),
+        "opened": state.opened.isoformat(timespec="microseconds"),
+        "count": state.entries,
+        "digest": state.head,
+        "statement": make_statement(state, entries).to_dict(),
+        "entries": [entry.to_dict() for entry in entries],
+    }

@@ -1,0 +1,120 @@
+"""What may enter a ledger: names, purposes, guarantees, lanes and fingerprints.
+
+Everything here runs before the database is touched, so a refusal leaves no trace.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import unicodedata
+from typing import Any, Final
+
+import numpy as np
+
+from peerveil.errors import BadInput, Verbatim
+from peerveil.guarantee import Guarantee
+from peerveil.ledger.errors import SimulationRefused
+from peerveil.randomness import Randomness
+from peerveil.randomness.secure import SecureRandomness
+from peerveil.texts import on_one_line
+
+LONGEST_NAME: Final = 100
+LONGEST_PURPOSE: Final = 500
+
+
+def read_name(name: object, argument: str = "name") -> str:
+    """An account's name: printable, on one line, the same however its accents were typed.
+
+    >>> read_name("ICLR 2026, reviews")
+    'ICLR 2026, reviews'
+    """
+    want = f"1 to {LONGEST_NAME} printable characters, with no space at either end"
+    if not isinstance(name, str):
+        raise BadInput(argument, got=name, want=want)
+    text = unicodedata.normalize("NFC", name)
+    if not (1 <= len(text) <= LONGEST_NAME and text.isprintable() and text == text.strip()):
+        raise BadInput(argument, got=name, want=want)
+    return text
+
+
+def read_purpose(purpose: object) -> str:
+    """What a spend is for, in words for people.
+
+    >>> read_purpose(" mean score per area, for the report ")
+    'mean score per area, for the report'
+    """
+    want = f"1 to {LONGEST_PURPOSE} characters on one line, no control characters: what is released, for whom"
+    if not isinstance(purpose, str):
+        raise BadInput("purpose", got=purpose, want=want)
+    text = purpose.strip(" ")
+    if not 1 <= len(text) <= LONGEST_PURPOSE or not text.strip() or not on_one_line(text):
+        raise BadInput("purpose", got=purpose, want=want)
+    return text
+
+
+def read_guarantee(guarantee: object) -> Guarantee:
+    """A guarantee that a ledger can hold: a real promise, not simulated, readable from its own record."""
+    if type(guarantee) is not Guarantee:
+        raise BadInput("guarantee", got=guarantee, want="a peerveil.Guarantee")
+    if guarantee.simulated:
+        raise SimulationRefused(
+            "this guarantee is marked as a simulation, which protects nobody; a ledger takes only what the "
+            "secure lane draws. Nothing was spent"
+        )
+    if guarantee.notion.takes_epsilon and guarantee.exact_epsilon is None:
+        raise BadInput(
+            "guarantee",
+            got=Verbatim("epsilon None: a release without privacy"),
+            want="a release with an epsilon; no budget can cover one without, so it is not entered",
+        )
+    return guarantee
+
+
+def require_secure(randomness: object) -> str:
+    """The name of the lane; all but the secure lane itself is refused, even a class derived from it."""
+    if not isinstance(randomness, Randomness):
+        raise BadInput("randomness", got=randomness, want="Randomness.secure(), the same that will draw the noise")
+    if type(randomness) is not SecureRandomness:
+        raise SimulationRefused(
+            f"{type(randomness).__name__} is not the secure lane; a ledger takes only Randomness.secure(). "
+            "Nothing was spent"
+        )
+    return SecureRandomness.lane
+
+
+def fingerprint(data: Any, secret: bytes) -> str:
+    """A keyed fingerprint of a data set: equal data give equal fingerprints, within one ledger only.
+
+    ``data`` is an object with a ``fingerprint`` (every table of judgements has one), bytes, an array of
+    numbers, or a string that you chose to stand for the data set.
+
+    A plain hash of private data would let a reader of an exported ledger confirm a guess: hash the data set
+    as it would be with another score, and compare. Keyed with a secret that never leaves the ledger, the
+    fingerprint says nothing to those who do not hold it.
+
+    >>> fingerprint("reviews of 2026", b"secret") == fingerprint("reviews of 2026", b"another")
+    False
+    """
+    return hmac.new(secret, _content(data), hashlib.sha256).hexdigest()
+
+
+def _content(data: Any) -> bytes:
+    """What is fingerprinted, with a prefix that keeps the kinds apart. No error message shows the data."""
+    want = "a table of judgements, bytes, an array of numbers, or a text that stands for the data set"
+    if isinstance(data, np.ndarray):
+        if data.dtype.kind not in "biufcSUmM" or data.size == 0:
+            raise BadInput("data", got=Verbatim(f"an array of {data.size} x {data.dtype}"), want=want)
+        head = f"array:{data.dtype.str}:{data.shape}:".encode()
+        return head + np.ascontiguousarray(data).tobytes()
+    if isinstance(data, (bytes, bytearray, memoryview)):
+        raw = bytes(data)
+        if not raw:
+            raise BadInput("data", got=Verbatim("no bytes"), want=want)
+        return b"bytes:" + raw
+    text = data if isinstance(data, str) else getattr(data, "fingerprint", None)
+    if not isinstance(text, str):
+        raise BadInput("data", got=Verbatim(f"a {type(data).__name__}"), want=want)
+    if not text.strip():
+        raise BadInput("data", got=Verbatim("an empty text"), want=want)
+    return b"text:" + text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,208 @@
+"""Rows of the database as values, and the two statements that a spend consists of."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import bindparam, insert, select, update
+
+from peerveil.errors import BadInput, Verbatim
+from peerveil.guarantee import Guarantee
+from peerveil.ledger.entry import Entry, canonical, timestamp
+from peerveil.ledger.errors import BudgetExceeded, LedgerError
+from peerveil.ledger.schema import accounts, entries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy import Connection, Row
+
+_MOST_BITS: Final = 13_000  # Python reads and prints whole numbers of up to 4300 digits
+_PAGE: Final = 2000
+
+# built once: SQLAlchemy takes longer to build a statement than SQLite to run it
+_SELECT: Final = select(accounts).where(accounts.c.number == bindparam("which"))
+_LOCK: Final = _SELECT.with_for_update()
+_INSERT: Final = insert(entries)
+_UPDATE: Final = (
+    update(accounts)
+    .where(accounts.c.number == bindparam("which"))
+    .values({name: bindparam(name) for name in ("spent", "entries", "head")})
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountState:
+    """An account's row: what was promised for it and what has been spent."""
+
+    number: int
+    name: str
+    epsilon: Fraction
+    opened: datetime
+    spent: Fraction
+    entries: int
+    head: str
+
+    @property
+    def remaining(self) -> Fraction:
+        """What is left."""
+        return self.epsilon - self.spent
+
+    @classmethod
+    def from_row(cls, row: Row[Any]) -> AccountState:
+        """The account in a row; a row that was spoilt is a :class:`LedgerError`."""
+        try:
+            return cls(
+                number=int(row.number),
+                name=str(row.name),
+                epsilon=Fraction(row.epsilon),
+                opened=datetime.fromisoformat(row.opened),
+                spent=Fraction(row.spent),
+                entries=int(row.entries),
+                head=str(row.head),
+            )
+        except (ValueError, TypeError, ArithmeticError):
+            raise LedgerError(f"the row of account {row.name!r} cannot be read: run verify()") from None
+
+    def afford(self, debit: Fraction) -> None:
+        """Refuse what the account cannot cover, and a total that could no longer be written down exactly."""
+        if debit > self.remaining:
+            raise BudgetExceeded(self.name, requested=debit, remaining=self.remaining)
+        total = self.spent + debit
+        if max(total.numerator.bit_length(), total.denominator.bit_length()) > _MOST_BITS:
+            raise BadInput(
+                "guarantee",
+                got=Verbatim("an epsilon after which the exact total has more than 3900 digits"),
+                want="an epsilon with a denominator that fits the earlier ones, such as a decimal",
+            )
+
+
+def find_account(connection: Connection, name: str) -> AccountState | None:
+    """The account of this name."""
+    row = connection.execute(select(accounts).where(accounts.c.name == name)).one_or_none()
+    return None if row is None else AccountState.from_row(row)
+
+
+def read_account(connection: Connection, number: int, *, lock: bool = False) -> AccountState:
+    """The account of this number; ``lock`` keeps others from spending on it until the transaction ends."""
+    # SQLite has no FOR UPDATE (SQLAlchemy leaves it out): BEGIN IMMEDIATE has locked its whole file
+    row = connection.execute(_LOCK if lock else _SELECT, {"which": number}).one_or_none()
+    if row is None:
+        raise LedgerError(f"account number {number} is gone from the ledger: run verify()")
+    return AccountState.from_row(row)
+
+
+def all_accounts(connection: Connection) -> list[AccountState]:
+    """Every account, in the order in which they were opened."""
+    return [AccountState.from_row(row) for row in connection.execute(select(accounts).order_by(accounts.c.number))]
+
+
+def append(
+    connection: Connection,
+    state: AccountState,
+    *,
+    guarantee: Guarantee,
+    debit: Fraction,
+    purpose: str,
+    words: str,
+    fingerprint: str,
+    lane: str,
+    library: str,
+) -> Entry:
+    """Write the next entry and the account's new total; the caller holds the lock and asked ``afford``."""
+    entry = Entry.sealed(
+        account=state.name,
+        serial=state.entries + 1,
+        when=datetime.now(UTC),
+        purpose=purpose,
+        guarantee=guarantee,
+        exact_debit=debit,
+        words=words,
+        fingerprint=fingerprint,
+        lane=lane,
+        library=library,
+        previous=state.head,
+    )
+    connection.execute(_INSERT, {"account": state.number, **entry_row(entry)})
+    total = {"spent": str(state.spent + debit), "entries": entry.serial, "head": entry.digest}
+    connection.execute(_UPDATE, {"which": state.number, **total})
+    return entry
+
+
+def entry_row(entry: Entry) -> dict[str, Any]:
+    """An entry as its row holds it, all but the account's number."""
+    epsilon = entry.exact_epsilon
+    return {
+        "serial": entry.serial,
+        "at": timestamp(entry.when),
+        "purpose": entry.purpose,
+        "notion": entry.notion.value,
+        "epsilon": None if epsilon is None else str(epsilon),
+        "debit": str(entry.exact_debit),
+        "guarantee": canonical(entry.guarantee.to_dict()),
+        "words": entry.words,
+        "fingerprint": entry.fingerprint,
+        "lane": entry.lane,
+        "library": entry.library,
+        "previous": entry.previous,
+        "digest": entry.digest,
+    }
+
+
+def entry_from_row(row: Row[Any], account: str) -> Entry | None:
+    """The entry in a row; ``None`` if the row does not hold exactly what :func:`entry_row` writes."""
+    try:
+        entry = Entry(
+            account=account,
+            serial=row.serial,
+            when=datetime.fromisoformat(row.at),
+            purpose=row.purpose,
+            guarantee=_guarantee(row.guarantee),
+            exact_debit=Fraction(row.debit),
+            words=row.words,
+            fingerprint=row.fingerprint,
+            lane=row.lane,
+            library=row.library,
+            previous=row.previous,
+            digest=row.digest,
+        )
+        written = entry_row(entry)
+    except (ValueError, TypeError, ArithmeticError):
+        return None
+    found = row._mapping
+    return entry if all(found[name] == value for name, value in written.items()) else None
+
+
+@lru_cache(maxsize=256)
+def _guarantee(text: str) -> Guarantee:
+    """The guarantee in a row; many entries of an account promise the same."""
+    return Guarantee.from_dict(json.loads(text))
+
+
+def entry_rows(connection: Connection, number: int, *, after: int = 0) -> Iterator[Row[Any]]:
+    """The rows of an account in order, in pages, so that a long account does not fill the memory."""
+    while True:
+        page = connection.execute(
+            select(entries)
+            .where(entries.c.account == number, entries.c.serial > after)
+            .order_by(entries.c.serial)
+            .limit(_PAGE)
+        ).all()
+        yield from page
+        if len(page) < _PAGE:
+            return
+        after = page[-1].serial
+
+
+def read_entries(connection: Connection, state: AccountState, *, after: int = 0) -> Iterator[Entry]:
+    """The entries of an account; one that cannot be read is a :class:`LedgerError`."""
+    for row in entry_rows(connection, state.number, after=after):
+        entry = entry_from_row(row, state.name)
+        if entry is None:
+            raise LedgerError(f"entry {row.serial} of account {state.name!r} was spoilt: run verify()")
+        yield entry

@@ -1,0 +1,188 @@
+"""The tables of a ledger, the triggers that guard them, and the way from one version to the next.
+
+Exact numbers are text (``"1/10"``): no database rounds them. The triggers are a seat belt against accidents;
+what tells of a deliberate change is the chain of digests (:mod:`peerveil.ledger.verify`).
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import (
+    Column,
+    ForeignKey,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    insert,
+    inspect,
+    select,
+    update,
+)
+
+from peerveil.errors import BadInput, Verbatim
+from peerveil.ledger.entry import timestamp
+from peerveil.ledger.errors import LedgerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from sqlalchemy import Connection
+
+    from peerveil.ledger.database import Database
+
+VERSION: Final = 1
+"""The version of the tables that this library writes."""
+
+MIGRATIONS: Final[Mapping[int, Callable[[Connection], None]]] = {}
+"""From each older version, the step to the next; it runs once, inside the transaction that records it."""
+
+metadata = MetaData()
+
+book = Table(
+    "peerveil_ledger",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),  # always 1
+    Column("version", Integer, nullable=False),
+    Column("ledger", Text, nullable=False),  # a random public name, covered by every opening digest
+    Column("created", Text, nullable=False),
+    Column("accounts", Integer, nullable=False),
+)
+
+secret = Table(
+    "peerveil_secret",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),  # always 1
+    Column("key", LargeBinary, nullable=False),  # keys the fingerprints; never exported
+)
+
+accounts = Table(
+    "peerveil_accounts",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False, unique=True),
+    Column("epsilon", Text, nullable=False),
+    Column("opened", Text, nullable=False),
+    Column("spent", Text, nullable=False),
+    Column("entries", Integer, nullable=False),
+    Column("head", Text, nullable=False),
+)
+
+entries = Table(
+    "peerveil_entries",
+    metadata,
+    Column("account", Integer, ForeignKey(accounts.c.number), nullable=False),
+    Column("serial", Integer, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("purpose", Text, nullable=False),
+    Column("notion", Text, nullable=False),
+    Column("epsilon", Text, nullable=True),
+    Column("debit", Text, nullable=False),
+    Column("guarantee", Text, nullable=False),
+    Column("words", Text, nullable=False),
+    Column("fingerprint", Text, nullable=False),
+    Column("lane", Text, nullable=False),
+    Column("library", Text, nullable=False),
+    Column("previous", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    PrimaryKeyConstraint("account", "serial"),
+)
+
+_APPEND_ONLY: Final = "peerveil: entries of a ledger are append-only"
+_FIXED: Final = "peerveil: an account keeps its name and budget, and is never removed"
+
+_SQLITE_TRIGGERS: Final = (
+    f"""CREATE TRIGGER peerveil_entries_no_update BEFORE UPDATE ON peerveil_entries
+    BEGIN SELECT RAISE(ABORT, '{_APPEND_ONLY}'); END""",
+    f"""CREATE TRIGGER peerveil_entries_no_delete BEFORE DELETE ON peerveil_entries
+    BEGIN SELECT RAISE(ABORT, '{_APPEND_ONLY}'); END""",
+    # INSERT OR REPLACE removes a row without asking the trigger on DELETE
+    """CREATE TRIGGER peerveil_entries_no_replace BEFORE INSERT ON peerveil_entries
+    WHEN EXISTS (SELECT 1 FROM peerveil_entries WHERE account = NEW.account AND serial = NEW.serial)
+    BEGIN SELECT RAISE(ABORT, 'peerveil: entries of a ledger are append-only'); END""",
+    f"""CREATE TRIGGER peerveil_accounts_fixed BEFORE UPDATE ON peerveil_accounts
+    WHEN NEW.number <> OLD.number OR NEW.name <> OLD.name
+    OR NEW.epsilon <> OLD.epsilon OR NEW.opened <> OLD.opened
+    BEGIN SELECT RAISE(ABORT, '{_FIXED}'); END""",
+    f"""CREATE TRIGGER peerveil_accounts_no_delete BEFORE DELETE ON peerveil_accounts
+    BEGIN SELECT RAISE(ABORT, '{_FIXED}'); END""",
+)
+
+_POSTGRESQL_TRIGGERS: Final = (
+    f"""CREATE FUNCTION peerveil_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN RAISE EXCEPTION '{_APPEND_ONLY}'; END $$""",
+    f"""CREATE FUNCTION peerveil_fixed() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN RAISE EXCEPTION '{_FIXED}'; END $$""",
+    """CREATE TRIGGER peerveil_entries_no_change BEFORE UPDATE OR DELETE ON peerveil_entries
+    FOR EACH ROW EXECUTE FUNCTION peerveil_append_only()""",
+    """CREATE TRIGGER peerveil_entries_no_truncate BEFORE TRUNCATE ON peerveil_entries
+    FOR EACH STATEMENT EXECUTE FUNCTION peerveil_append_only()""",
+    """CREATE TRIGGER peerveil_accounts_fixed BEFORE UPDATE ON peerveil_accounts FOR EACH ROW
+    WHEN ((NEW.number, NEW.name, NEW.epsilon, NEW.opened)
+    IS DISTINCT FROM (OLD.number, OLD.name, OLD.epsilon, OLD.opened))
+    EXECUTE FUNCTION peerveil_fixed()""",
+    """CREATE TRIGGER peerveil_accounts_no_delete BEFORE DELETE ON peerveil_accounts
+    FOR EACH ROW EXECUTE FUNCTION peerveil_fixed()""",
+    """CREATE TRIGGER peerveil_accounts_no_truncate BEFORE TRUNCATE ON peerveil_accounts
+    FOR EACH STATEMENT EXECUTE FUNCTION peerveil_fixed()""",
+)
+
+
+def prepare(database: Database, *, create: bool) -> tuple[str, bytes]:
+    """Make or migrate the tables where needed; the ledger's public name and its secret.
+
+    A ledger that is up to date is only read, so a write-protected copy can still be opened and shown. Whoever
+    comes first creates; the others wait for the same lock and find it done.
+    """
+    with database.reading("open") as connection:
+        version = _version(connection, database.shown)
+    if version is None and not create:
+        raise LedgerError(f"there is no ledger at {database.shown}")
+    if version is None or version < VERSION:
+        with database.writing("open", whole=True) as connection:
+            version = _version(connection, database.shown)
+            if version is None:
+                _create(connection)
+                version = VERSION
+            for step in range(version, VERSION):
+                MIGRATIONS[step](connection)
+                connection.execute(update(book).values(version=step + 1))
+            version = VERSION
+    if version > VERSION:
+        raise LedgerError(
+            f"the ledger at {database.shown} was written by a newer peerveil (version {version} of the "
+            f"tables; this library knows {VERSION}): upgrade peerveil"
+        )
+    with database.reading("open") as connection:
+        name = connection.execute(select(book.c.ledger)).scalar_one()
+        key = connection.execute(select(secret.c.key)).scalar_one()
+    return str(name), bytes(key)
+
+
+def _version(connection: Connection, shown: str) -> int | None:
+    """The version of the tables; ``None`` if there are none yet."""
+    names = set(inspect(connection).get_table_names())
+    if book.name in names:
+        version = connection.execute(select(book.c.version).where(book.c.id == 1)).scalar_one_or_none()
+        if version is None:
+            raise LedgerError(f"the ledger at {shown} has lost its version row: restore a copy")
+        return int(version)
+    if names and connection.dialect.name == "sqlite":
+        want = "a ledger, or the name of a file that does not exist yet"
+        raise BadInput(shown, got=Verbatim("a database with other tables"), want=want)
+    return None
+
+
+def _create(connection: Connection) -> None:
+    metadata.create_all(connection, checkfirst=False)
+    sqlite = connection.dialect.name == "sqlite"
+    for statement in _SQLITE_TRIGGERS if sqlite else _POSTGRESQL_TRIGGERS:
+        connection.exec_driver_sql(statement)
+    now = timestamp(datetime.now(UTC))
+    connection.execute(insert(book).values(id=1, version=VERSION, ledger=os.urandom(16).hex(), created=now, accounts=0))
+    connection.execute(insert(secret).values(id=1, key=os.urandom(32)))

@@ -1,0 +1,191 @@
+"""Whether a ledger is what it was when it was written.
+
+Noticed: an entry that was changed, removed, reordered or inserted, a changed total, count, name or budget, a
+removed account. Not noticed from the inside: somebody who can rewrite the whole database can also compute a
+whole new chain, or put back an older copy. Keep ``account.head`` elsewhere (in a mail, in the minutes): with
+it, that is noticed too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import func, select
+
+from peerveil.errors import BadInput
+from peerveil.ledger.entry import Entry, opening_seal
+from peerveil.ledger.errors import LedgerError
+from peerveil.ledger.records import AccountState, entry_from_row, entry_rows
+from peerveil.ledger.schema import accounts, book, entries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sqlalchemy import Connection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """The outcome of a check: true in a condition if nothing is wrong.
+
+    Attributes
+    ----------
+    problems : tuple[str, ...]
+        One sentence for each thing that is wrong.
+    accounts, entries : int
+        How much was checked.
+    heads : dict[str, str]
+        The last ``serial:digest`` of each account, to be kept outside the ledger.
+    """
+
+    problems: tuple[str, ...]
+    accounts: int
+    entries: int
+    heads: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __str__(self) -> str:
+        checked = f"entries checked: {self.entries}, accounts: {self.accounts}"
+        if self.ok:
+            return f"{checked}; every digest and every total is right"
+        return "\n".join([f"{checked}; problems: {len(self.problems)}", *(f"- {problem}" for problem in self.problems)])
+
+
+def verify_database(connection: Connection, ledger: str, known: Mapping[str, str] | None) -> Verification:
+    """Check every account of a ledger, in one consistent view of it."""
+    expected = read_heads(known)
+    problems: list[str] = []
+    heads: dict[str, str] = {}
+    checked = 0
+    rows = connection.execute(select(accounts).order_by(accounts.c.number)).all()
+    written = connection.execute(select(book.c.accounts)).scalar_one()
+    if [row.number for row in rows] != list(range(1, written + 1)):
+        problems.append(f"{written} accounts were opened, but the ledger holds numbers {[r.number for r in rows]}")
+    for row in rows:
+        try:
+            state = AccountState.from_row(row)
+        except LedgerError as error:
+            problems.append(str(error))
+            continue
+        found = ((r.serial, entry_from_row(r, state.name)) for r in entry_rows(connection, state.number))
+        report = _check(ledger, state, found, expected.pop(state.name, None))
+        problems += report.problems
+        checked += report.entries
+        heads |= report.heads
+    strays = connection.execute(
+        select(func.count()).where(entries.c.account.not_in([row.number for row in rows]) | (entries.c.serial < 1))
+    ).scalar_one()
+    if strays:
+        problems.append(f"{strays} entries belong to no account")
+    problems += [f"account {name!r}, whose head was kept, is gone" for name in expected]
+    return Verification(problems=tuple(problems), accounts=len(rows), entries=checked, heads=heads)
+
+
+def verify_export(data: Mapping[str, Any], *, known: Mapping[str, str] | None = None) -> Verification:
+    """Check what :meth:`Ledger.to_dict` wrote, without the ledger: for whoever receives the exported JSON."""
+    expected = read_heads(known)
+    problems: list[str] = []
+    heads: dict[str, str] = {}
+    checked = 0
+    try:
+        for record in data["accounts"]:
+            state = AccountState(
+                number=record["number"],
+                name=record["name"],
+                epsilon=Fraction(record["epsilon"]),
+                opened=datetime.fromisoformat(record["opened"]),
+                spent=Fraction(record["spent"]),
+                entries=record["count"],
+                head=record["digest"],
+            )
+            found = ((item["serial"], _exported(item)) for item in record["entries"])
+            report = _check(data["ledger"], state, found, expected.pop(state.name, None))
+            problems += report.problems
+            checked += report.entries
+            heads |= report.heads
+        numbers = [record["number"] for record in data["accounts"]]
+    except (KeyError, TypeError, ValueError, ArithmeticError):
+        raise BadInput("data", got=data, want="what Ledger.to_dict() returns") from None
+    if numbers != list(range(1, len(numbers) + 1)):
+        problems.append(f"the export holds accounts number {numbers}")
+    problems += [f"account {name!r}, whose head was kept, is gone" for name in expected]
+    return Verification(problems=tuple(problems), accounts=len(numbers), entries=checked, heads=heads)
+
+
+def _exported(item: Mapping[str, Any]) -> Entry | None:
+    try:
+        entry = Entry.from_dict(item)
+    except (KeyError, TypeError, ValueError, ArithmeticError):
+        return None
+    return entry if entry.to_dict() == item else None
+
+
+def _check(
+    ledger: str, state: AccountState, found: Iterable[tuple[int, Entry | None]], known: tuple[int, str] | None
+) -> Verification:
+    """Walk one account's chain from its opening to its head."""
+    name = f"account {state.name!r}"
+    problems: list[str] = []
+    digest = opening = opening_seal(
+        ledger=ledger, number=state.number, name=state.name, epsilon=state.epsilon, opened=state.opened
+    )
+    total = Fraction(0)
+    known_digest = opening if known is not None and known[0] == 0 else None
+    last = seen = 0
+    for serial, entry in found:
+        seen += 1
+        where = f"{name}, entry {serial}"
+        if serial != last + 1:
+            problems.append(f"{name}: entry {last + 1} is missing, entry {serial} stands in its place")
+        last = serial
+        if entry is None:
+            problems.append(f"{where} was changed: it cannot be read")
+            continue
+        if entry.digest != entry.true_digest():
+            problems.append(f"{where} was changed: its digest does not fit its fields")
+        if entry.previous != digest:
+            problems.append(f"{where} does not continue what stands before it: changed, removed, reordered or inserted")
+        promised = entry.exact_epsilon if entry.notion.adds_up else Fraction(0)
+        if entry.exact_debit != promised:
+            problems.append(f"{where} debits {entry.exact_debit}, its guarantee says {promised}")
+        digest = entry.digest
+        total += entry.exact_debit
+        if known is not None and serial == known[0]:
+            known_digest = digest
+    if state.entries != last:
+        problems.append(f"{name}: {state.entries} entries were written, the last one here is number {last}")
+    if state.head != digest:
+        problems.append(f"{name}: its last digest is not that of its last entry, or its name or budget was changed")
+    if state.spent != total:
+        problems.append(f"{name}: its row says {state.spent} spent, its entries add up to {total}")
+    if total > state.epsilon:
+        problems.append(f"{name}: {total} is spent, more than its budget of {state.epsilon}")
+    if known is not None and known_digest != known[1]:
+        problems.append(f"{name}: entry {known[0]} is not the one whose digest was kept")
+    return Verification(
+        problems=tuple(problems),
+        accounts=1,
+        entries=seen,
+        heads={state.name: f"{state.entries}:{state.head}"},
+    )
+
+
+def read_heads(known: Mapping[str, str] | None) -> dict[str, tuple[int, str]]:
+    """The kept ``serial:digest`` of each account, taken apart."""
+    result: dict[str, tuple[int, str]] = {}
+    for name, head in (known or {}).items():
+        serial, colon, digest = str(head).partition(":")
+        if not (colon and serial.isascii() and serial.isdigit() and len(digest) == 64):
+            raise BadInput(f"known[{name!r}]", got=head, want="an account's head, serial:digest")
+        result[name] = int(serial), digest
+    return result

@@ -1,0 +1,34 @@
+"""Progress on long work: a bar on a terminal, silence everywhere else."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@contextmanager
+def progress_bar(description: str, total: int, *, show: bool | None = None) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error that advances by what is passed to the yielded function.
+
+    ``show=None`` shows it only on a terminal, so that logs and pipes stay clean.
+
+    >>> with progress_bar("sampling", total=3, show=False) as advance:
+    ...     for _ in range(3):
+    ...         advance(1)
+    """
+    if show is None:
+        show = sys.stderr.isatty()
+    if not show:
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda step: bar.advance(task, step)

@@ -1,0 +1,46 @@
+"""What tests of all floors share."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that tests can say "from tests.postgres import ..."
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.postgres import Server
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Server]:
+    """A PostgreSQL server for this session. This is the only place that decides what happens without one."""
+    from tests.postgres import MISSING, Server, binaries
+
+    programs = binaries()
+    if programs is None:
+        if os.environ.get("CI"):
+            pytest.fail(MISSING)
+        pytest.skip(MISSING)
+    server = Server(programs)
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: Server) -> str:
+    """The address of a new, empty PostgreSQL database."""
+    return postgres_server.fresh()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a ledger that does not exist yet, once for each kind of database."""
+    if request.param == "sqlite":
+        return str(tmp_path / "ledger.db")
+    return str(request.getfixturevalue("postgres_url"))

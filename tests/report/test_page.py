@@ -1,0 +1,140 @@
+"""Pages: escaped, self-contained, whole or not there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from peerveil import BadInput, Guarantee, PeerveilError, Randomness, Result
+from peerveil.report import Page, house_style, new_axes, svg
+from peerveil.result import plain
+
+HOSTILE = "<script>alert(1)</script> & \"quotes\" 'and'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve(Result):
+    values: tuple[float, ...] = (1.0, 2.0)
+
+    def draw(self, ax: Any) -> None:
+        ax.plot(self.values)
+
+
+PROMISE = Guarantee.pure_dp(1, unit="one review", neighbours="one review has another score")
+
+
+def page() -> Page:
+    built = Page(f"Title {HOSTILE}", lead=HOSTILE)
+    built.heading(HOSTILE)
+    built.paragraph(HOSTILE)
+    built.promise(HOSTILE)
+    built.table([HOSTILE], [[HOSTILE]])
+    (ax,) = new_axes()
+    with house_style():
+        ax.plot([1, 2], label=HOSTILE)
+        ax.legend()
+    built.figure(svg(ax, alt=HOSTILE), HOSTILE)
+    built.footer(HOSTILE)
+    return built
+
+
+def test_nothing_gets_through_unescaped() -> None:
+    tags: list[str] = []
+
+    class Collector(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: object) -> None:
+            tags.append(tag)
+
+    Collector().feed(page().html())
+    assert "script" not in tags
+    other = Page("Two figures")
+    for values in ([1, 2], [2, 1]):
+        (ax,) = new_axes()
+        ax.plot(values)
+        other.figure(svg(ax, alt="a line"), "a line")
+    ids = re.findall(r' id="([^"]+)"', other.html())
+    assert len(ids) == len(set(ids)) > 20
+    assert {"main", "svg", "table", "h1", "h2"} <= set(tags)
+
+
+def test_nothing_comes_from_outside() -> None:
+    text = page().html()
+    addresses = set(re.findall(r"https?://[^\s\"'<>]+", text))
+    assert all("w3.org" in address for address in addresses), addresses  # names of XML vocabularies, never fetched
+    assert "default-src 'none'" in text
+
+
+def test_figures_take_the_pages_colours_and_are_reproducible() -> None:
+    first, second = page().html(), page().html()
+    assert first == second
+    assert "currentColor" in first
+    assert "#010203" not in first
+
+
+def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "new" / "report.html"
+    assert page().write(target) == target
+    before = target.read_text(encoding="utf-8")
+
+    def fail(self: Path, *_: object) -> Path:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(BadInput, match="disk full"):
+        Page("other").write(target)
+    assert target.read_text(encoding="utf-8") == before
+    assert [p.name for p in target.parent.iterdir()] == ["report.html"]
+
+
+def test_bad_input() -> None:
+    with pytest.raises(BadInput, match="^title"):
+        Page(" ")
+    with pytest.raises(BadInput, match="^alt"):
+        svg(new_axes()[0], alt="")
+    with pytest.raises(BadInput, match="^drawing"):
+        Page("a").figure("<img>", "b")
+
+
+def test_the_mark_is_on_every_form_of_a_result() -> None:
+    simulated = Curve(guarantee=Randomness.simulation(1).stamp(PROMISE))
+    private = Curve(guarantee=Randomness.secure().stamp(PROMISE))
+    none = Curve(guarantee=Guarantee.pure_dp(None, unit="one review", neighbours="one review has another score"))
+    assert "[simulation, not private]" in str(simulated)
+    assert simulated.to_dict()["mark"] == "simulation, not private"
+    assert "simulation, not private" in svg(simulated.plot(), alt="a curve")
+    assert "not private" in svg(none.plot(), alt="a curve")
+    assert "not private" not in svg(private.plot(), alt="a curve")
+    assert private.mark is None
+    assert not private.simulated
+    assert "simulation" in simulated.to_json()
+    with pytest.raises(PeerveilError, match="has no picture"):
+        Result(guarantee=PROMISE).plot()
+
+
+def test_plain_values() -> None:
+    import datetime as dt
+
+    import numpy as np
+    import polars as pl
+
+    assert plain(np.float64("nan")) == "NaN"
+    assert plain({"when": dt.datetime(2026, 1, 1), 3: (np.int8(1), {2})}) == {
+        "when": "2026-01-01T00:00:00",
+        "3": [1, [2]],
+    }
+    assert plain(object).startswith("<class")
+    assert plain(np.longdouble("0.5")) == 0.5
+    assert plain(np.array(["0.5"], dtype=np.longdouble)) == [0.5]
+    assert plain(np.array(["2026-01-01T00:00:00.5"], dtype="datetime64[ns]"))[0].startswith("2026-01-01T00:00:00.5")
+    frame = pl.DataFrame({"a": range(100)})
+    assert plain(frame)[99] == {"a": 99}
+    assert plain(frame["a"])[99] == 99
+    with pytest.raises(BadInput, match="keys that stay different"):
+        plain({1: 2, "1": 3})
+    with pytest.raises(BadInput, match="^guarantee: got None"):
+        Result(guarantee=None)  # type: ignore[arg-type]
