@@ -7,6 +7,7 @@ What you can do, and where it is:
 - **Keep a budget**: :class:`Ledger`; it debits before the noise is drawn, and raises :class:`BudgetExceeded`.
 - **Check a claim**: :mod:`peerveil.audit`.
 - **Read data**: :mod:`peerveil.judgements` (reviews, events, rankings, labels).
+- **Publish how reviewers score**: :mod:`peerveil.release`.
 
 Bad input raises :class:`BadInput`, which is a :class:`ValueError` and says what would be right.
 
@@ -22,7 +23,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from peerveil import audit, judgements
+    from peerveil import audit, judgements, release
     from peerveil.errors import BadInput, PeerveilError
     from peerveil.guarantee import Guarantee
     from peerveil.ledger import BudgetExceeded, Ledger
@@ -44,6 +45,7 @@ __all__ = [
     "audit",
     "judgements",
     "laplace_scale",
+    "release",
 ]
 
 # where each public name lives; imported on first use, so that `import peerveil` stays quick
@@ -59,6 +61,7 @@ _HOMES: Final = {
     "audit": "peerveil.audit",
     "judgements": "peerveil.judgements",
     "laplace_scale": "peerveil.randomness",
+    "release": "peerveil.release",
 }
 
 

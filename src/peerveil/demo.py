@@ -1,12 +1,11 @@
 """What ``make demo`` does: a synthetic conference through everything that exists, into one page to look at.
 
-It grows with the house. Today it shows a leak, a private release with its debit, answers that were randomised on
-people's own devices, the ledger refusing to overspend, and the audit catching planted faults.
+It grows with the house. Today it shows a leak, a private release of reviewers' strictness with its debit, answers that were
+randomised on people's own devices, the ledger refusing to overspend, and the audit catching planted faults.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,9 +18,11 @@ from peerveil.guarantee import Guarantee
 from peerveil.judgements import synthetic_conference
 from peerveil.ledger import BudgetExceeded, Ledger
 from peerveil.progress import progress_bar
-from peerveil.randomness import Randomness, Response, laplace_scale
+from peerveil.randomness import Randomness, Response
+from peerveil.release import publish, review_weights
+from peerveil.release.adversary import audit_cases
+from peerveil.release.sensitivity import means_guarantee, sorted_means
 from peerveil.report import COLOURS, Page, house_style, new_axes, svg
-from peerveil.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,46 +33,9 @@ if TYPE_CHECKING:
     from peerveil.ledger import Account
 
 _FIVE_MINUTES: Final = 300.0
-_BUDGET: Final = 1
+_BUDGET: Final = 3
 _MARKER: Final = "made-by-peerveil-demo.txt"
-_EPSILON: Final = "0.5"
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoisyCounts(Result):
-    """How many reviews gave each score, with noise."""
-
-    scores: tuple[int, ...]
-    counts: NDArray[np.int64]
-    scale: float
-
-    def summary(self) -> str:
-        """The finding in one line."""
-        return f"{int(self.counts.sum()):,} reviews (noisy) on {len(self.scores)} scores"
-
-    def draw(self, ax: Axes) -> None:
-        """Bars of the published counts."""
-        ax.bar(self.scores, self.counts, width=0.8, color=COLOURS["private"], label="published (private)")
-        ax.set_xticks(self.scores)
-        ax.set_xlabel("score")
-        ax.set_ylabel("reviews")
-
-
-def count_scores(
-    reviews: Reviews, scores: tuple[int, ...], epsilon: str, *, account: Account, randomness: Randomness
-) -> NoisyCounts:
-    """Publish how often each score was given.
-
-    **Neighbours**: one review has another score; who reviewed what, and how many reviews there are, is public.
-    **Proof.** One count falls by one and another rises by one, so the L1 distance is 2; discrete Laplace noise of scale
-    2/epsilon is epsilon-DP (:func:`peerveil.laplace_scale`). The debit is committed before the noise is drawn. ∎
-    """
-    promise = Guarantee.pure_dp(epsilon, unit="one review's score", neighbours="one review has another score")
-    exact = np.array([np.count_nonzero(reviews.scores == score) for score in scores])
-    scale = laplace_scale(sensitivity=2, epsilon=epsilon)
-    account.spend(promise, purpose="distribution of scores", data=reviews, randomness=randomness)
-    noisy = randomness.discrete_laplace(exact, scale=scale)
-    return NoisyCounts(guarantee=randomness.stamp(promise), scores=scores, counts=noisy, scale=scale)
+_EPSILON: Final = 2
 
 
 def run_demo(folder: str | Path, *, papers: int = 600, reviewers: int = 450, seed: int = 2026) -> Path:
@@ -81,11 +45,11 @@ def run_demo(folder: str | Path, *, papers: int = 600, reviewers: int = 450, see
     book = _own_folder(target) / "ledger.db"
     book.unlink(missing_ok=True)  # the demo's own budget begins anew each time
     secure = Randomness.secure()
-    cases, faults = list(house_cases()), list(planted_faults())
+    cases, faults = [*house_cases(), *audit_cases()], list(planted_faults())
     with house_style(), progress_bar("demo", total=3 + len(cases) + len(faults)) as advance:
         conference.write(target / "data")
         page = Page(
-            "peerveil: what the ground floor does",
+            "peerveil: what it does today",
             lead=f"A made-up conference ({papers:,} papers, {reviewers:,} reviewers; nobody in it exists), real noise.",
         )
         page.heading("The data")
@@ -172,21 +136,27 @@ def _leak(page: Page, events: Events, seed: int) -> None:
 
 
 def _release(page: Page, reviews: Reviews, account: Account, randomness: Randomness) -> None:
-    scores = tuple(range(1, 11))
-    result = count_scores(reviews, scores, _EPSILON, account=account, randomness=randomness)
-    exact = np.array([np.count_nonzero(reviews.scores == score) for score in scores])
-    (ax,) = new_axes()
+    result = publish(
+        reviews, epsilon=_EPSILON, weight="miscalibration", scale=(1, 10), account=account, randomness=randomness
+    )
+    weights = review_weights(reviews, "miscalibration", scale=(1, 10))
+    truth = sorted_means(weights.values, reviews.numbered("reviewer")[0])
+    errors = [
+        float(np.sqrt(np.mean((guess - truth) ** 2))) for guess in (result.noisy, result.means, result.expectation)
+    ]
+    (ax,) = new_axes(height=4)
     result.plot(ax)
-    ax.scatter(scores, exact, color=COLOURS["accent"], zorder=3, label="exact (never published)")
-    ax.legend()
-    page.heading("A release: how reviewers scored")
+    ax.plot(100 * (np.arange(truth.size) + 0.5) / truth.size, truth, ":", color="0.5", label="true (never published)")
+    ax.legend(loc="upper left", fontsize="small")
+    page.heading("A release: how strict reviewers are")
     page.paragraph(
-        f"Discrete Laplace noise of scale {result.scale:g} was added to each count, after the ledger had been debited. "
-        f"The largest error is {int(np.abs(result.counts - exact).max())} reviews of {len(reviews):,}."
+        "For every reviewer: how much higher they score than the other reviewers of the same papers, on average. The "
+        f"ledger was debited first, then noise was drawn. Typical error of a mean: {errors[0]:.2g} with the noise alone, "
+        f"{errors[1]:.2g} after using what is public anyway. {result.beyond_public()}"
     )
     page.promise(str(result.guarantee))
-    page.figure(svg(ax, "Published and exact counts of reviews for each score; they nearly agree."),
-                "What is published (bars) and what is true (dots). Only a demo may show the dots.")  # fmt: skip
+    page.figure(svg(ax, f"{result.summary()}. {result.beyond_public()}"),
+                "What is published (blue) among what the public data allow (grey). Only a demo may show the truth.")  # fmt: skip
 
 
 def _answers(page: Page, labels: Labels, randomness: Randomness) -> None:
@@ -212,7 +182,7 @@ def _answers(page: Page, labels: Labels, randomness: Randomness) -> None:
     ax.set_xticks(places, [f"epsilon {r[0]}" for r in rows])
     ax.set_xlim(-0.5, len(rows) - 0.5)
     ax.set_ylabel("% answering yes")
-    ax.legend()
+    ax.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
     page.heading("Answers that were randomised before they left")
     page.paragraph(
         f"{codes.size:,} crowd answers, each randomised once on its owner's device; the people were split into four "
@@ -227,11 +197,10 @@ def _answers(page: Page, labels: Labels, randomness: Randomness) -> None:
 
 def _budget(page: Page, ledger: Ledger, account: Account) -> None:
     page.heading("The budget")
-    greedy = Guarantee.pure_dp("0.6", unit="one review's score", neighbours="one review has another score")
     try:
-        account.spend(greedy, purpose="a second look", data="the same reviews", randomness=Randomness.secure())
+        account.spend(means_guarantee(2), purpose="a second look", data="the same", randomness=Randomness.secure())
     except BudgetExceeded as refusal:
-        page.paragraph(f"A second release at epsilon 0.6 was refused: {refusal}.")
+        page.paragraph(f"A second release at epsilon 2 was refused: {refusal}.")
     page.table(
         ["#", "purpose", "epsilon", "remaining", "promise"],
         [[r["entry"], r["purpose"], r["epsilon"], r["remaining"], r["guarantee"]] for r in ledger.table(account.name)],

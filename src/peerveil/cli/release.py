@@ -1,0 +1,156 @@
+"""``peerveil release``: publish the distribution of reviewers' means, and choose its epsilon first."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from peerveil.cli.base import AsJson, Debug, emit, example, new_group
+from peerveil.errors import BadInput
+
+if TYPE_CHECKING:
+    from peerveil.judgements import Reviews
+    from peerveil.release import PublishedMeans, ReleasePlan
+
+app = new_group("release", "Publish how reviewers score, without saying who wrote what.")
+
+File = Annotated[Path, typer.Argument(help="Reviews: CSV, Parquet, JSON lines, or a platform's export.")]
+Weight = Annotated[str, typer.Option(help="rating, miscalibration, normalised or subjectivity.")]
+Scale = Annotated[
+    str | None, typer.Option(help="The lowest and highest possible score, such as 1:10.", show_default="as seen")
+]
+Format = Annotated[str | None, typer.Option("--format", help="The file's format.", show_default="recognised")]
+Out = Annotated[Path, typer.Option(help="The folder to write to.")]
+
+
+@app.command(
+    "means",
+    epilog=example(
+        "peerveil release means reviews.csv --epsilon 1 --scale 1:10",
+        "peerveil release means reviews.csv --weight miscalibration --epsilon 1 --ledger budget.db --account iclr-2026",
+    ),
+)
+def means(
+    file: File,
+    epsilon: Annotated[str, typer.Option(help="The privacy of one exchange of reviews: 1, 0.5 or 1/3.")],
+    weight: Weight = "rating",
+    scale: Scale = None,
+    bounds: Annotated[str, typer.Option(help="auto, all, counting, chains or range.")] = "auto",
+    estimate: Annotated[str, typer.Option(help="auto (shrinkage), projection or none.")] = "auto",
+    ledger: Annotated[str | None, typer.Option(envvar="PEERVEIL_LEDGER", help="The ledger to debit.")] = None,
+    account: Annotated[str | None, typer.Option(help="The account to debit; it must exist.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Simulate instead: repeatable, marked, not private.")] = None,
+    out: Out = Path("out/release"),
+    format_: Format = None,
+    as_json: AsJson = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Publish the distribution of reviewers' mean weights: CSV, JSON and a figure, with its guarantee in words."""
+    from peerveil.judgements import Reviews
+    from peerveil.ledger import Ledger
+    from peerveil.randomness import Randomness
+    from peerveil.release import publish
+
+    if (ledger is None) is not (account is None):
+        raise BadInput("--account", got=account, want="both --ledger and --account, or neither")
+    if seed is not None and ledger is not None:
+        raise BadInput("--seed", got=seed, want="no seed with a ledger: a simulation can never be entered")
+    reviews = Reviews.read(file, format=format_)
+    settings: dict[str, Any] = {
+        "epsilon": epsilon,
+        "weight": weight,
+        "bounds": bounds,
+        "estimate": estimate,
+        "scale": _scale(scale),
+        "randomness": None if seed is None else Randomness.simulation(seed),
+    }
+    if ledger is None:
+        published = publish(reviews, **settings)
+    else:
+        with Ledger.open(ledger, create=False) as book:
+            published = publish(reviews, account=book.account(str(account)), **settings)
+    written = _write_published(published, out)
+    text = f"{published}\n" + "\n".join(f"written: {path}" for path in written)
+    emit({**published.to_dict(), "written": [str(path) for path in written]}, as_json, text)
+
+
+@app.command("plan", epilog=example("peerveil release plan reviews.csv --weight miscalibration --scale 1:10"))
+def plan(
+    file: File,
+    weight: Weight = "rating",
+    scale: Scale = None,
+    epsilons: Annotated[str, typer.Option(help="Which to try, separated by commas.")] = "0.1,0.3,1,3,10,30,100",
+    trials: Annotated[int, typer.Option(help="Simulated releases for each epsilon.")] = 20,
+    out: Out = Path("out/release"),
+    format_: Format = None,
+    as_json: AsJson = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Show what each epsilon would buy. Only public data are used, so that looking costs nothing."""
+    from peerveil.judgements import Reviews
+    from peerveil.release import PublicScores, plan_release
+
+    reviews: Reviews = Reviews.read(file, format=format_)
+    public = PublicScores.of(reviews, weight, scale=_scale(scale))
+    wanted = [text.strip() for text in epsilons.split(",")]
+    found = plan_release(public, wanted, trials=trials, weight=weight)
+    path = _write_plan(found, out)
+    emit({**found.to_dict(), "written": [str(path)]}, as_json, f"{found}\nwritten: {path}")
+
+
+def _scale(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        low, high = (float(part) for part in text.split(":"))
+    except ValueError:
+        raise BadInput("--scale", got=text, want="the lowest and highest possible score, such as 1:10") from None
+    return low, high
+
+
+def _write_published(published: PublishedMeans, out: Path) -> list[Path]:
+    """What may be published: the means and the region as CSV, everything as JSON, and the figure."""
+    from peerveil.files import write_text
+    from peerveil.report import house_style, new_axes, svg
+
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(["rank", "published_mean", "noisy_mean", "expected_from_public_data", "lower", "upper"])
+    columns = (published.means, published.noisy, published.expectation, published.region.lower, published.region.upper)
+    writer.writerows([rank + 1, *(repr(float(c[rank])) for c in columns)] for rank in range(published.means.size))
+    (ax,) = new_axes(height=4)
+    with house_style():
+        published.plot(ax)
+        ax.set_title("\n".join(_wrap(str(published.guarantee))), fontsize=7, loc="left")
+        picture = svg(ax, f"{published.summary()}. {published.beyond_public()}")
+    name = f"means-{published.weight}"
+    return [
+        write_text(out / f"{name}.csv", table.getvalue()),
+        write_text(out / f"{name}.json", published.to_json(indent=2) + "\n"),
+        write_text(out / f"{name}.svg", _alone(picture)),
+    ]
+
+
+def _write_plan(found: ReleasePlan, out: Path) -> Path:
+    from peerveil.files import write_text
+    from peerveil.report import house_style, new_axes, svg
+
+    (ax,) = new_axes(height=4)
+    with house_style():
+        found.plot(ax)
+    return write_text(out / f"plan-{found.weight}.svg", _alone(svg(ax, found.advice())))
+
+
+def _wrap(text: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, 120)
+
+
+def _alone(picture: str) -> str:
+    """A picture in a file of its own: on white, in dark ink."""
+    return picture.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1)

@@ -1,0 +1,333 @@
+"""What published means say about who wrote a review, against what e^epsilon allows.
+
+The adversary of the guarantee knows everything but one thing: all that is public, and the author of every review but
+two, of which one of two people wrote one and the other the other. Two worlds are left, one exchange apart. They see the
+published vector and guess. Whatever is computed from that vector later (projection, shrinkage, figures) can only help
+them less, so they are given the vector itself.
+
+- :func:`swap_odds`: how much likelier a published vector is in one world than in the other;
+- :func:`swap_attack`: how often that adversary is right on a conference, over random exchanges and on the one that
+  shows most, against e^epsilon / (1 + e^epsilon);
+- :func:`posterior_over_assignments` and :func:`sampled_posterior`: an adversary who knows less, and asks who wrote a
+  review given all assignments that are still possible;
+- :func:`audit_cases` and :func:`planted_faults`: whole publish functions under audit (:mod:`peerveil.audit.cases`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from peerveil.audit.cases import Case
+from peerveil.audit.driver import Pair
+from peerveil.errors import BadInput, Verbatim
+from peerveil.guarantee import SIMULATION_MARK, read_epsilon
+from peerveil.randomness import Randomness, laplace_scale
+from peerveil.release.conference import Conference
+from peerveil.release.expectation import public_prior
+from peerveil.release.mechanism import LaplaceMeans, estimate_means
+from peerveil.release.posterior import Posterior, posterior_over_assignments, sampled_posterior
+from peerveil.release.region import feasible_region
+from peerveil.release.sensitivity import laplace_sensitivity, means_guarantee
+from peerveil.result import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from peerveil.numerics.exact import Number
+    from peerveil.release.public import PublicScores
+
+    Floats = NDArray[np.float64]
+    Rows = Sequence[tuple[float, float, float]]
+    Publish = Callable[[Conference, int, Randomness], ArrayLike]
+
+__all__ = [
+    "Conference",
+    "Posterior",
+    "SwapAttack",
+    "audit_cases",
+    "planted_faults",
+    "posterior_over_assignments",
+    "sampled_posterior",
+    "swap_attack",
+    "swap_odds",
+]
+_CELLS: Final = 1_000_000  # numbers held at once
+_ROUNDING: Final = 1e-12  # relative to the weights: smaller moves are roundings of equal means
+_EPSILON: Final = 1  # what the audited mechanisms claim
+
+
+def swap_odds(noisy: ArrayLike, theta_a: ArrayLike, theta_b: ArrayLike, scale: float) -> float:
+    """The log-odds of world a against world b, given means published with independent Laplace noise.
+
+    With equal prior odds, ln P(a | noisy)/P(b | noisy) is sum(abs(noisy - theta_b) - abs(noisy - theta_a)) / scale. By
+    the triangle inequality it is at most the L1 distance of the two vectors over the scale: at most epsilon.
+
+    >>> swap_odds([0.125, 0.75], [0.0, 1.0], [0.5, 0.5], scale=1.0)  # 0.125 speaks for a, 0.75 says nothing
+    0.25
+    """
+    vectors = [np.asarray(v, dtype=np.float64) for v in (noisy, theta_a, theta_b)]
+    for name, vector in zip(("noisy", "theta_a", "theta_b"), vectors, strict=True):
+        if vector.ndim != 1 or vector.shape != vectors[0].shape or not np.isfinite(vector).all():
+            raise BadInput(name, got=vector, want="three vectors of finite numbers, equally long")
+    if not (math.isfinite(scale) and scale > 0):
+        raise BadInput("scale", got=scale, want="a finite number above 0")
+    r, a, b = vectors
+    return float(math.fsum(np.abs(r - b) - np.abs(r - a)) / scale)
+
+
+@dataclass(frozen=True, slots=True)
+class SwapAttack:
+    """How well the adversary who knows all but one exchange did.
+
+    Attributes
+    ----------
+    right : float
+        How often they were right over random exchanges, a guess without evidence counting one half.
+    worst_right : float
+        How often on the one exchange, among those tried, that changes the sorted means most (by Euclidean distance:
+        a change spread over many entries drowns in their noise).
+    largest : float
+        The largest log-odds (of either sign) that they ever had.
+    reach : float
+        The largest log-odds possible for any exchange that was tried: L1 distance over scale.
+    """
+
+    epsilon: float
+    trials: int
+    right: float
+    worst_right: float
+    largest: float
+    reach: float
+    simulated: bool
+
+    @property
+    def bound(self) -> float:
+        """No adversary can be right more often: e^epsilon / (1 + e^epsilon)."""
+        return 1 / (1 + math.exp(-self.epsilon))
+
+    @property
+    def error(self) -> float:
+        """The standard error of ``right`` and of ``worst_right`` is at most this."""
+        return 0.5 / math.sqrt(self.trials)
+
+    def __str__(self) -> str:
+        mark = f" [{SIMULATION_MARK}]" if self.simulated else ""
+        return (
+            f"An adversary who knows all but which of two people wrote which of two reviews is right "
+            f"{100 * self.right:.1f} times in 100 ({100 * self.worst_right:.1f} on the exchange that shows most, "
+            f"standard error {100 * self.error:.1f}); epsilon {self.epsilon:g} allows {100 * self.bound:.1f}. "
+            f"Largest log-odds {self.largest:.3g} of {self.reach:.3g} possible in {self.trials:,} exchanges; epsilon "
+            f"allows {self.epsilon:g}.{mark}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON values."""
+        values = {field.name: plain(getattr(self, field.name)) for field in fields(self)}
+        return {**values, "bound": self.bound, "mark": SIMULATION_MARK if self.simulated else None}
+
+
+def swap_attack(
+    public: PublicScores,
+    assignment: ArrayLike,
+    epsilon: Number,
+    trials: int = 1000,
+    randomness: Randomness | None = None,
+) -> SwapAttack:
+    """Attack the Laplace release of sorted means on random exchanges of a known conference.
+
+    Each trial draws an exchange and one of the two worlds, publishes, and lets the adversary choose the likelier world.
+    Entries that are equal in both worlds say nothing (their noise has the same density in both), so no noise is drawn
+    for them.
+
+    Parameters
+    ----------
+    public, assignment
+        As in :class:`Conference`.
+    epsilon
+        What the release promises for one exchange.
+    randomness
+        The secure lane by default; for more than a few thousand reviewers the simulation lane is faster.
+
+    Examples
+    --------
+    >>> rows = [[0, 0.0, 0], [0, 0.2, 1], [1, 0.9, 0], [1, 1.0, 1]]
+    >>> found = swap_attack(Conference.of(rows).public, rows, 1, 2000, Randomness.simulation(1))
+    >>> 0.5 < found.right < found.bound + 5 * found.error, found.largest <= 1
+    (True, True)
+    """
+    conference = Conference(public, np.asarray(assignment, dtype=np.float64))
+    promised = read_epsilon(epsilon)
+    if isinstance(trials, bool) or not isinstance(trials, (int, np.integer)) or trials < 1:
+        raise BadInput("trials", got=trials, want="a whole number, at least 1")
+    if public.reviewers < 2:
+        raise BadInput("public", got=Verbatim("one reviewer"), want="at least two: one has nobody to exchange with")
+    randomness = Randomness.secure() if randomness is None else randomness
+    sensitivity = laplace_sensitivity(public)
+    scale = laplace_scale(sensitivity=sensitivity, epsilon=promised) if sensitivity else 1.0  # else nothing moves
+    means = np.bincount(conference.reviewer, conference.weight) / np.bincount(conference.reviewer)
+    chunk = max(1, _CELLS // public.reviewers)
+    evidence: list[Floats] = []
+    worst, most, reach = np.zeros((1, public.reviewers)), 0.0, 0.0
+    for start in range(0, int(trials), chunk):
+        i, j = _random_exchanges(conference, min(chunk, int(trials) - start), randomness)
+        moved = _moves(conference, means, i, j)
+        evidence.append(_evidence(moved, scale, randomness))
+        reach = max(reach, float(np.abs(moved).sum(axis=1).max()))
+        squares = (moved**2).sum(axis=1)
+        if squares.max() > most:
+            most, worst = float(squares.max()), moved[[int(squares.argmax())]]
+    again = [
+        _evidence(np.repeat(worst, min(chunk, int(trials) - start), axis=0), scale, randomness)
+        for start in range(0, int(trials), chunk)
+    ]
+    odds, worst_odds = np.concatenate(evidence), np.concatenate(again)
+    return SwapAttack(
+        epsilon=float(promised),
+        trials=int(trials),
+        right=_rate(odds),
+        worst_right=_rate(worst_odds),
+        largest=float(max(np.abs(odds).max(), np.abs(worst_odds).max())),
+        reach=reach / scale,
+        simulated=not randomness.is_secure,
+    )
+
+
+def _random_exchanges(
+    conference: Conference, count: int, randomness: Randomness
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Uniformly random exchanges, by rejection. One always exists: two people who share a paper can exchange that."""
+    pairs = np.empty((2, 0), dtype=np.int64)
+    while pairs.shape[1] < count:
+        drawn = randomness.integers(0, conference.weight.size, (2, 2 * count + 16))
+        pairs = np.concatenate([pairs, drawn[:, conference.may_exchange(*drawn)]], axis=1)
+    return pairs[0, :count], pairs[1, :count]
+
+
+def _moves(conference: Conference, means: Floats, i: NDArray[np.int64], j: NDArray[np.int64]) -> Floats:
+    """For each exchange the sorted means before minus those after."""
+    a, b = conference.reviewer[i], conference.reviewer[j]
+    loads = np.bincount(conference.reviewer)
+    gain = conference.weight[j] - conference.weight[i]
+    after = np.repeat(means[None], i.size, axis=0)
+    rows = np.arange(i.size)
+    after[rows, a] += gain / loads[a]
+    after[rows, b] -= gain / loads[b]
+    moved = np.sort(means) - np.sort(after, axis=1)
+    return np.where(np.abs(moved) > _ROUNDING * np.abs(conference.weight).max(), moved, 0.0)
+
+
+def _evidence(moved: Floats, scale: float, randomness: Randomness) -> Floats:
+    """The log-odds of the true world against the other, one a row, each world being the true one half of the time."""
+    sign = np.where(randomness.uniform(len(moved)) < 0.5, -1.0, 1.0)
+    row, column = np.nonzero(moved)
+    if not row.size:
+        return np.zeros(len(moved))
+    noise = randomness.laplace(np.zeros(row.size), scale=scale)
+    shift = sign[row] * moved[row, column]
+    return np.bincount(row, weights=np.abs(noise + shift) - np.abs(noise), minlength=len(moved)) / scale
+
+
+def _rate(odds: Floats) -> float:
+    return float(((odds > 0) + 0.5 * (odds == 0)).mean())
+
+
+# ---- the whole publish function under audit ---------------------------------------------------------------------------
+
+
+def neighbours() -> tuple[Pair, ...]:
+    """Conferences one exchange apart, at which the sensitivity is reached or nearly so, with loads of every kind."""
+
+    def pair(name: str, rows: Rows, i: int, j: int) -> Pair:
+        conference = Conference.of(rows)
+        return Pair(name, conference, conference.exchange(i, j))
+
+    def load_one(load: int) -> Rows:
+        # a review of weight R/l against one of weight R by somebody whose others are 0: R(1 - 1/l^2), the worst
+        return [(0, 1 / load, 0), (1, 1, 1)] + [(1, 0, 2 + extra) for extra in range(load - 1)]
+
+    low_high: Rows = [(0, 0, 0), (0, 0, 1), (1, 1, 2), (1, 1, 3)]
+    shared = [(0, 0.1, 0), (1, 0.8, 0), (1, 0.9, 1), (2, 0.4, 1), (2, 0.6, 2), (0, 0.0, 2)]
+    unequal: list[tuple[float, float, float]] = [(0, -1, 0), (0, -1, 1)]
+    unequal += [(1, 1, p) for p in range(3)] + [(2, 0, p) for p in range(4)]
+    return (
+        pair("loads 2 and 2, lowest against highest", low_high, 0, 2),
+        pair("loads 2, 2 and 2, a shared paper", shared, 0, 1),
+        pair("loads 1 and 2", load_one(2), 0, 1),
+        pair("loads 1 and 5", load_one(5), 0, 1),
+        pair("loads 2, 3 and 4, weights of both signs", unequal, 0, 2),
+    )
+
+
+def laplace_means(
+    conference: Conference, count: int, randomness: Randomness, *, share: Fraction = Fraction(1)
+) -> Floats:
+    """``count`` noisy sorted means for epsilon 1; a ``share`` below 1 of the sensitivity is a fault."""
+    scale = laplace_scale(sensitivity=share * laplace_sensitivity(conference.public), epsilon=_EPSILON)
+    return randomness.laplace(np.tile(conference.means, (count, 1)), scale=scale)
+
+
+def _largest_loads(conference: Conference, count: int, randomness: Randomness) -> Floats:
+    public = conference.public
+    spread = Fraction(float(public.values.max())) - Fraction(float(public.values.min()))
+    sensitivity = spread * sum(Fraction(1, int(load)) for load in public.loads[-2:])
+    scale = laplace_scale(sensitivity=sensitivity, epsilon=_EPSILON)
+    return randomness.laplace(np.tile(conference.means, (count, 1)), scale=scale)
+
+
+def audit_cases(publish: Publish | None = None, name: str = "sorted means, Laplace") -> Iterator[Case]:
+    """A publish function for epsilon 1 under audit, over conferences that differ by one exchange.
+
+    Parameters
+    ----------
+    publish
+        ``publish(conference, count, randomness)`` returns ``count`` independent outputs for epsilon 1, noisy or
+        processed further; the Laplace mechanism on sorted means, and then the whole of publish, if left out.
+    """
+    claim = means_guarantee(_EPSILON)
+    yield Case(f"{name}, epsilon 1", publish or laplace_means, neighbours(), claim, samples=6_000)
+    if publish is None:
+        pairs = neighbours()[:3]
+        yield Case("publish, the whole function, epsilon 1", published_means, pairs, claim, samples=2_000)
+
+
+def published_means(conference: Conference, count: int, randomness: Randomness) -> Floats:
+    """``count`` whole releases for epsilon 1: noise, shrinkage and projection, as :func:`~peerveil.release.publish` does."""
+    public, mechanism = conference.public, LaplaceMeans(_EPSILON)
+    region, prior, variance = feasible_region(public), public_prior(public), mechanism.variance(public)
+    noisy = mechanism.perturb(np.tile(conference.means, (count, 1)), public, randomness)
+    return np.array([estimate_means(row, variance, region, "shrinkage", prior) for row in noisy])
+
+
+def planted_faults() -> Iterator[Case]:
+    """Publish functions that break their claim, and must be refuted."""
+    claim = means_guarantee(_EPSILON)
+
+    def half(conference: Conference, count: int, randomness: Randomness) -> Floats:
+        return laplace_means(conference, count, randomness, share=Fraction(1, 2))
+
+    yield Case(
+        "sorted means, one reviewer counted",
+        half,
+        neighbours()[:1],
+        claim,
+        samples=20_000,
+        fault="the sensitivity is R/l, as if an exchange moved one mean; it moves two",
+    )
+    lopsided = Conference.of(
+        [(0, 0, 0), (0, 0, 1), (1, 1, 2), (1, 1, 3)] + [(reviewer, 0.5, p) for reviewer in (2, 3) for p in range(6)]
+    )
+    yield Case(
+        "sorted means, largest loads",
+        _largest_loads,
+        (Pair("loads 2, 2, 6 and 6", lopsided, lopsided.exchange(0, 2)),),
+        claim,
+        samples=20_000,
+        fault="the sensitivity is computed with the two largest loads; the two smallest move most",
+    )

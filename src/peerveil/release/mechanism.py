@@ -1,0 +1,250 @@
+"""Publishing the distribution of reviewers' mean weights.
+
+The only private input is the sorted vector of means; the only randomised step adds Laplace noise to it. All that follows
+(projection, shrinkage) sees the noisy vector and public data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from peerveil.errors import BadInput
+from peerveil.randomness import Randomness, laplace_scale
+from peerveil.release.estimate import shrink, signal_share
+from peerveil.release.expectation import PublicPrior, public_prior
+from peerveil.release.public import PublicScores
+from peerveil.release.region import FeasibleRegion, feasible_region
+from peerveil.release.sensitivity import laplace_sensitivity, means_guarantee, reviewer_guarantee, sorted_means
+from peerveil.release.weights import review_weights
+from peerveil.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from peerveil.guarantee import Guarantee
+    from peerveil.judgements import Reviews
+    from peerveil.ledger import Account
+    from peerveil.numerics.exact import Number
+
+    Floats = NDArray[np.float64]
+
+ESTIMATES: Final = ("auto", "shrinkage", "projection", "none")
+
+
+class Perturbation(Protocol):
+    """Any other way to perturb the sorted means, with its own guarantee."""
+
+    def guarantee(self, public: PublicScores) -> Guarantee:
+        """What it promises."""
+        ...
+
+    def variance(self, public: PublicScores) -> float:
+        """The variance of the noise on each entry (public)."""
+        ...
+
+    def perturb(self, means: Floats, public: PublicScores, randomness: Randomness) -> Floats:
+        """The noisy vector."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceMeans:
+    """Independent Laplace noise on every sorted mean.
+
+    **Neighbours**: two reviewers exchange one review each; the weights that papers received, and everybody's load, stay.
+    **Proof.** The L1 sensitivity of the sorted means to such an exchange is at most
+    :func:`~peerveil.release.sensitivity.swap_sensitivity`, and Laplace noise of scale sensitivity / epsilon is
+    epsilon-DP (:func:`peerveil.laplace_scale`). The sensitivity depends on public data only. ∎
+
+    If it is 0 (every reviewer wrote one review), the sorted means are public, and no noise is added.
+    """
+
+    epsilon: Number
+
+    def guarantee(self, public: PublicScores) -> Guarantee:  # noqa: ARG002
+        """Pure DP for one exchange."""
+        return means_guarantee(self.epsilon)
+
+    def scale(self, public: PublicScores) -> float:
+        """The scale of the noise; 0 if none is needed."""
+        sensitivity = laplace_sensitivity(public)
+        return laplace_scale(sensitivity=sensitivity, epsilon=self.epsilon) if sensitivity else 0.0
+
+    def variance(self, public: PublicScores) -> float:
+        """Twice the squared scale."""
+        return 2.0 * self.scale(public) ** 2
+
+    def perturb(self, means: Floats, public: PublicScores, randomness: Randomness) -> Floats:
+        """Add the noise."""
+        scale = self.scale(public)
+        return randomness.laplace(means, scale=scale) if scale else means.copy()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedMeans(Result):
+    """A publishable distribution of reviewers' means.
+
+    Attributes
+    ----------
+    means
+        The estimate of the sorted means: this is what to publish.
+    noisy
+        The noisy vector that it was computed from; it may be published too.
+    expectation
+        What the public data alone let expect. A release that stays this close to it says little new.
+    reviewer_guarantee
+        The same promise for all reviews of one reviewer.
+    region
+        Where the truth can lie, by public data.
+    """
+
+    weight: str
+    estimate: str
+    means: Floats
+    noisy: Floats
+    expectation: Floats
+    noise_variance: float
+    reviewer_guarantee: Guarantee
+    region: FeasibleRegion = field(repr=False)
+
+    def summary(self) -> str:
+        """The finding in one line."""
+        low, mid, high = np.quantile(self.means, [0.1, 0.5, 0.9])
+        return (
+            f"{self.means.size:,} reviewers' mean {self.weight}: median {mid:.3g}, "
+            f"from {low:.3g} (10% are below) to {high:.3g} (10% are above)"
+        )
+
+    def beyond_public(self) -> str:
+        """A plain sentence on what the release says beyond what was public anyway."""
+        away = float(np.sqrt(np.mean((self.means - self.expectation) ** 2)))
+        spread = float(np.std(self.expectation)) or 1.0
+        ratio = float(np.std(self.means)) / spread
+        if away < 0.02 * spread:
+            return "It says hardly more than the public data alone: at this epsilon the noise drowns the rest."
+        wider = f"{abs(100 * (ratio - 1)):.0f}% {'wider' if ratio > 1 else 'narrower'}"
+        return (
+            f"The published means are spread {wider} than chance assignments of the public scores would be "
+            f"(typical difference {away:.3g}): "
+            + (
+                "reviewers differ from each other more than by chance."
+                if ratio > 1.02
+                else "no sign of strict or lenient reviewers."
+            )
+        )
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\nFor a whole reviewer: {self.reviewer_guarantee}\n{self.beyond_public()}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the region's sums, as JSON values."""
+        data = super().to_dict()
+        data["region"] = {
+            "bounds": self.region.bounds,
+            "lower": self.region.lower.tolist(),
+            "upper": self.region.upper.tolist(),
+        }
+        data["beyond_public"] = self.beyond_public()
+        data["reviewer_guarantee_in_words"] = str(self.reviewer_guarantee)
+        return data
+
+    def draw(self, ax: Axes) -> None:
+        """The published curve, the region, the public expectation and the noisy input."""
+        from peerveil.release.figures import draw_published
+
+        draw_published(self, ax)
+
+
+def publish(
+    reviews: Reviews,
+    *,
+    epsilon: Number | None = None,
+    weight: str = "rating",
+    bounds: str = "auto",
+    estimate: str = "auto",
+    account: Account | None = None,
+    randomness: Randomness | None = None,
+    scale: tuple[float, float] | None = None,
+    mechanism: Perturbation | None = None,
+) -> PublishedMeans:
+    """Publish the distribution of reviewers' mean weights with differential privacy.
+
+    Parameters
+    ----------
+    reviews
+        Who scored which paper.
+    epsilon
+        The privacy of one exchange of reviews.
+    weight
+        ``"rating"``, ``"miscalibration"``, ``"normalised"`` or ``"subjectivity"``.
+    bounds
+        Which feasible region to use: see :func:`feasible_region`.
+    estimate
+        ``"projection"`` can never hurt; ``"shrinkage"`` (the default) is far more accurate on average; ``"none"`` publishes
+        the noisy vector.
+    account
+        An account of a ledger, debited before the noise is drawn.
+    randomness
+        The secure lane unless given.
+    scale
+        The declared lowest and highest score.
+    mechanism
+        Another perturbation than Laplace noise, with its own guarantee; then ``epsilon`` is left out.
+
+    Examples
+    --------
+    >>> from peerveil.judgements import synthetic_conference
+    >>> reviews = synthetic_conference(papers=60, reviewers=40, seed=1).reviews
+    >>> published = publish(reviews, epsilon=2, weight="miscalibration", randomness=Randomness.simulation(1))
+    >>> published.means.size, published.mark
+    (40, 'simulation, not private')
+    """
+    if estimate not in ESTIMATES:
+        raise BadInput("estimate", got=estimate, want=f"one of {', '.join(ESTIMATES)}")
+    if (epsilon is None) is (mechanism is None):
+        raise BadInput("epsilon", got=epsilon, want="a number above 0, or mechanism= with a guarantee of its own")
+    if mechanism is None:
+        assert epsilon is not None
+        mechanism = LaplaceMeans(epsilon)
+    randomness = Randomness.secure() if randomness is None else randomness
+    public = PublicScores.of(reviews, weight, scale=scale)
+    promise = mechanism.guarantee(public)
+    # all that is public comes first: if it fails, nothing is spent
+    region = feasible_region(public, bounds)
+    prior = public_prior(public)
+    private = bool(laplace_sensitivity(public))
+    weights = review_weights(reviews, weight, scale=scale)
+    reviewer, _ = reviews.numbered("reviewer")
+    exact = sorted_means(weights.values, reviewer)
+    if account is not None and private:
+        account.spend(promise, purpose=f"reviewers' mean {weight}", data=reviews, randomness=randomness)
+    noisy = mechanism.perturb(exact, public, randomness)
+    variance = mechanism.variance(public)
+    chosen = "shrinkage" if estimate == "auto" else estimate
+    return PublishedMeans(
+        guarantee=randomness.stamp(promise),
+        reviewer_guarantee=randomness.stamp(reviewer_guarantee(promise, public)),
+        weight=weight,
+        estimate=chosen,
+        means=estimate_means(noisy, variance, region, chosen, prior),
+        noisy=noisy,
+        expectation=prior.means[0].mean(axis=0),
+        noise_variance=variance,
+        region=region,
+    )
+
+
+def estimate_means(noisy: Floats, variance: float, region: FeasibleRegion, estimate: str, prior: PublicPrior) -> Floats:
+    """The estimate from the noisy vector and public data."""
+    if estimate == "none":
+        return noisy
+    projected = region.project(noisy)
+    if estimate == "projection" or variance == 0:
+        return projected
+    shrunken = region.project(shrink(noisy, variance, prior, region.lower, region.upper))
+    share = signal_share(variance, prior)
+    return (1 - share) * shrunken + share * projected

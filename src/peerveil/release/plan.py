@@ -1,0 +1,168 @@
+"""Choosing epsilon by the accuracy it buys. Everything is simulated from public data, so that choosing costs nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from peerveil.errors import BadInput
+from peerveil.guarantee import read_epsilon
+from peerveil.numerics.exact import printed
+from peerveil.progress import progress_bar
+from peerveil.release.estimate import blind_guess
+from peerveil.release.expectation import draw_means, public_prior
+from peerveil.release.mechanism import LaplaceMeans, estimate_means
+from peerveil.release.region import feasible_region
+from peerveil.result import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+
+    from peerveil.numerics.exact import Number
+    from peerveil.release.public import PublicScores
+
+EPSILONS: Final = (0.1, 0.3, 1, 3, 10, 30, 100)
+DEGREES: Final = (0.0, 0.5, 1.0)
+_SEED: Final = 4_242_421
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRow:
+    """Expected errors (root mean square, for one reviewer's mean) at one epsilon and one degree of leniency."""
+
+    epsilon: float
+    leniency: float
+    noisy: float
+    projection: float
+    shrinkage: float
+    expectation: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePlan:
+    """How accurate a release would be. It was computed from public data alone.
+
+    Attributes
+    ----------
+    worthwhile
+        For each degree of leniency the smallest epsilon tried at which the release is at least a fifth more accurate
+        than the public expectation; ``None`` if there is none.
+    """
+
+    weight: str
+    reviewers: int
+    rows: tuple[PlanRow, ...]
+    worthwhile: dict[float, float | None]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{'epsilon':>8} {'leniency':>9} {'noisy':>9} {'projected':>10} {'published':>10} {'public alone':>13}"
+        ]
+        lines += [
+            f"{r.epsilon:>8g} {r.leniency:>9g} {r.noisy:>9.3g} {r.projection:>10.3g} {r.shrinkage:>10.3g} {r.expectation:>13.3g}"
+            for r in self.rows
+        ]
+        return "\n".join([*lines, self.advice()])
+
+    def advice(self) -> str:
+        """From which epsilon the release says more than the public data."""
+        parts = []
+        for degree, epsilon in self.worthwhile.items():
+            who = "nobody is strict or lenient" if degree == 0 else f"reviewers differ with strength {degree:g}"
+            found = f"from epsilon {epsilon:g} on" if epsilon is not None else "at no epsilon that was tried"
+            parts.append(f"if {who}, {found}")
+        return "A release says clearly more than the public data alone: " + "; ".join(parts) + "."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON values."""
+        return {
+            "weight": self.weight,
+            "reviewers": self.reviewers,
+            "rows": [plain(row) for row in self.rows],
+            "worthwhile": plain(self.worthwhile),
+            "advice": self.advice(),
+        }
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Expected error against epsilon, one line a degree of leniency."""
+        from peerveil.release.figures import draw_plan
+
+        return draw_plan(self, ax)
+
+
+def plan_release(
+    public: PublicScores,
+    epsilons: Sequence[Number] = EPSILONS,
+    *,
+    leniency: Sequence[float] = DEGREES,
+    bounds: str = "auto",
+    trials: int = 40,
+    weight: str = "rating",
+    progress: bool | None = None,
+) -> ReleasePlan:
+    """What each epsilon buys, for several degrees to which reviewers differ.
+
+    Parameters
+    ----------
+    public
+        The public side of the conference.
+    epsilons
+        Which to try.
+    leniency
+        How strongly reviewers differ: 0 not at all, 1 half of the variance, 2 four fifths.
+    trials
+        Simulated releases for each pair.
+
+    Examples
+    --------
+    >>> from peerveil.release.public import PublicScores
+    >>> rng = np.random.default_rng(1)
+    >>> public = PublicScores(rng.beta(2, 2, (30, 2)), loads=[2] * 30)
+    >>> plan = plan_release(public, [1, 100], leniency=[0, 1], trials=10)
+    >>> len(plan.rows), plan.rows[0].shrinkage < plan.rows[0].projection
+    (4, True)
+    """
+    if isinstance(trials, bool) or not isinstance(trials, int) or trials < 2:
+        raise BadInput("trials", got=trials, want="a whole number, at least 2")
+    wanted = [printed(read_epsilon(e, "epsilons"), "up") for e in epsilons]
+    region, prior = feasible_region(public, bounds), public_prior(public)
+    expectation, blind = prior.means[0].mean(axis=0), blind_guess(prior)
+    rng = np.random.default_rng(_SEED)
+    rows: list[PlanRow] = []
+    without: dict[float, float] = {}
+    with progress_bar("planning", total=len(wanted) * len(leniency) * trials, show=progress) as advance:
+        for degree in leniency:
+            if not (isinstance(degree, (int, float)) and 0 <= degree < 100):
+                raise BadInput("leniency", got=degree, want="numbers from 0 (no differences) to 100")
+            truths = draw_means(public, np.full(trials, float(degree)), _SEED)
+            without[float(degree)] = float(np.sqrt(np.mean((truths - blind) ** 2)))
+            for epsilon in wanted:
+                mechanism = LaplaceMeans(epsilon)
+                scale, variance = mechanism.scale(public), mechanism.variance(public)
+                errors = np.zeros(4)
+                for truth in truths:
+                    noisy = truth + rng.laplace(scale=scale, size=truth.size) if scale else truth
+                    guesses = (
+                        noisy,
+                        estimate_means(noisy, variance, region, "projection", prior),
+                        estimate_means(noisy, variance, region, "shrinkage", prior),
+                        expectation,
+                    )
+                    errors += [float(np.mean((guess - truth) ** 2)) for guess in guesses]
+                    advance(1)
+                rows.append(PlanRow(epsilon, float(degree), *np.sqrt(errors / trials).tolist()))
+    return ReleasePlan(weight, public.reviewers, tuple(rows), _worthwhile(rows, without))
+
+
+def _worthwhile(rows: list[PlanRow], without: dict[float, float]) -> dict[float, float | None]:
+    """The smallest epsilon that clearly beats both guesses that need no release; ``without`` is the blind one's error."""
+    found: dict[float, float | None] = {}
+    for row in sorted(rows, key=lambda r: r.epsilon):
+        found.setdefault(row.leniency, None)
+        if found[row.leniency] is None and row.shrinkage <= 0.8 * min(row.expectation, without[row.leniency]):
+            found[row.leniency] = row.epsilon
+    return dict(sorted(found.items()))

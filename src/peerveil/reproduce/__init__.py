@@ -1,0 +1,9 @@
+"""Every figure and table of the five papers, made anew: what the paper shows, what we find, and why they differ.
+
+An experiment is a function of ``(quick, progress)`` that returns a :class:`Reproduction`. Each room's experiments stand
+in the module of its name, in ``EXPERIMENTS``.
+"""
+
+from peerveil.reproduce.experiment import Comparison, Reproduction, experiments
+
+__all__ = ["Comparison", "Reproduction", "experiments"]

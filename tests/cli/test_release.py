@@ -1,0 +1,107 @@
+"""``peerveil release`` and ``peerveil reproduce``."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from peerveil import Ledger
+from peerveil.cli import base
+from peerveil.judgements import synthetic_conference
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    given = [str(a) for a in arguments]
+    code = base.run(given, debug=False, as_json="--json" in given)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture
+def reviews(tmp_path: Path) -> Path:
+    return synthetic_conference(papers=40, reviewers=30, seed=2).reviews.write(tmp_path / "reviews.csv")
+
+
+def test_means(reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    book = tmp_path / "budget.db"
+    with Ledger.open(book) as ledger:
+        ledger.account("conference", epsilon=1)
+    paid = ["--ledger", book, "--account", "conference"]
+    common = ["release", "means", reviews, "--weight", "miscalibration", "--epsilon", 1, "--scale", "1:10"]
+    code, out, _ = run(capsys, *common, *paid, "--out", tmp_path / "out")
+    assert code == 0
+    assert "Differential privacy with epsilon 1 for who wrote one review" in out
+    assert "For a whole reviewer:" in out
+    text = (tmp_path / "out" / "means-miscalibration.csv").read_text(encoding="utf-8")
+    rows = list(csv.DictReader(text.splitlines()))
+    assert len(rows) == 30
+    means = [float(row["published_mean"]) for row in rows]
+    assert means == sorted(means)
+    data = json.loads((tmp_path / "out" / "means-miscalibration.json").read_text(encoding="utf-8"))
+    assert data["mark"] is None
+    assert data["guarantee"]["epsilon"] == "1"
+    assert "<svg" in (tmp_path / "out" / "means-miscalibration.svg").read_text(encoding="utf-8")
+    code, _, err = run(capsys, *common, *paid, "--out", tmp_path / "again")
+    assert code == base.BUDGET_EXCEEDED
+    assert "requested 1, remaining 0" in err
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_simulation_is_marked_and_never_entered(
+    reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simulated = ["release", "means", reviews, "--epsilon", 1, "--seed", 3, "--out", tmp_path / "out"]
+    code, out, _ = run(capsys, *simulated, "--json")
+    assert code == 0
+    assert json.loads(out)["mark"] == "simulation, not private"
+    assert "simulation, not private" in (tmp_path / "out" / "means-rating.svg").read_text(encoding="utf-8")
+    code, _, err = run(capsys, *simulated, "--ledger", tmp_path / "b.db", "--account", "x")
+    assert code == base.BAD_INPUT
+    assert "can never be entered" in err
+
+
+def test_plan(reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["release", "plan", reviews, "--epsilons", "1,100", "--trials", 3, "--out", tmp_path / "out"]
+    code, out, _ = run(capsys, *arguments, "--json")
+    assert code == 0
+    assert len(json.loads(out)["rows"]) == 6
+    assert (tmp_path / "out" / "plan-rating.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--epsilon", "0"], "epsilon: got '0'"),
+        (["--epsilon", "1", "--scale", "1-10"], "--scale: got '1-10'"),
+        (["--epsilon", "1", "--scale", "1:5"], "scale"),
+        (["--epsilon", "1", "--weight", "x"], "weight: got 'x'"),
+        (["--epsilon", "1", "--account", "x"], "--account: got 'x'"),
+        (["--epsilon", "1", "--ledger", "nowhere.db", "--account", "x"], "nowhere.db"),
+    ],
+)
+def test_bad_input_writes_nothing(
+    reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], extra: list[str], message: str
+) -> None:
+    code, _, err = run(capsys, "release", "means", reviews, "--out", tmp_path / "out", *extra)
+    assert code == base.BAD_INPUT
+    assert message in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "reproduce", "--list")
+    assert code == 0
+    assert "release/figure-2a" in out.splitlines()
+    code, out, _ = run(capsys, "reproduce", "release/proposition-4.1", "--quick", "--json")
+    assert code == 0
+    assert json.loads(out)[0]["rows"][0]["paper"] == "2.06896 / 2"
+    code, out, _ = run(capsys, "reproduce", "release/figure-2g", "--quick", "--out", tmp_path)
+    assert code == 0
+    assert "agrees" in out
+    assert (tmp_path / "release" / "figure-2g.svg").exists()
+    code, _, err = run(capsys, "reproduce", "release/figure-9")
+    assert code == base.BAD_INPUT
+    assert "release/figure-2a" in err

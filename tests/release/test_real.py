@@ -1,0 +1,69 @@
+"""The real scores of a conference (76,816 public reviews), with simulated assignments: all four weights, end to end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from tests.release import oracle
+
+from peerveil import Randomness
+from peerveil.judgements import Reviews
+from peerveil.release import feasible_region as region_of
+from peerveil.release import publish, review_weights, simulate_conference
+from peerveil.release.expectation import draw_assignment
+from peerveil.release.sensitivity import sorted_means
+
+DATA = Path(__file__).parent / "data" / "iclr2026_review_scores.csv.gz"
+
+
+def real_reviews(load: int = 4) -> Reviews:
+    """Who wrote which review is not public: a random valid assignment, everybody writing about ``load`` reviews."""
+    frame = pl.read_csv(DATA).sort("paper")
+    sizes = frame.group_by("paper", maintain_order=True).len()["len"].to_numpy()
+    loads = np.full(frame.height // load, load)
+    loads[: frame.height % load] += 1
+    who = draw_assignment(np.concatenate([[0], np.cumsum(sizes)]), np.sort(loads), seed=1)
+    criteria = {name: frame[name].to_numpy() for name in ("soundness", "presentation", "contribution")}
+    return Reviews(paper=frame["paper"].to_numpy(), reviewer=who, score=frame["rating"].to_numpy(), criteria=criteria)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weight", ["rating", "miscalibration", "normalised", "subjectivity"])
+def test_publishing_on_real_scores(weight: str) -> None:
+    reviews = real_reviews()
+    result = publish(reviews, epsilon=1, weight=weight, scale=(0, 10), randomness=Randomness.simulation(1))
+    truth = sorted_means(review_weights(reviews, weight, scale=(0, 10)).values, reviews.numbered("reviewer")[0])
+    assert result.region.contains(truth)
+    assert result.region.contains(result.means)
+    errors = [
+        float(np.sqrt(np.mean((guess - truth) ** 2))) for guess in (result.noisy, result.means, result.expectation)
+    ]
+    assert errors[1] < 0.05 * errors[0]
+    assert errors[1] < 3 * errors[2]
+    print(f"{weight}: noisy {errors[0]:.3g}, published {errors[1]:.3g}, public expectation {errors[2]:.3g}")
+
+
+@pytest.mark.slow
+def test_the_limit_of_projection_is_the_convex_hull() -> None:
+    """For five reviewers the hull of all possible truths can be enumerated: how much would it gain over our region?"""
+    rng = np.random.default_rng(12)
+    ours: list[float] = []
+    hull: list[float] = []
+    paper: list[float] = []
+    for _ in range(60):
+        conference = simulate_conference(5, rng=rng)
+        vertices = oracle.sorted_means(conference.public)
+        noisy = conference.truth + rng.laplace(size=5)
+        guesses = (
+            region_of(conference.public, "all").project(noisy),
+            oracle.hull_projection(vertices, noisy),
+            region_of(conference.public, "chains").project(noisy),
+        )
+        for errors, guess in zip((ours, hull, paper), guesses, strict=True):
+            errors.append(float(np.sum((guess - conference.truth) ** 2)))
+    print(f"hull {np.mean(hull):.4f}, ours {np.mean(ours):.4f}, the paper's {np.mean(paper):.4f}")
+    assert np.mean(hull) <= np.mean(ours) <= 1.5 * np.mean(hull)
+    assert np.mean(ours) < np.mean(paper)
