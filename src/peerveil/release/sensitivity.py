@@ -37,7 +37,7 @@ def swap_sensitivity(public: PublicScores) -> Fraction:
     entries, so it is at most d/a + d/b <= R(1/a + 1/b), the first case (it is reached: A's other weights lowest, B's
     highest). If both loads are 1, the two means change places, and the sorted vector stays. If a = 1 and b = l, match
     A's new mean y with B's old mean v and A's old mean x with B's new mean u = v - d/l instead, if that is cheaper:
-    with t = u - x the cost is |t| + |d - d/l - t|, which is d(1 - 1/l) for 0 <= t <= d - d/l, and grows by twice the
+    with t = u - x the cost is abs(t) + abs(d - d/l - t), which is d(1 - 1/l) for 0 <= t <= d - d/l, and grows by twice the
     distance of t from that interval. Since u = (x + s)/l with a sum s of l - 1 weights, x - u is at most
     (1 - 1/l)(x - min), and likewise above, so t leaves the interval by at most (1 - 1/l)(R - d). The distance is
     therefore at most min(d(1 + 1/l), (1 - 1/l)(2R - d)), which is largest at d = R(1 - 1/l): R(1 - 1/l^2). ∎
