@@ -47,8 +47,9 @@ def simulate_conference(
     reviewers, reviews_per_paper, load
         n, k and l; the number of papers is n l / k.
     pattern
-        ``"iid"``: all weights from the beta distribution ``beta``. ``"by-paper"``: paper i has one weight from beta(1, i) and one from beta(2, i)
-        (Figure 2g). ``"by-pair"``: the weight of paper i by reviewer j is from beta(i, j) (Figure 2h).
+        ``"iid"``: all weights from the beta distribution with parameters ``beta``. ``"by-paper"``: paper i has one weight
+        from beta(1, i) and one from beta(2, i) (Figure 2g). ``"by-pair"``: the weight of paper i by reviewer j is from
+        beta(i, j) (Figure 2h).
     bias
         The standard deviation of what each reviewer adds to their weights (clipped to [0, 1]); 0 in the paper.
 
