@@ -191,7 +191,7 @@ def test_the_default_is_near_the_better_of_both(bias: float, scale: float) -> No
 @pytest.mark.parametrize("n", [10, 30])
 def test_the_default_over_three_decades_of_noise(n: int, bias: float) -> None:
     for scale in (1.0, 0.3, 0.1, 0.03):
-        errors = mean_errors(n, scale, bias, trials=120, seed=7)
+        errors = mean_errors(n, scale, bias, trials=40, seed=7)
         assert errors["shrinkage"] < 3 * errors["expectation"]
         if scale <= 0.1:
             assert errors["shrinkage"] < 1.1 * min(errors["projection"], errors["expectation"])
