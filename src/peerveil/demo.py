@@ -68,7 +68,7 @@ def run_demo(folder: str | Path, *, papers: int = 600, reviewers: int = 450, see
             _budget(page, ledger, account)
         reports = []
         for case in [*cases, *faults]:
-            reports.append(case.audit(min(case.samples, 20_000), progress=False))
+            reports.append(case.audit(min(case.samples, 20_000) // len(case.pairs), progress=False))
             advance(1)
         _audit(page, reports[: len(cases)], list(zip(faults, reports[len(cases) :], strict=True)))
     page.footer("Made by `make demo`. The tables are in data/, the budget in ledger.db beside this page.")

@@ -147,7 +147,7 @@ def test_data_check_recognise_and_synthetic(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_the_audit_command(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "audit", "run", "--samples", 2000, "--no-faults", "--json")
+    code, out, _ = run(capsys, "audit", "run", "--samples", 200, "--no-faults", "--json")
     assert code == 0
     data = json.loads(out)
     assert data["passed"] is True
@@ -157,9 +157,11 @@ def test_the_audit_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_refuted_claim_is_exit_code_one(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     from peerveil.audit import cases
+    from peerveil.release import adversary
 
     broken = next(cases.planted_faults())
     monkeypatch.setattr(cases, "house_cases", lambda: iter([broken]))
+    monkeypatch.setattr(adversary, "audit_cases", lambda: iter([]))
     code, out, _ = run(capsys, "audit", "run", "--samples", 5000, "--no-faults")
     assert code == CHECK_FAILED
     assert "REFUTED" in out
