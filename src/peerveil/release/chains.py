@@ -33,8 +33,10 @@ and look for a disjoint one from the greatest length down; most tuples are disjo
 above n are never asked for. Of each length keep only tuples that can still matter: a tuple u is dropped if no set of at
 most l entries (l the largest load) meets all kept ones and avoids u, since then whatever is disjoint from u is disjoint
 from a kept one too. At most C(2l, l) are kept (Frankl's skew form of Bollobas's theorem on set pairs): 6 for l = 2, 20
-for l = 3. T tuples take O(T log T) for sorting, O(T l) memory, and O(T) searches that depend on l alone, unless chains
-are blocked over many lengths; the printed graph takes O(T^2).
+for l = 3. Often a part of u is enough to say so; such parts are remembered, and later tuples that have them are dropped
+without a search. T tuples take O(T log T) time for sorting and O(T l) memory; up to load 4 walking took less than that
+on all structures tried (ties, stars, one or two dominant papers). From load 6 on searches may be given up: nothing
+becomes wrong, but with many ties millions of tuples can then take minutes. The printed graph takes O(T^2) in every case.
 """
 
 from __future__ import annotations
@@ -52,13 +54,20 @@ if TYPE_CHECKING:
 
     from peerveil.release.public import PublicScores
 
+    Floats = NDArray[np.float64]
+    Longs = NDArray[np.int64]
+    Ints = NDArray[np.int32]
+    Flags = NDArray[np.bool_]
+
 MOST_TUPLES = 20_000_000
 """More tuples are refused: they would not fit into 2 GB."""
 _EQUAL = 1e-12  # relative to the largest absolute weight
-_PATIENCE = 4_000  # steps in one search for a blocking set: enough for a complete search up to load 5
+_PATIENCE = 4_000  # steps in one search for a blocking set: 1 + 5 + ... + 5^5 = 3,906 make it complete up to load 5
+_LITTLE_PATIENCE = 400  # for larger loads, where complete searches take longer than they save
+_KERNELS = 16  # remembered for each length
 
 
-def chain_bounds(public: PublicScores) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def chain_bounds(public: PublicScores) -> tuple[Floats, Floats]:
     """Lower and upper bounds on the sorted means, from public data alone.
 
     Every valid assignment's sorted means lie between them, up to rounding in the last place.
@@ -77,8 +86,10 @@ def chain_bounds(public: PublicScores) -> tuple[NDArray[np.float64], NDArray[np.
             "bounds", got=Verbatim(f"chains of {shown} tuples"), want=f'at most {MOST_TUPLES:,} tuples, or "counting"'
         )
     omega = list_omega(public)
-    rising, _ = walk(omega.order, omega.tuples, omega.papers, public.sizes, public.reviewers)
-    falling, _ = walk(omega.order[::-1].copy(), omega.tuples, omega.papers, public.sizes, public.reviewers)
+    patience = _PATIENCE if int(public.loads[-1]) <= 5 else _LITTLE_PATIENCE
+    given = omega.tuples, omega.papers, public.sizes, public.reviewers, patience
+    rising, _ = walk(omega.order, *given)
+    falling, _ = walk(omega.order[::-1].copy(), *given)
     lower, _ = omega.means_at(rising)
     _, upper = omega.means_at(total - 1 - falling[::-1])
     low, high = float(public.values.min()), float(public.values.max())  # a mean lies between, even after rounding
@@ -109,18 +120,18 @@ def predicted_tuples(public: PublicScores) -> int:
 class Omega(NamedTuple):
     """All tuples, and their order."""
 
-    papers: NDArray[np.int64]
+    papers: Longs
     """The paper of each entry, in the order of the entries' numbers."""
-    tuples: NDArray[np.int32]
+    tuples: Ints
     """A row of ascending entry numbers for each tuple, filled up with -1."""
-    order: NDArray[np.int64]
+    order: Longs
     """The rows of ``tuples`` by mean, equal ones by the tie rule."""
-    means: NDArray[np.float64]
+    means: Floats
     """All means, ascending."""
-    starts: NDArray[np.int64]
+    starts: Longs
     """Where in ``means`` each group of equal means starts."""
 
-    def means_at(self, places: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def means_at(self, places: Longs) -> tuple[Floats, Floats]:
         """The least and the largest mean that counts as equal to the one at each place of ``order``."""
         group = np.searchsorted(self.starts, places, side="right")
         return self.means[self.starts[group - 1]], self.means[np.append(self.starts, self.means.size)[group] - 1]
@@ -148,9 +159,7 @@ def list_omega(public: PublicScores) -> Omega:
 
 
 @njit(cache=True, nogil=True)
-def _list_tuples(
-    weights: NDArray[np.float64], papers: NDArray[np.int64], paper_count: int, wanted: NDArray[np.bool_], total: int
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+def _list_tuples(weights: Floats, papers: Longs, paper_count: int, wanted: Flags, total: int) -> tuple[Ints, Floats]:
     """All tuples of the wanted sizes in lexicographic order, and their means."""
     entries, width = weights.size, wanted.size - 1
     tuples = np.full((total, width), -1, np.int32)
@@ -175,9 +184,7 @@ def _list_tuples(
         if possible:
             while e < entries and used[papers[e]]:
                 e += 1
-            free = ahead[
-                e
-            ]  # unused papers that can still follow; without this check dead ends could be exponentially many
+            free = ahead[e]  # unused papers that can still follow; else dead ends could be exponentially many
             for d in range(depth):
                 if last[papers[chosen[d]]] >= e:
                     free -= 1
@@ -203,13 +210,8 @@ def _list_tuples(
 
 @njit(cache=True, nogil=True)
 def walk(
-    order: NDArray[np.int64],
-    tuples: NDArray[np.int32],
-    papers: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-    reviewers: int,
-    patience: int = _PATIENCE,
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    order: Longs, tuples: Ints, papers: Longs, sizes: Longs, reviewers: int, patience: int = _PATIENCE
+) -> tuple[Longs, Ints]:
     """Walk through the tuples in the given order: Algorithm 1, and in the reverse order Algorithm 2.
 
     Returns the places in ``order`` where the walk stops for i = 1, ..., n, and for each place that it came to the length
@@ -217,13 +219,16 @@ def walk(
     """
     total, width = tuples.shape
     highest = reviewers - 1  # these are kept together with chains of length n: both make the next one n
-    first = np.full(highest + 1, -1, np.int64)  # of the kept tuples with chains of one length
+    first = np.full(highest + 1, -1, np.int32)  # of the kept tuples with chains of one length
     after = np.full(total, -1, np.int32)  # the next of these
+    common = np.full((highest + 1, width), -1, np.int32)  # the entries that all of them have
     full = np.zeros(highest + 1, np.bool_)  # whatever tuple comes, one of these is disjoint from it
     hard = np.zeros(highest + 1, np.bool_)  # too many to search: keep all
+    kernels = np.full((highest + 1, _KERNELS if width > 1 else 1, width), -1, np.int32)
+    newest = np.zeros(highest + 1, np.int8)
     held = np.full(papers.size, -1, np.int64)  # the place of the last tuple that held the entry, which marks it
     met = np.zeros(papers.size, np.bool_)
-    packed = np.zeros(papers.size + 1, np.int64)
+    seen = np.zeros(papers.size + 1, np.int64)
     unmarked = sizes.copy()
     having = np.zeros(unmarked.max() + 1, np.int64)  # how many papers have so many unmarked entries
     for size in sizes:
@@ -247,11 +252,12 @@ def walk(
             most -= 1
         level = top
         while level > 0 and not full[level]:
-            u = first[level]
-            while u >= 0 and not _disjoint(tuples, u, held, place):
-                u = after[u]
-            if u >= 0:
-                break
+            if not _holds_any(common[level], held, place):
+                u = first[level]
+                while u >= 0 and _holds_any(tuples[u], held, place):
+                    u = after[u]
+                if u >= 0:
+                    break
             level -= 1
         lengths[place] = level + 1
         if lengths[place] >= i and most <= reviewers - i:  # C1 and C2
@@ -260,48 +266,76 @@ def walk(
             if i > reviewers:
                 break
         level = min(level + 1, highest)
-        if level > 0 and not full[level]:
-            top = max(top, level)
-            found = 1
-            if not hard[level]:
-                found = _blocking_set(tuples, first[level], after, held, place, met, packed, patience)
-            if found != 0:
-                after[v] = first[level]
-                first[level] = v
-                if found == 1 and not hard[level]:
-                    found = _blocking_set(tuples, v, after, held, total, met, packed, patience)
-                    full[level] = found == 0
-                hard[level] |= found == 2
+        if level == 0 or full[level] or _covered(kernels[level], held, place):
+            continue
+        top = max(top, level)
+        found = 1
+        if not hard[level]:
+            found = _blocking_set(tuples, first[level], after, held, place, met, seen, patience)
+        if found == 0:
+            kernel = kernels[level, newest[level]]
+            newest[level] = (newest[level] + 1) % kernels.shape[1]
+            _shrink(kernel, tuples, v, first[level], after, held, place, met, seen, patience)
+            full[level] = kernel[0] < 0
+        else:
+            for c in range(width):
+                e = tuples[v, c] if first[level] < 0 else common[level, c]
+                common[level, c] = e if e >= 0 and held[e] == place else -1
+            after[v] = first[level]
+            first[level] = v
+            hard[level] |= found == 2
     return stops, lengths
 
 
 @njit(cache=True, nogil=True)
-def _disjoint(tuples: NDArray[np.int32], u: int, held: NDArray[np.int64], place: int) -> bool:
-    for c in range(tuples.shape[1]):
-        e = tuples[u, c]
-        if e < 0:
+def _covered(kernels: Ints, held: Longs, place: int) -> bool:
+    """Whether all entries of one of the kernels are held at this place."""
+    for k in range(kernels.shape[0]):
+        inside = kernels[k, 0] >= 0
+        for c in range(kernels.shape[1]):
+            e = kernels[k, c]
+            if e < 0 or not inside:
+                break
+            inside = held[e] == place
+        if inside:
             return True
-        if held[e] == place:
-            return False
-    return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _shrink(
+    part: Ints, tuples: Ints, v: int, u: int, after: Ints, held: Longs, place: int, met: Flags, seen: Longs, steps: int
+) -> None:
+    """Find a kernel, a part of v that no blocking set avoids, so that every tuple with that part can be dropped too."""
+    part[:] = -1
+    size, width = 0, tuples.shape[1]
+    for c in range(width - 1, -1, -1):
+        e = tuples[v, c]
+        if e >= 0:
+            held[e] = place - 1  # still marked, but not held now
+            if _blocking_set(tuples, u, after, held, place, met, seen, steps) != 0:
+                held[e] = place
+                part[size] = e
+                size += 1
+
+
+@njit(cache=True, nogil=True)
+def _holds_any(entries: Ints, held: Longs, place: int) -> bool:
+    for e in entries:  # noqa: SIM110 - the loop compiles faster
+        if e >= 0 and held[e] == place:
+            return True
+    return False
 
 
 @njit(cache=True, nogil=True)
 def _blocking_set(
-    tuples: NDArray[np.int32],
-    first: int,
-    after: NDArray[np.int32],
-    held: NDArray[np.int64],
-    place: int,
-    met: NDArray[np.bool_],
-    packed: NDArray[np.int64],
-    patience: int,
+    tuples: Ints, first: int, after: Ints, held: Longs, place: int, met: Flags, seen: Longs, patience: int
 ) -> int:
     """Whether a set of at most l entries meets all tuples of the list from the first on, using none held at this place.
 
     0: no; 1: yes; 2: not found out in so many steps. Try each entry of a tuple not met yet, then each of another, and so
     on; but if more tuples without a common entry are left than entries may be chosen, there is no need to try.
-    ``packed[-1]`` counts the steps of all searches, so that nothing needs to be cleared.
+    ``seen[-1]`` counts the steps of all searches, so that nothing needs to be cleared.
     """
     width = tuples.shape[1]
     branch = np.empty(width + 1, np.int64)  # the tuple to meet at each depth
@@ -310,7 +344,7 @@ def _blocking_set(
     while depth >= 0:
         if column[depth] == 0:
             patience -= 1
-            packed[-1] += 1
+            seen[-1] += 1
             apart, fewest, branch[depth] = 0, width + 1, -1
             u = first
             while u >= 0 and apart <= width - depth and fewest > 0:
@@ -320,12 +354,12 @@ def _blocking_set(
                         e = tuples[u, c]
                         if e >= 0 and held[e] != place:
                             usable += 1
-                            common |= packed[e] == packed[-1]
+                            common |= seen[e] == seen[-1]
                     if not common:
                         apart += 1
                         for c in range(width):
                             if tuples[u, c] >= 0:
-                                packed[tuples[u, c]] = packed[-1]
+                                seen[tuples[u, c]] = seen[-1]
                     if usable < fewest:
                         fewest, branch[depth] = usable, u
                 u = after[u]
@@ -352,7 +386,7 @@ def _blocking_set(
 
 
 @njit(cache=True, nogil=True)
-def _meets(tuples: NDArray[np.int32], u: int, met: NDArray[np.bool_]) -> bool:
+def _meets(tuples: Ints, u: int, met: Flags) -> bool:
     for c in range(tuples.shape[1]):
         e = tuples[u, c]
         if e < 0:
