@@ -15,7 +15,7 @@ demo: .venv/use.stamp ## do the main job on synthetic data; writes out/demo/repo
 test: .venv/dev.stamp ## formatting, lint, types, floors, tests, doctests, docs
 	PYTHON_BIN=$(BIN) WORKERS=$(WORKERS) scripts/test.sh
 
-test-slow: .venv/dev.stamp ## long statistical, kill and scale tests
+test-slow: .venv/slow.stamp ## long statistical, kill and scale tests
 	$(BIN)/pytest -n $(WORKERS) -m slow
 
 bench: .venv/bench.stamp ## speed, as ratios against a peer in the same run

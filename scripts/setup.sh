@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make .venv hold what a lock file names: `scripts/setup.sh use|dev|bench`. Called by make.
+# Make .venv hold what a lock file names: `scripts/setup.sh use|dev|slow|bench`. Called by make.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 lock=requirements/$1.lock
@@ -21,15 +21,23 @@ echo "installing $lock"
 .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation -e . ||
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 
-[ "$1" = dev ] || exit 0
-# what pip cannot give: a PostgreSQL server for the ledger's tests
-if ! command -v initdb >/dev/null && ! compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; then
+case $1 in dev | slow) ;; *) exit 0 ;; esac
+# what pip cannot give: a PostgreSQL server for the ledger's tests, and Java for Spark's slow ones
+install_packages() {
+  local what=$1
+  shift
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    echo "installing PostgreSQL for the tests"
+    echo "installing $what for the tests"
     export DEBIAN_FRONTEND=noninteractive
-    { apt-get update -qq && apt-get install -qq -y --no-install-recommends postgresql; } >/dev/null ||
-      echo "PostgreSQL could not be installed: its tests will be skipped (and fail in CI)" >&2
+    { apt-get update -qq && apt-get install -qq -y --no-install-recommends "$@"; } >/dev/null ||
+      echo "$what could not be installed: its tests will be skipped (and fail in CI)" >&2
   else
-    echo "no PostgreSQL server found, and this user may not install one: its tests will be skipped" >&2
+    echo "no $what found, and this user may not install it: its tests will be skipped" >&2
   fi
+}
+if [ "$1" = slow ] && ! command -v java >/dev/null; then
+  install_packages Java default-jre-headless
+fi
+if ! command -v initdb >/dev/null && ! compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; then
+  install_packages "a PostgreSQL server" postgresql
 fi

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import peerveil
-from peerveil import audit, judgements, ledger, randomness, release, report
+from peerveil import audit, calibration, judgements, ledger, randomness, release, report, timing
 
 ROOT = Path(__file__).parents[1]
 
@@ -26,9 +26,11 @@ def test_the_public_names_are_these() -> None:
         "Result",
         "__version__",
         "audit",
+        "calibration",
         "judgements",
         "laplace_scale",
         "release",
+        "timing",
     ]
     assert dir(peerveil) == sorted(peerveil.__all__)
     for name in peerveil.__all__:
@@ -40,7 +42,10 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         peerveil.Magic  # noqa: B018
 
 
-@pytest.mark.parametrize("module", [audit, judgements, ledger, randomness, release, report], ids=lambda m: m.__name__)
+MODULES = [audit, calibration, judgements, ledger, randomness, release, report, timing]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)
 def test_every_exported_name_exists_has_a_docstring_and_stands_in_the_map(module: object) -> None:
     for name in module.__all__:  # type: ignore[attr-defined]
         value = getattr(module, name)
@@ -51,14 +56,14 @@ def test_every_exported_name_exists_has_a_docstring_and_stands_in_the_map(module
 def test_every_public_name_is_in_the_reference() -> None:
     pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
     public = [f"peerveil.{name}" for name in peerveil.__all__ if name[0].isupper()]
-    for module in (audit, ledger, judgements, release):
+    for module in (audit, ledger, judgements, release, timing, calibration):
         public += [f"{module.__name__}.{name}" for name in module.__all__]
     missing = [name for name in public if name not in pages and f"peerveil.{name.rsplit('.', 1)[1]}" not in pages]
     assert not missing
 
 
 def test_importing_peerveil_loads_nothing_heavy() -> None:
-    heavy = ("numpy", "polars", "opendp", "matplotlib", "scipy", "sqlalchemy")
+    heavy = ("ibis", "numpy", "polars", "opendp", "matplotlib", "scipy", "sqlalchemy")
     code = f"import sys, peerveil; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

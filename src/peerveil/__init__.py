@@ -8,6 +8,8 @@ What you can do, and where it is:
 - **Check a claim**: :mod:`peerveil.audit`.
 - **Read data**: :mod:`peerveil.judgements` (reviews, events, rankings, labels).
 - **Publish how reviewers score**: :mod:`peerveil.release`.
+- **Hide when people post**: :mod:`peerveil.timing`.
+- **Decide without naming the reviewer**: :mod:`peerveil.calibration`.
 
 Bad input raises :class:`BadInput`, which is a :class:`ValueError` and says what would be right.
 
@@ -23,7 +25,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from peerveil import audit, judgements, release
+    from peerveil import audit, calibration, judgements, release, timing
     from peerveil.errors import BadInput, PeerveilError
     from peerveil.guarantee import Guarantee
     from peerveil.ledger import BudgetExceeded, Ledger
@@ -43,9 +45,11 @@ __all__ = [
     "Result",
     "__version__",
     "audit",
+    "calibration",
     "judgements",
     "laplace_scale",
     "release",
+    "timing",
 ]
 
 # where each public name lives; imported on first use, so that `import peerveil` stays quick
@@ -59,9 +63,11 @@ _HOMES: Final = {
     "Response": "peerveil.randomness",
     "Result": "peerveil.result",
     "audit": "peerveil.audit",
+    "calibration": "peerveil.calibration",
     "judgements": "peerveil.judgements",
     "laplace_scale": "peerveil.randomness",
     "release": "peerveil.release",
+    "timing": "peerveil.timing",
 }
 
 

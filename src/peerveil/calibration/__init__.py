@@ -1,0 +1,87 @@
+"""Better decisions that do not name the reviewer.
+
+Correcting for a strict reviewer can reveal that the strict reviewer was there. This room finds the decisions that err
+least for a given error of the adversary who guesses who reviewed what.
+
+- **Say how reviewers turn quality into scores**: :class:`Affine`, :class:`Monotone`, :class:`Uncertain`; read them with
+  :func:`read_miscalibration`, or fit them to past conferences (:func:`read_history`, :func:`fit_miscalibration`, which
+  returns a :class:`Fit`).
+- **Two papers, two reviewers**: :class:`Pair`; many at once: :func:`pair_frontiers`; on average over scores:
+  :class:`AverageCase`.
+- **More papers**: :class:`Panel`, with a quota or a :class:`Threshold`; candidates from :func:`all_assignments` or
+  :func:`committees_exchanged`.
+- **A whole conference**: :class:`Conference`, whose :class:`ConferenceDecision` keeps apart what may be published.
+- **What is traded and done**: :class:`Frontier`, :class:`Strategy`, :class:`PairStrategy`, :class:`AverageStrategy`,
+  :class:`Decision`.
+- **Differential privacy instead**: :func:`respond_assignment`, an :class:`AssignmentResponse`.
+- **Attack it**: :class:`MapAdversary`; **try it**: :func:`simulate_pairs`, :func:`simulate_average`,
+  :func:`simulate_panel`, each a :class:`Simulation`.
+- **Calibrate without privacy, to compare**: :func:`uncalibrated`, :func:`within_conference`, :func:`with_known`,
+  :func:`least_squares`, :func:`with_fit`; :func:`kendall_distance`, :func:`messy_middle_error`.
+- **Refusals**: :class:`SolverFailed`, :class:`NotConverged`.
+"""
+
+from peerveil.calibration.adversary import MapAdversary
+from peerveil.calibration.arrays import PairFrontiers, pair_frontiers
+from peerveil.calibration.assignments import all_assignments, committees_exchanged
+from peerveil.calibration.average import AverageCase, AverageStrategy
+from peerveil.calibration.conference import Conference, ConferenceDecision
+from peerveil.calibration.fit import Fit, NotConverged, fit_miscalibration, read_history, read_miscalibration
+from peerveil.calibration.frontier import Frontier
+from peerveil.calibration.functions import Affine, Monotone, Uncertain
+from peerveil.calibration.methods import (
+    kendall_distance,
+    least_squares,
+    messy_middle_error,
+    uncalibrated,
+    with_fit,
+    with_known,
+    within_conference,
+)
+from peerveil.calibration.pair import Pair, PairStrategy
+from peerveil.calibration.panel import Panel, Threshold
+from peerveil.calibration.program import SolverFailed
+from peerveil.calibration.response import AssignmentResponse, respond_assignment
+from peerveil.calibration.simulate import Simulation, simulate_average, simulate_pairs, simulate_panel
+from peerveil.calibration.strategy import Decision, Strategy
+
+__all__ = [
+    "Affine",
+    "AssignmentResponse",
+    "AverageCase",
+    "AverageStrategy",
+    "Conference",
+    "ConferenceDecision",
+    "Decision",
+    "Fit",
+    "Frontier",
+    "MapAdversary",
+    "Monotone",
+    "NotConverged",
+    "Pair",
+    "PairFrontiers",
+    "PairStrategy",
+    "Panel",
+    "Simulation",
+    "SolverFailed",
+    "Strategy",
+    "Threshold",
+    "Uncertain",
+    "all_assignments",
+    "committees_exchanged",
+    "fit_miscalibration",
+    "kendall_distance",
+    "least_squares",
+    "messy_middle_error",
+    "pair_frontiers",
+    "read_history",
+    "read_miscalibration",
+    "respond_assignment",
+    "simulate_average",
+    "simulate_pairs",
+    "simulate_panel",
+    "uncalibrated",
+    "with_fit",
+    "with_known",
+    "within_conference",
+]

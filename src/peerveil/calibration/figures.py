@@ -1,0 +1,71 @@
+"""Pictures of this room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from peerveil.report.figures import COLOURS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from peerveil.calibration.conference import ConferenceDecision
+    from peerveil.calibration.frontier import Frontier
+    from peerveil.calibration.simulate import Simulation
+    from peerveil.calibration.strategy import Decision
+
+
+def draw_frontier(ax: Axes, frontier: Frontier, *, label: str = "Pareto frontier") -> None:
+    """The trade-off, with what the scores alone leave as a dashed line."""
+    conference, adversary = zip(*frontier.points, strict=True)
+    ceiling = frontier.end[1]
+    ax.axhline(ceiling, color=COLOURS["truth"], linestyle="--", linewidth=1, label="scores alone")
+    if len(frontier.points) == 1:
+        ax.plot(conference, adversary, "o", color=COLOURS["private"], label="the only point worth taking")
+    else:
+        ax.plot(conference, adversary, color=COLOURS["private"], linewidth=2, label=label)
+        ax.plot(
+            [conference[0], conference[-1]], [adversary[0], adversary[-1]], "o", color=COLOURS["private"], markersize=5
+        )
+    ax.set_xlabel("error of the conference")
+    ax.set_ylabel("error of the adversary")
+    ax.set_xlim(left=min(0.0, conference[0]), right=max(conference[-1] * 1.08, 0.01))
+    ax.set_ylim(0.0, max(ceiling * 1.2, 0.01))
+    ax.legend(loc="lower right", fontsize=9)
+
+
+def draw_decision(ax: Axes, decision: Decision) -> None:
+    """A bar for every paper: accepted or not."""
+    papers = range(decision.papers)
+    chosen = set(decision.accepted)
+    colours = [COLOURS["good"] if paper in chosen else COLOURS["truth"] for paper in papers]
+    ax.bar(list(papers), [1.0 if paper in chosen else 0.25 for paper in papers], color=colours)
+    ax.set_xlabel("paper")
+    ax.set_xticks(list(papers))
+    ax.set_yticks([0.25, 1.0], ["rejected", "accepted"])
+
+
+def draw_simulation(ax: Axes, simulation: Simulation) -> None:
+    """Promised errors as lines, observed ones as points with five standard errors."""
+    for place, tally in enumerate((simulation.conference, simulation.adversary)):
+        ax.hlines(tally.promised, place - 0.3, place + 0.3, color=COLOURS["truth"], linewidth=2)
+        ax.errorbar(
+            [place], [tally.observed], yerr=[5 * tally.standard_error], fmt="o", color=COLOURS["private"], capsize=4
+        )
+    ax.set_xticks([0, 1], ["error of the conference", "error of the adversary"])
+    ax.set_xlim(-0.6, 1.6)
+    ax.set_ylim(bottom=0.0)
+    ax.set_ylabel("promised (line), observed (point)")
+
+
+def draw_conference(ax: Axes, decision: ConferenceDecision) -> None:
+    """How wrong the adversary is about each review, from worst protected to best, and what scores alone leave."""
+    table = decision.chair.sort("from_scores")
+    share = [(place + 0.5) / table.height for place in range(table.height)]
+    ax.plot(share, table["from_scores"], color=COLOURS["truth"], linestyle="--", label="scores alone")
+    ax.plot(share, table["adversary_error"], ".", color=COLOURS["private"], markersize=4, label="after the decisions")
+    ax.axhline(decision.asked, color=COLOURS["accent"], linewidth=1, label="asked")
+    ax.set_xlabel("reviews, sorted by what their scores give away")
+    ax.set_ylabel("error of the adversary")
+    ax.set_ylim(0.0, 1.0)
+    ax.legend(loc="lower right", fontsize=9)

@@ -1,0 +1,282 @@
+"""Scale and bias of every reviewer from past conferences, with what is not known of them.
+
+Model: score = a_j theta_i + b_j + noise, theta_i ~ N(0, 1), a_j ~ N(m_a, t_a^2) above 0, b_j ~ N(m_b, t_b^2),
+noise ~ N(0, sigma^2). Reviewers with many past reviews are judged by them, those with few are drawn towards everybody's
+mean, those with none have the population's distribution. Nothing is plugged in: the posterior is sampled (Gibbs, with a
+Metropolis step for the population of scales, since these are cut at 0), four chains, and chains that disagree are
+refused.
+
+What is fitted from past reviews tells about past reviews. The promises of this room take the fitted functions as
+public; they do not protect the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+from scipy.special import log_ndtr, ndtr, ndtri
+
+from peerveil.calibration.checks import number, whole
+from peerveil.calibration.functions import Affine, Uncertain
+from peerveil.errors import BadInput, PeerveilError
+from peerveil.judgements import Reviews
+
+if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+_CHAINS: Final = 4
+_WORST_RHAT: Final = 1.1
+_SMALLEST: Final = 1e-3  # a scale, in units of the scores' spread
+
+
+class NotConverged(PeerveilError):
+    """The chains of a fit disagree: more iterations, or more data, are needed."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Fitted miscalibration.
+
+    Attributes
+    ----------
+    noise : float
+        Posterior mean of the noise's standard deviation.
+    table : polars.DataFrame
+        A row a reviewer: ``reviewer``, ``reviews``, ``scale``, ``bias`` (posterior means), ``scale_deviation``,
+        ``bias_deviation``.
+    rhat : float
+        The largest ratio of between-chain to within-chain spread over population parameters (1 is perfect).
+    """
+
+    noise: float
+    table: pl.DataFrame
+    rhat: float
+    noise_draws: Floats = field(repr=False)
+    scale_draws: Floats = field(repr=False)
+    bias_draws: Floats = field(repr=False)
+    population: Floats = field(repr=False)
+    _place: dict[Any, int] = field(repr=False)
+
+    def function(self, reviewer: Any) -> Affine:
+        """The posterior mean function; the population's for a reviewer without a past."""
+        scale, bias = self._draws(reviewer)
+        return Affine(float(scale.mean()), float(bias.mean()))
+
+    def uncertain(self, reviewer: Any, draws: int = 20) -> Uncertain:
+        """Several equally credible functions. Draw k of all reviewers belongs together."""
+        count = whole("draws", draws, 1, len(self.noise_draws))
+        scale, bias = self._draws(reviewer)
+        picks = np.linspace(0, len(scale) - 1, count).astype(int)
+        return Uncertain(tuple(Affine(float(scale[k]), float(bias[k])) for k in picks))
+
+    def interval(self, reviewer: Any, level: float = 0.9) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Credible intervals of scale and bias."""
+        share = number("level", level, low=0.01, high=0.999)
+        ends = [(1 - share) / 2, (1 + share) / 2]
+        low_high = [np.quantile(part, ends).tolist() for part in self._draws(reviewer)]
+        return (low_high[0][0], low_high[0][1]), (low_high[1][0], low_high[1][1])
+
+    def _draws(self, reviewer: Any) -> tuple[Floats, Floats]:
+        if reviewer in self._place:
+            index = self._place[reviewer]
+            return self.scale_draws[:, index], self.bias_draws[:, index]
+        # nobody knows this reviewer: one draw from each draw of the population, the same every time it is asked
+        rng = np.random.default_rng(sum(str(reviewer).encode()) + 7919 * len(str(reviewer)))
+        mean, deviation, bias_mean, bias_deviation = self.population.T
+        scale = _cut_normal(mean, deviation, rng, _SMALLEST * float(self.scale_draws.mean()))
+        return scale, bias_mean + bias_deviation * rng.standard_normal(len(mean))
+
+    def summary(self) -> str:
+        """What was found, in one line."""
+        scale, bias = self.table["scale"].to_numpy(), self.table["bias"].to_numpy()
+        return (
+            f"{self.table.height} reviewers: scales {scale.min():.3g} to {scale.max():.3g}, biases {bias.min():.3g} "
+            f"to {bias.max():.3g}, noise {self.noise:.3g}"
+        )
+
+    def __str__(self) -> str:
+        return self.summary()
+
+
+def read_history(*paths: str | os.PathLike[str]) -> list[Reviews]:
+    """Past conferences, one file each, in any format that :class:`peerveil.judgements.Reviews` reads."""
+    if not paths:
+        raise BadInput("paths", got=paths, want="at least one file")
+    found = [Reviews.read(path) for path in paths]
+    for one in found:
+        one.require_reviewers("fitting miscalibration")
+    return found
+
+
+def read_miscalibration(path: str | os.PathLike[str]) -> dict[Any, Affine]:
+    """Functions from a table with the columns ``reviewer``, ``scale`` and ``bias`` (CSV or Parquet)."""
+    name = str(path)
+    frame = pl.read_parquet(name) if name.endswith(".parquet") else pl.read_csv(name)
+    missing = {"reviewer", "scale", "bias"} - set(frame.columns)
+    if missing:
+        raise BadInput(name, got=frame.columns, want=f"a column {min(missing)}")
+    found: dict[Any, Affine] = {}
+    for row, (reviewer, scale, bias) in enumerate(frame.select("reviewer", "scale", "bias").iter_rows()):
+        if reviewer in found:
+            raise BadInput(f"{name}, row {row + 1}", got=reviewer, want="every reviewer once")
+        try:
+            found[reviewer] = Affine(scale, bias)
+        except BadInput as error:
+            raise BadInput(f"{name}, row {row + 1}, {error.argument}", got=error.got, want=error.want) from None
+    return found
+
+
+def fit_miscalibration(history: Reviews | Sequence[Reviews], *, iterations: int = 1500, seed: int = 0) -> Fit:
+    """Fit scale, bias and noise from past reviews.
+
+    Parameters
+    ----------
+    history
+        One past conference, or several; papers of different conferences are different.
+    iterations
+        Of each of four chains; the first third is thrown away.
+    seed
+        Fitting is simulation, repeatable from a seed; it protects nobody.
+
+    Examples
+    --------
+    >>> from peerveil.judgements import synthetic_conference
+    >>> past = synthetic_conference(papers=80, reviewers=30, seed=3)
+    >>> fit = fit_miscalibration(past.reviews, iterations=600)
+    >>> fit.table.height, 0.5 < fit.noise < 3
+    (30, True)
+    """
+    tables = [history] if isinstance(history, Reviews) else list(history) if isinstance(history, Sequence) else []
+    if not tables or not all(isinstance(one, Reviews) for one in tables):
+        raise BadInput("history", got=history, want="Reviews, or a list of them")
+    for one in tables:
+        one.require_reviewers("fitting miscalibration")
+    count = whole("iterations", iterations, 60)
+    papers, people, scores, offset = [], [], [], 0
+    for one in tables:
+        code, names = one.numbered("paper")
+        papers.append(np.asarray(code) + offset)
+        offset += len(names)
+        people.append(one.frame["reviewer"].cast(pl.String))
+        scores.append(one.scores)
+    listed = pl.concat(people)
+    names = listed.unique().sort()
+    original = {str(v): v for one in tables for v in one.frame["reviewer"].unique().to_list()}
+    who = np.searchsorted(names.to_numpy(), listed.to_numpy())
+    paper, score = np.concatenate(papers), np.concatenate(scores)
+    spread = float(score.std())
+    if len(score) < 4 or spread == 0:
+        raise BadInput("history", got=history, want="at least four reviews whose scores differ")
+    centre = float(score.mean())
+    rng = np.random.default_rng(seed)
+    chains = [
+        _chain((score - centre) / spread, paper, who, offset, len(names), count, np.random.default_rng(child))
+        for child in rng.bit_generator.seed_seq.spawn(_CHAINS)  # type: ignore[attr-defined]
+    ]
+    rhat = max(_rhat(np.array([chain[2][:, k] for chain in chains])) for k in range(chains[0][2].shape[1]))
+    if rhat > _WORST_RHAT:
+        raise NotConverged(f"the chains disagree (R-hat {rhat:.2f}): ask for more than {count} iterations")
+    scale = np.concatenate([chain[0] for chain in chains]) * spread
+    bias = np.concatenate([chain[1] for chain in chains]) * spread + centre
+    hyper = np.concatenate([chain[2] for chain in chains])
+    noise = np.sqrt(hyper[:, 4]) * spread
+    population = np.column_stack(
+        [hyper[:, 0] * spread, hyper[:, 1] * spread, hyper[:, 2] * spread + centre, hyper[:, 3] * spread]
+    )
+    kept = [original[str(name)] for name in names.to_list()]
+    table = pl.DataFrame(
+        {
+            "reviewer": kept,
+            "reviews": np.bincount(who, minlength=len(names)),
+            "scale": scale.mean(axis=0),
+            "bias": bias.mean(axis=0),
+            "scale_deviation": scale.std(axis=0),
+            "bias_deviation": bias.std(axis=0),
+        }
+    )
+    place = {name: index for index, name in enumerate(kept)}
+    return Fit(float(noise.mean()), table, float(rhat), noise, scale, bias, population, place)
+
+
+def _chain(
+    y: Floats, paper: Any, who: Any, papers: int, people: int, iterations: int, rng: np.random.Generator
+) -> tuple[Floats, Floats, Floats]:
+    """One Gibbs chain on standardised scores; returns draws of scales, biases and population parameters."""
+    a = np.abs(0.7 + 0.2 * rng.standard_normal(people))
+    b = 0.3 * rng.standard_normal(people)
+    hyper = np.array([0.7, 0.3, 0.0, 0.5])  # m_a, t_a, m_b, t_b
+    variance = 0.4
+    burn = iterations // 3
+    kept: tuple[list[Floats], list[Floats], list[Floats]] = ([], [], [])
+    reviews = np.bincount(who, minlength=people)
+    for step in range(iterations):
+        weight = a[who]
+        precision = 1.0 + np.bincount(paper, weights=weight * weight, minlength=papers) / variance
+        pull = np.bincount(paper, weights=weight * (y - b[who]), minlength=papers) / variance
+        theta = pull / precision + rng.standard_normal(papers) / np.sqrt(precision)
+        t = theta[paper]
+        # (a_j, b_j) given qualities: a two-dimensional normal cut at a > 0; a from its margin, then b given a
+        s_tt = np.bincount(who, weights=t * t, minlength=people) / variance + hyper[1] ** -2
+        s_t = np.bincount(who, weights=t, minlength=people) / variance
+        s_1 = reviews / variance + hyper[3] ** -2
+        r_t = np.bincount(who, weights=t * y, minlength=people) / variance + hyper[0] / hyper[1] ** 2
+        r_1 = np.bincount(who, weights=y, minlength=people) / variance + hyper[2] / hyper[3] ** 2
+        determinant = s_tt * s_1 - s_t * s_t
+        mean_a = (s_1 * r_t - s_t * r_1) / determinant
+        a = _cut_normal(mean_a, np.sqrt(s_1 / determinant), rng, _SMALLEST)
+        b = (r_1 - s_t * a) / s_1 + rng.standard_normal(people) / np.sqrt(s_1)
+        hyper[2] = b.mean() + hyper[3] / np.sqrt(people) * rng.standard_normal()
+        hyper[3] = np.sqrt((0.05 + 0.5 * np.square(b - hyper[2]).sum()) / rng.gamma(1.0 + 0.5 * people))
+        hyper[:2] = _population_of_scales(a, hyper[:2], rng)
+        residual = y - a[who] * t - b[who]
+        variance = float((0.05 + 0.5 * np.square(residual).sum()) / rng.gamma(1.0 + 0.5 * len(y)))
+        if step >= burn:
+            for store, value in zip(kept, (a, b, np.append(hyper, variance)), strict=True):
+                store.append(value.copy())
+    return np.array(kept[0]), np.array(kept[1]), np.array(kept[2])
+
+
+def _population_of_scales(a: Floats, now: Floats, rng: np.random.Generator) -> Floats:
+    """Three Metropolis steps for mean and deviation of scales, whose density is cut at 0 and so renormalised."""
+
+    def log_posterior(mean: float, deviation: float) -> float:
+        z = (a - mean) / deviation
+        inside = float(log_ndtr((mean - _SMALLEST) / deviation)) * len(a)
+        prior = -0.5 * ((mean - 0.7) / 0.7) ** 2 - 3 * np.log(deviation) - 0.05 / deviation**2
+        return float(-0.5 * (z * z).sum() - len(a) * np.log(deviation) - inside + prior + np.log(deviation))
+
+    mean, deviation = float(now[0]), float(now[1])
+    here = log_posterior(mean, deviation)
+    width = 1.7 / np.sqrt(len(a))
+    for _ in range(3):
+        new_mean = mean + width * deviation * rng.standard_normal()
+        new_deviation = deviation * np.exp(width * rng.standard_normal())
+        there = log_posterior(new_mean, float(new_deviation))
+        if np.log(rng.random()) < there - here:
+            mean, deviation, here = new_mean, float(new_deviation), there
+    return np.array([mean, deviation])
+
+
+def _cut_normal(mean: Any, deviation: Any, rng: np.random.Generator, low: float) -> Floats:
+    """Normal numbers above a bound, by inversion of the upper tail."""
+    tail = ndtr((np.asarray(mean) - low) / deviation)
+    u = rng.random(np.shape(tail)) * np.maximum(tail, 1e-300)
+    drawn = mean - deviation * ndtri(np.clip(u, 1e-300, 1.0))
+    return np.asarray(np.maximum(np.where(np.isfinite(drawn), drawn, low), low), dtype=np.float64)
+
+
+def _rhat(chains: Floats) -> float:
+    """Gelman and Rubin's ratio, on halves of chains."""
+    half = chains.shape[1] // 2
+    parts = np.concatenate([chains[:, :half], chains[:, half : 2 * half]])
+    within = float(parts.var(axis=1, ddof=1).mean())
+    between = float(parts.mean(axis=1).var(ddof=1))
+    return float(np.sqrt((within * (half - 1) / half + between) / within)) if within > 0 else 1.0

@@ -1,0 +1,200 @@
+"""``peerveil timing``: see how exposed people are by when they post, choose a delay, apply it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from peerveil.cli.base import AsJson, Debug, emit, example, new_group, print_table
+from peerveil.errors import BadInput
+
+app = new_group("timing", "When people post: see what it gives away, choose a delay, apply it.")
+
+File = Annotated[Path, typer.Argument(help="Events: CSV, Parquet, JSON lines, or an export of a platform.")]
+Column = Annotated[list[str] | None, typer.Option(help="A column of ours and its name in the file: actor=user.")]
+Format = Annotated[str | None, typer.Option("--format", help="The file's format.", show_default="recognised")]
+Zone = Annotated[str | None, typer.Option("--time-zone", help="The zone of times that name none.", show_default="UTC")]
+Window = Annotated[str, typer.Option(help="Comments of one person this close are one sitting: 90s, 5m, 1h.")]
+Gap = Annotated[str | None, typer.Option(help="How far apart lone comments may be and still be covered: 45m, 2h.")]
+
+
+class Kind(StrEnum):
+    """The mechanisms."""
+
+    follow_up = "follow-up"
+    zero_inflated = "zero-inflated"
+    uniform = "uniform"
+    exponential = "exponential"
+    staircase = "staircase"
+    uneven = "uneven"
+    queue = "queue"
+
+
+@app.command("audit", epilog=example("peerveil timing audit events.csv --out audit.html"))
+def audit(
+    file: File,
+    window: Window = "5m",
+    gap: Gap = None,
+    percentile: Annotated[float, typer.Option(help="Without --gap: the percentile of the log's own intervals.")] = 50,
+    epsilon: Annotated[list[str] | None, typer.Option(help="Strengths to try.", show_default="0.5, 1, 2")] = None,
+    within: Annotated[str | None, typer.Option(help="Compare only posts with the same value of this column.")] = None,
+    suspects: Annotated[int, typer.Option(help="How many people an observer suspects at first.")] = 10,
+    out: Annotated[Path | None, typer.Option(help="Write the report as a page: audit.html.")] = None,
+    column: Column = None,
+    format_: Format = None,
+    time_zone: Zone = None,
+    as_json: AsJson = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Audit a log: the leak, the attack before and after, delays, other leaks, and what to do."""
+    from peerveil.timing import audit_log
+    from peerveil.timing.durations import parse_duration
+    from peerveil.timing.figures import audit_page
+
+    events = _read(file, column, format_, time_zone, within)
+    found = audit_log(
+        events,
+        parse_duration(window, "--window"),
+        gap=None if gap is None else parse_duration(gap, "--gap"),
+        percentile=percentile,
+        epsilons=epsilon or ["0.5", "1", "2"],
+        within=within,
+        suspects=suspects,
+    )
+    if out is not None:
+        audit_page(found, events).write(out)
+    written = f"\n\nwritten: {out}" if out else ""
+    emit({**found.to_dict(), "written": None if out is None else str(out)}, as_json, f"{found}{written}")
+
+
+@app.command("choose", epilog=example("peerveil timing choose lastyear.csv --crossover 0.25 --epsilon 0.8"))
+def choose(
+    file: File,
+    percentile: Annotated[float | None, typer.Option(help="Cover this percentage of history.")] = None,
+    crossover: Annotated[float | None, typer.Option(help="Leave every test at least this cross-over error.")] = None,
+    epsilon: Annotated[str, typer.Option(help="The guarantee for a pair of comments.")] = "1",
+    window: Window = "5m",
+    column: Column = None,
+    format_: Format = None,
+    time_zone: Zone = None,
+    as_json: AsJson = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Choose a gap from history, and show what delays it would cost under each mechanism."""
+    from peerveil.timing import Exponential, FollowUp, Staircase, UnevenSplit, ZeroInflatedUniform, choose_gap, covered
+    from peerveil.timing.durations import in_words, parse_duration
+
+    events = _read(file, column, format_, time_zone, None)
+    beta = parse_duration(window, "--window")
+    if percentile is None and crossover is None:
+        percentile = 50
+    gap = choose_gap(events, percentile, crossover=crossover, epsilon=epsilon if crossover else None, beta=beta)
+    share = covered(events, gap, beta=beta)
+    kinds: tuple[Any, ...] = (FollowUp, ZeroInflatedUniform, UnevenSplit, Staircase, Exponential)
+    mechanisms = [kind(epsilon, gap, beta=beta) for kind in kinds]
+    data = {
+        "gap": gap,
+        "covered": share,
+        "mechanisms": [
+            {
+                "mechanism": type(m).__name__,
+                "mean_batched": m.hold + m.mean_batched,
+                "mean_unbatched": m.hold + m.mean_unbatched,
+                "max_delay": m.hold + m.max_delay,
+            }
+            for m in mechanisms
+        ],
+    }
+
+    def table() -> None:
+        typer.echo(f"gap: {in_words(gap)} ({gap:.0f} seconds), which covers {100 * share:.3g}% of history")
+        print_table(
+            ("mechanism", "batched, mean", "others, mean", "longest"),
+            [
+                (type(m).__name__, *(in_words(m.hold + x) for x in (m.mean_batched, m.mean_unbatched, m.max_delay)))
+                for m in mechanisms
+            ],
+            title=f"delays at epsilon {epsilon}, holds included",
+        )
+
+    emit(data, as_json, table)
+
+
+@app.command("post", epilog=example("peerveil timing post events.csv --gap 45m --epsilon 1 --out posted.csv"))
+def post_log(
+    file: File,
+    out: Annotated[Path, typer.Option(help="Where to write what the public sees: .csv, .jsonl or .parquet.")],
+    gap: Gap = None,
+    epsilon: Annotated[str, typer.Option(help="The guarantee for a pair of comments.")] = "1",
+    window: Window = "5m",
+    mechanism: Annotated[Kind, typer.Option(help="How to delay.")] = Kind.follow_up,
+    weight: Annotated[float, typer.Option(help="Weight of batched comments in the mean delay to minimise.")] = 1.0,
+    step: Annotated[str, typer.Option(help="For the queue: its clock.")] = "1m",
+    causal: Annotated[bool, typer.Option(help="Replies never before what they answer.")] = True,
+    column: Column = None,
+    format_: Format = None,
+    time_zone: Zone = None,
+    as_json: AsJson = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Draw every delay once, from the secure lane, and write what the public sees."""
+    from peerveil.judgements.writing import write_frame
+    from peerveil.timing import post
+    from peerveil.timing.durations import parse_duration
+
+    events = _read(file, column, format_, time_zone, None)
+    if out.exists():
+        raise BadInput(
+            "--out", got=str(out), want="a new file: delays are drawn once, and never again for the same log"
+        )
+    beta = parse_duration(window, "--window")
+    chosen = _mechanism(mechanism, epsilon, gap, beta, weight, parse_duration(step, "--step"))
+    posted = post(events, chosen, causal=causal)
+    write_frame(posted.public, out)
+    data = {"written": str(out), "summary": posted.summary(), "guarantee": str(posted.guarantee), "mark": posted.mark}
+    promise = f"\n{chosen.promise}" if mechanism is Kind.queue else ""
+    emit(data, as_json, f"{posted}{promise}\nwritten: {out}")
+
+
+def _mechanism(kind: Kind, epsilon: str, gap: str | None, beta: float, weight: float, step: float) -> Any:
+    from peerveil import timing
+    from peerveil.timing.durations import parse_duration
+
+    if kind is Kind.queue:
+        return timing.Queue(step)
+    if gap is None:
+        raise BadInput(
+            "--gap", got=None, want="a duration such as 45m; `peerveil timing choose` proposes one from history"
+        )
+    seconds = parse_duration(gap, "--gap")
+    match kind:
+        case Kind.follow_up:
+            return timing.FollowUp(epsilon, seconds, beta, weight=weight)
+        case Kind.zero_inflated:
+            return timing.ZeroInflatedUniform(epsilon, seconds, weight=weight, beta=beta)
+        case Kind.uneven:
+            return timing.UnevenSplit(epsilon, seconds, weight=weight, beta=beta)
+        case _:
+            return getattr(timing, kind.value.capitalize())(epsilon, seconds, beta=beta)
+
+
+def _read(file: Path, column: list[str] | None, format_: str | None, zone: str | None, within: str | None) -> Any:
+    from peerveil.judgements import Events
+    from peerveil.judgements.events import ORDER_LEAKS
+
+    columns: dict[str, str] = {}
+    for text in column or []:
+        ours, separator, theirs = text.partition("=")
+        if not separator or not ours or not theirs:
+            raise BadInput("--column", got=text, want="ours=theirs, such as actor=user")
+        columns[ours] = theirs
+    options: dict[str, Any] = {"columns": columns or None, "time_zone": zone}
+    if within and within not in ("actor", "thread"):
+        # naming one further column must not drop those that can give an order away
+        plain = Events.read(file, format_, **options)
+        leaks = [name for name in plain.extra if name in ORDER_LEAKS]
+        return Events.read(file, format_, extra=[*leaks, *({within} - set(leaks))], **options)
+    return Events.read(file, format_, **options)

@@ -1,0 +1,85 @@
+"""When people post: see the leak, choose the delay, beat the adversary.
+
+Comments that one person writes in one sitting appear minutes apart under several pseudonyms, and link them. The room
+delays posts just enough that "written together" can hardly be told from "written apart".
+
+- **See the leak**: :func:`find_batches` (a :class:`Batches`), :func:`posterior` and :func:`posterior_apart`, the columns
+  that betray the order of arrival (:func:`find_leaks`, :class:`Leak`), and all of it at once: :func:`audit_log` (a
+  :class:`TimingAudit`).
+- **Choose**: :func:`choose_gap` and :func:`choose_gaps` from history, :func:`intervals` and :func:`covered`, what delays
+  cost (:func:`frontier`, a :class:`Frontier`).
+- **Protect**: :func:`post` (a :class:`Posted`) under :class:`FollowUp`, the default, or the paper's symmetric mechanisms
+  :class:`ZeroInflatedUniform`, :class:`Uniform`, :class:`Exponential`, :class:`Staircase`; :class:`UnevenSplit`;
+  :class:`Queue`.
+- **Attack**: :func:`linkage_attack` (a :class:`LinkageAttack`), the best attack there is, :func:`optimal_attack`
+  (an :class:`OptimalAttack`), and :func:`partial_adoption`.
+- **Check a promise**: :func:`exact_check`, :func:`grid_check` (a :class:`LossCheck`) and :func:`sampled_check`.
+- **Out of core**: :func:`audit_table`, on DuckDB or Spark through Ibis.
+
+Times are seconds (or timedeltas) everywhere. The frontier's linear program is in
+:mod:`peerveil.timing.linear_program`, Theorem 4.8 in :mod:`peerveil.timing.two_sided`, invented streams in
+:mod:`peerveil.timing.simulate`.
+
+>>> from peerveil import Randomness
+>>> from peerveil.judgements import synthetic_conference
+>>> log = synthetic_conference(papers=60, reviewers=40, seed=1).events
+>>> mechanism = FollowUp(1, gap=choose_gap(log, 25, beta=300), beta=300)
+>>> posted = post(log, mechanism, randomness=Randomness.simulation(1))
+>>> len(posted) == len(log), posted.mark
+(True, 'simulation, not private')
+"""
+
+from peerveil.timing.adversary import LinkageAttack, linkage_attack
+from peerveil.timing.batches import Batches, find_batches, posterior, posterior_apart
+from peerveil.timing.check import LossCheck, exact_check, grid_check, sampled_check
+from peerveil.timing.choose import Frontier, choose_gap, choose_gaps, covered, frontier, intervals
+from peerveil.timing.engine import audit_table
+from peerveil.timing.exponential import Exponential
+from peerveil.timing.exposure import TimingAudit, audit_log
+from peerveil.timing.follow_up import FollowUp
+from peerveil.timing.leaks import Leak, find_leaks
+from peerveil.timing.mechanism import DelayMechanism
+from peerveil.timing.optimal import OptimalAttack, optimal_attack
+from peerveil.timing.post import Posted, post
+from peerveil.timing.queue import Queue
+from peerveil.timing.simulate import partial_adoption
+from peerveil.timing.staircase import Staircase
+from peerveil.timing.uneven import UnevenSplit
+from peerveil.timing.zero_inflated import Uniform, ZeroInflatedUniform
+
+__all__ = [
+    "Batches",
+    "DelayMechanism",
+    "Exponential",
+    "FollowUp",
+    "Frontier",
+    "Leak",
+    "LinkageAttack",
+    "LossCheck",
+    "OptimalAttack",
+    "Posted",
+    "Queue",
+    "Staircase",
+    "TimingAudit",
+    "UnevenSplit",
+    "Uniform",
+    "ZeroInflatedUniform",
+    "audit_log",
+    "audit_table",
+    "choose_gap",
+    "choose_gaps",
+    "covered",
+    "exact_check",
+    "find_batches",
+    "find_leaks",
+    "frontier",
+    "grid_check",
+    "intervals",
+    "linkage_attack",
+    "optimal_attack",
+    "partial_adoption",
+    "post",
+    "posterior",
+    "posterior_apart",
+    "sampled_check",
+]

@@ -1,0 +1,180 @@
+"""Checks that can fail: the privacy loss of a mechanism, computed exactly, on a grid, and certified from samples.
+
+Lemma A.1: delays that are drawn independently keep the promise for a pair if and only if
+
+    (sup over t of b(t)/u(t)) * (sup over t and shifts 0 <= s <= reach of b(t)/u(t - s)) <= e^epsilon.
+
+Status by predecessor changes one comment only, so that the second factor alone counts.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from peerveil.audit import Pair, Report
+from peerveil.audit import check as audit_check
+from peerveil.errors import BadInput
+from peerveil.judgements import Events
+from peerveil.numerics.exact import exp_bounds
+from peerveil.timing.delays import Scaled, Steps
+from peerveil.timing.durations import TICKS
+from peerveil.timing.post import post
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from peerveil.randomness import Randomness
+    from peerveil.timing.delays import Delay
+    from peerveil.timing.mechanism import DelayMechanism
+
+
+@dataclass(frozen=True)
+class LossCheck:
+    """The loss that was computed against the one that is claimed.
+
+    Attributes
+    ----------
+    still, shifted : float
+        ln sup b/u without a shift, and over all shifts that neighbours allow.
+    total : float
+        What a pair of comments loses.
+    claimed : float
+        Epsilon.
+    passed : bool
+        Whether the claim holds; decided in exact arithmetic where ``exact`` is True.
+    """
+
+    still: float
+    shifted: float
+    total: float
+    claimed: float
+    passed: bool
+    exact: bool
+
+
+def exact_check(mechanism: DelayMechanism) -> LossCheck:
+    """Lemma A.1's condition in exact arithmetic, for mechanisms made of uniform pieces; on a grid for the others.
+
+    >>> from peerveil.timing import FollowUp
+    >>> found = exact_check(FollowUp(1, gap=600, beta=300))
+    >>> found.passed, found.exact, round(found.total, 6)
+    (True, True, 1.0)
+    """
+    b, u = mechanism.batched, mechanism.unbatched
+    if not (isinstance(b, Steps) and isinstance(u, Steps)):
+        return grid_check(mechanism)
+    still, shifted = _worst(b, u, 0), _worst(b, u, mechanism.reach)
+    if still is None or shifted is None:
+        return LossCheck(math.inf, math.inf, math.inf, mechanism.epsilon, False, True)
+    product = shifted if mechanism.by_predecessor else still * shifted
+    passed = product <= exp_bounds(mechanism.exact_epsilon)[0] or product <= 1
+    return LossCheck(_log(still), _log(shifted), _log(product), mechanism.epsilon, passed, True)
+
+
+def grid_check(mechanism: DelayMechanism, shifts: int = 33, tolerance: float = 1e-6) -> LossCheck:
+    """Lemma A.1's condition on a grid of shifts; between the breaks of both densities every stretch is looked at."""
+    b, u = mechanism.batched, mechanism.unbatched
+    reach = mechanism.reach / TICKS
+    worst = [_grid_worst(b, u, shift) for shift in np.linspace(0.0, reach, shifts).tolist()]
+    still, shifted = worst[0], max(worst)
+    total = shifted if mechanism.by_predecessor else still + shifted
+    return LossCheck(still, shifted, total, mechanism.epsilon, total <= mechanism.epsilon + tolerance, False)
+
+
+def sampled_check(
+    mechanism: DelayMechanism,
+    samples: int = 20_000,
+    *,
+    confidence: float = 0.999999,
+    randomness: Randomness | None = None,
+) -> Report:
+    """A one-sided audit of what :func:`peerveil.timing.post` really does: many people, each with one pair of comments.
+
+    The sensitive input has both comments in one sitting (for symmetric mechanisms in the worst place, the second beta
+    *before* the first); the harmless ones have them half a gap and a whole gap apart. Outputs are the two posting times.
+    """
+    sitting = mechanism.beta if mechanism.by_predecessor else -mechanism.beta
+    if mechanism.by_predecessor:
+        sitting = 0.0  # the largest shift is from the moment of the first comment
+    apart = max(mechanism.gap / 2, math.nextafter(mechanism.beta, math.inf) + 1e-3)
+    pairs = [
+        Pair("one sitting, or half a gap apart", sitting, min(apart, mechanism.gap)),
+        Pair("one sitting, or a gap apart", sitting, mechanism.gap),
+    ]
+
+    def run(offset: float, count: int, source: Randomness) -> NDArray[np.float64]:
+        return _two_comments(mechanism, offset, count, source)
+
+    return audit_check(
+        run, pairs, mechanism.guarantee, name=repr(mechanism), samples=samples, confidence=confidence,
+        randomness=randomness, progress=False,
+    )  # fmt: skip
+
+
+def shortened(mechanism: DelayMechanism, by: float = 0.1, *, others_too: bool = True) -> DelayMechanism:
+    """A planted fault: every delay (or those of batched comments only) is cut by a share. The claim stays."""
+    if not 0 < by < 1:
+        raise BadInput("by", got=by, want="a share between 0 and 1")
+    broken = copy.copy(mechanism)
+    broken.batched = Scaled(mechanism.batched, 1 - by)
+    if others_too:
+        broken.unbatched = Scaled(mechanism.unbatched, 1 - by)
+    return broken
+
+
+def _two_comments(mechanism: DelayMechanism, offset: float, count: int, source: Randomness) -> NDArray[np.float64]:
+    """Posting times of c and c', relative to c's arrival, for many people at once."""
+    base = np.int64(1_700_000_000_000_000)
+    far = np.int64(round(4e6 * (mechanism.gap + mechanism.beta))) + 10
+    first = base + np.arange(count, dtype=np.int64) * far
+    second = first + np.int64(round(offset * 1e6))
+    events = Events(
+        actor=np.concatenate([np.arange(count), np.arange(count)]),
+        thread=np.repeat([0, 1], count),
+        time=np.concatenate([first, second]).astype("datetime64[us]"),
+        id=np.arange(2 * count),
+    )
+    truth = post(events, mechanism, randomness=source).truth
+    ids = events.column("id")
+    posted = np.empty(2 * count, dtype=np.int64)
+    posted[ids] = truth.posted
+    return np.stack([posted[:count] - first, posted[count:] - first], axis=1) / 1e6
+
+
+def _worst(b: Steps, u: Steps, reach: int) -> Fraction | None:
+    """The largest ratio of one tick's probability under b to any tick up to ``reach`` earlier under u; None: infinite."""
+    worst = Fraction(0)
+    for low, high, weight in b.pieces:
+        least = u.least_mass(low + 1 - reach, high)
+        if least == 0:
+            return None
+        from peerveil.timing.delays import WHOLE
+
+        worst = max(worst, Fraction(weight, WHOLE * (high - low)) / least)
+    return worst
+
+
+def _log(ratio: Fraction) -> float:
+    return math.log(ratio.numerator) - math.log(ratio.denominator)
+
+
+def _grid_worst(b: Delay, u: Delay, shift: float) -> float:
+    """Ln sup of b(t)/u(t - shift), looking at both ends and the middle of every stretch between breaks."""
+    end = b.horizon
+    edges: Any = np.unique(np.concatenate([b.breaks, np.add(u.breaks, shift), [0.0, end]]))
+    edges = edges[(edges >= 0) & (edges <= end)]
+    wide = np.flatnonzero(np.diff(edges) > 1e-9 * max(end, 1e-9))
+    points = np.concatenate([edges[wide] + part * np.diff(edges)[wide] for part in (1e-6, 0.5, 1 - 1e-6)])
+    top, bottom = b.density(points), u.density(points - shift)
+    here = top > 0
+    if not here.any():
+        return 0.0
+    if (bottom[here] <= 0).any():
+        return math.inf
+    return float(np.log(top[here] / bottom[here]).max())

@@ -1,0 +1,225 @@
+"""Choosing the gap and epsilon: by history, by the error one wants to leave the attacker, by what delays cost."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from peerveil.errors import BadInput, Verbatim
+from peerveil.judgements import Events
+from peerveil.timing.batches import codes
+from peerveil.timing.durations import read_duration
+from peerveil.timing.uneven import UnevenSplit
+from peerveil.timing.zero_inflated import ZeroInflatedUniform
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike, NDArray
+
+    from peerveil.numerics.exact import Number
+    from peerveil.timing.durations import Duration
+
+    Floats = NDArray[np.float64]
+    Between = Literal["actor", "thread", "all"]
+
+
+def intervals(history: Events, *, between: Between = "actor", beta: Duration = 0) -> Floats:
+    """Seconds between consecutive events, from which a gap is chosen.
+
+    Parameters
+    ----------
+    history
+        Earlier events: last year's conference, last week's edits.
+    between
+        ``"actor"``: one person's consecutive posts on different threads, which is what neighbours are made of;
+        ``"thread"``: consecutive posts of a thread, whoever wrote them; ``"all"``: consecutive posts of the log.
+    beta
+        Leave out intervals up to this, which are sittings. (With 0 only simultaneous posts are left out.)
+    """
+    return _intervals(history, between, beta)[0]
+
+
+def choose_gap(
+    history: Events | ArrayLike,
+    percentile: float | None = None,
+    *,
+    crossover: float | None = None,
+    epsilon: Number | None = None,
+    between: Between = "actor",
+    beta: Duration = 0,
+) -> float:
+    """The gap in seconds, from history and either a percentile or the attacker's error that is wanted.
+
+    Parameters
+    ----------
+    history
+        Earlier events, or intervals in seconds.
+    percentile
+        Cover this percentage of the intervals.
+    crossover, epsilon
+        Leave every test for batching a cross-over error (type-I error = 1 - power) of at least this: Proposition 5.1
+        gives power <= e^epsilon/F(g) type-I error, hence F(g) >= c e^epsilon/(1 - c). For c > 1/(1 + e^epsilon) no gap
+        is enough.
+    between, beta
+        As in :func:`intervals`, where history is a log.
+
+    Examples
+    --------
+    A cross-over of 1/4 at epsilon 0.8 asks for the 75th percentile, the paper's example:
+
+    >>> choose_gap(range(1, 101), crossover=0.25, epsilon=0.8)
+    75.0
+    >>> choose_gap(range(1, 101), crossover=0.4, epsilon=0.8)
+    Traceback (most recent call last):
+        ...
+    peerveil.errors.BadInput: crossover: got 0.4, need at most 1/(1 + e^epsilon) = 0.310026: no gap does more
+    """
+    values = _sample(history, between, beta)
+    return _quantile(values, _share(percentile, crossover, epsilon))
+
+
+def choose_gaps(
+    history: Events,
+    percentile: float | None = None,
+    *,
+    per: str = "thread",
+    crossover: float | None = None,
+    epsilon: Number | None = None,
+    between: Between = "thread",
+    beta: Duration = 0,
+    least: int = 5,
+    default: Duration | None = None,
+) -> dict[Any, float]:
+    """One gap for each thread, or for each value of another column of the log, as :func:`peerveil.timing.post` takes them.
+
+    Groups with fewer than ``least`` intervals get ``default`` (seconds), or the gap of the whole history.
+    """
+    if not isinstance(history, Events):
+        raise BadInput("history", got=history, want="an Events table")
+    share = _share(percentile, crossover, epsilon)
+    values, rows = _intervals(history, between, beta)
+    if not values.size and default is None:
+        raise BadInput("history", got=Verbatim("no intervals"), want="events that follow one another, or default=")
+    codes_, names = history.numbered(per)
+    fallback = read_duration(default, "default") / 1e9 if default is not None else _quantile(values, share)
+    group = codes_[rows]
+    order = np.lexsort((values, group))
+    group, values = group[order], values[order]
+    edges = np.searchsorted(group, np.arange(len(names) + 1))
+    counts = np.diff(edges)
+    # the smallest value that at least the wanted share of a group does not exceed
+    place = edges[:-1] + np.maximum(np.ceil(share * counts - 1e-9).astype(np.int64) - 1, 0)
+    enough = counts >= max(least, 1)
+    gaps = np.full(len(names), fallback)
+    gaps[enough] = values[place[enough]]
+    return dict(zip(names.to_list(), gaps.tolist(), strict=True))
+
+
+def covered(history: Events | ArrayLike, gap: Duration, *, between: Between = "actor", beta: Duration = 0) -> float:
+    """F(g): the share of history's intervals that a gap covers."""
+    values = _sample(history, between, beta)
+    return float(np.mean(values <= read_duration(gap, "gap") / 1e9))
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """Mean delays of batched and other comments that can be had at one epsilon, in gaps; one entry a weight."""
+
+    epsilon: float
+    weight: Floats
+    mean_batched: Floats
+    mean_unbatched: Floats
+    family: str
+
+    def draw(self, ax: Axes, label: str = "", **style: Any) -> None:
+        """E[U] against E[B]."""
+        style.setdefault("marker", "o" if np.ptp(self.mean_batched) < 1e-9 else None)
+        ax.plot(self.mean_batched, self.mean_unbatched, label=label or None, **style)
+        ax.set(xlabel="mean delay of batched comments, in gaps", ylabel="mean delay of others, in gaps")
+
+
+def frontier(epsilon: Number, *, family: str = "zero-inflated", points: int = 61) -> Frontier:
+    """The best pairs of mean delays at one epsilon, for weights from 0 to 1.
+
+    ``family="zero-inflated"`` is the paper's (Theorem 4.6), best among (epsilon/2, g)-indistinguishable pairs;
+    ``"uneven"`` splits epsilon unevenly between the two comments, and passes below it for epsilon > 2 ln 2.
+
+    >>> paper, ours = frontier(4), frontier(4, family="uneven")
+    >>> round(float(paper.mean_batched.min()), 3), round(float(ours.mean_batched.min()), 3)
+    (1.078, 1.037)
+    """
+    kinds = {"zero-inflated": ZeroInflatedUniform, "uneven": UnevenSplit}
+    if family not in kinds:
+        raise BadInput("family", got=family, want="'zero-inflated' or 'uneven'")
+    weights = np.linspace(0, 1, points)
+    kind: Any = kinds[family]
+    found = [kind(epsilon, 1, weight=float(w)) for w in weights]
+    means = np.array([(m.mean_batched, m.mean_unbatched) for m in found])
+    return Frontier(found[0].epsilon, weights, means[:, 0], means[:, 1], family)
+
+
+def _intervals(history: Events, between: str, beta: Duration) -> tuple[Floats, NDArray[np.int64]]:
+    """Intervals in seconds, and the row of the later event of each."""
+    if not isinstance(history, Events):
+        raise BadInput("history", got=history, want="an Events table, or intervals in seconds")
+    micro = read_duration(beta, "beta", zero=True) // 1000
+    actor, thread, times = codes(history)
+    if between == "all":
+        order = np.arange(times.size)
+        follows = np.ones(max(times.size - 1, 0), dtype=np.bool_)
+    elif between == "thread":
+        order = np.argsort(thread, kind="stable")
+        follows = thread[order][1:] == thread[order][:-1]
+    elif between == "actor":
+        order = np.argsort(actor, kind="stable")
+        follows = (actor[order][1:] == actor[order][:-1]) & (thread[order][1:] != thread[order][:-1])
+    else:
+        raise BadInput("between", got=between, want="'actor', 'thread' or 'all'")
+    waits = np.diff(times[order])
+    chosen = follows & (waits > micro)
+    return waits[chosen] / 1e6, order[1:][chosen]
+
+
+def _sample(history: Events | ArrayLike, between: str, beta: Duration) -> Floats:
+    if isinstance(history, Events):
+        values = _intervals(history, between, beta)[0]
+        if not values.size:
+            got = Verbatim("no two events that follow one another outside a sitting")
+            raise BadInput("history", got=got, want="a longer history, or intervals in seconds")
+        return values
+    values = np.asarray(list(history) if isinstance(history, range) else history, dtype=float)
+    if values.ndim != 1 or not values.size or not np.isfinite(values).all() or (values <= 0).any():
+        raise BadInput("history", got=history, want="an Events table, or intervals in seconds above 0")
+    return values
+
+
+def _share(percentile: float | None, crossover: float | None, epsilon: Number | None) -> float:
+    """The share of history that the gap has to cover."""
+    if (percentile is None) is (crossover is None):
+        raise BadInput("percentile", got=percentile, want="either percentile= or crossover= with epsilon=")
+    if percentile is not None:
+        if isinstance(percentile, bool) or not 0 < percentile <= 100:
+            raise BadInput("percentile", got=percentile, want="a number above 0, at most 100")
+        return float(percentile) / 100
+    if epsilon is None:
+        raise BadInput("epsilon", got=None, want="the epsilon of the mechanism, with crossover=")
+    from peerveil.guarantee import read_epsilon
+
+    growth = math.exp(read_epsilon(epsilon))
+    assert crossover is not None
+    if not 0 < crossover < 1:
+        raise BadInput("crossover", got=crossover, want="an error between 0 and 1/2")
+    share = crossover * growth / (1 - crossover)
+    if share > 1:
+        want = f"at most 1/(1 + e^epsilon) = {1 / (1 + growth):.6g}: no gap does more"
+        raise BadInput("crossover", got=crossover, want=want)
+    return share
+
+
+def _quantile(values: Floats, share: float) -> float:
+    """The smallest value that at least this share of the sample does not exceed."""
+    place = max(math.ceil(share * values.size - 1e-9) - 1, 0)
+    return float(np.partition(values, place)[place])

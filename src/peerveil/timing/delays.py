@@ -1,0 +1,347 @@
+"""Distributions of one delay: exact on whole ticks, with densities and means in seconds.
+
+Three kinds are enough for every mechanism of the room: :class:`Steps` (uniform pieces and a point mass at 0),
+:class:`Tail` (exponential, as a geometric number of microseconds) and :class:`Stairs` (the staircase). Each is drawn
+exactly from the bits of a :class:`peerveil.Randomness`; nothing is computed in floats that a privacy proof needs.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from peerveil.numerics.exact import at_least
+from peerveil.timing.durations import TICKS
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from peerveil.randomness import Randomness
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+WHOLE: Final = 1 << 53  # weights are whole multiples of 2^-53
+_MICRO: Final = TICKS // 1_000_000
+
+
+class Delay(ABC):
+    """The distribution of one delay. All public numbers are in seconds."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> float:
+        """The expected delay."""
+
+    @property
+    @abstractmethod
+    def maximum(self) -> float:
+        """The longest delay that can come; infinity if there is none."""
+
+    @property
+    def atom(self) -> float:
+        """The probability of no delay at all, where that is a point mass."""
+        return 0.0
+
+    @property
+    @abstractmethod
+    def breaks(self) -> tuple[float, ...]:
+        """Where the density jumps."""
+
+    @abstractmethod
+    def density(self, x: ArrayLike) -> Floats:
+        """The density at x, the point mass at 0 left out."""
+
+    @abstractmethod
+    def smooth_below(self, x: ArrayLike) -> Floats:
+        """The probability of a delay in (0, x]: the point mass at 0 left out."""
+
+    @abstractmethod
+    def draw_ticks(self, count: int, randomness: Randomness) -> NDArray[np.int64]:
+        """Independent delays in ticks."""
+
+    def below(self, x: ArrayLike) -> Floats:
+        """The distribution function."""
+        points = np.asarray(x, dtype=float)
+        return np.where(points < 0, 0.0, self.atom + self.smooth_below(points))
+
+    @property
+    def horizon(self) -> float:
+        """A time by which all but 1e-12 of the delays are over."""
+        return self.maximum
+
+
+@dataclass(frozen=True)
+class Steps(Delay):
+    """Uniform pieces, each on the ticks low + 1, ..., high with a weight in units of 2^-53; what is left is at 0.
+
+    >>> half = Steps(((0, 10 * TICKS, WHOLE // 2),))
+    >>> half.atom, half.mean, half.maximum
+    (0.5, 2.50000000025, 10.0)
+    """
+
+    pieces: tuple[tuple[int, int, int], ...]
+
+    @property
+    def spare(self) -> int:
+        """The weight at 0."""
+        return WHOLE - sum(weight for _, _, weight in self.pieces)
+
+    @property
+    def mean(self) -> float:
+        """The expected delay."""
+        total = sum((Fraction(weight, WHOLE) * (low + 1 + high) / 2 for low, high, weight in self.pieces), Fraction(0))
+        return float(total / TICKS)
+
+    @property
+    def maximum(self) -> float:
+        """The longest delay."""
+        return max(high for _, high, _ in self.pieces) / TICKS
+
+    @property
+    def atom(self) -> float:
+        """The probability of no delay."""
+        return self.spare / WHOLE
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """The ends of the pieces."""
+        return tuple(sorted({edge / TICKS for low, high, _ in self.pieces for edge in (low, high)}))
+
+    def density(self, x: ArrayLike) -> Floats:
+        """Constant on each piece."""
+        points = np.asarray(x, dtype=float)
+        out = np.zeros(points.shape)
+        for low, high, weight in self.pieces:
+            inside = (points > low / TICKS) & (points <= high / TICKS)
+            out[inside] = weight / WHOLE / ((high - low) / TICKS)
+        return out
+
+    def smooth_below(self, x: ArrayLike) -> Floats:
+        """Linear on each piece."""
+        points = np.asarray(x, dtype=float)
+        out = np.zeros(points.shape)
+        for low, high, weight in self.pieces:
+            out += weight / WHOLE * np.clip((points * TICKS - low) / (high - low), 0.0, 1.0)
+        return out
+
+    def draw_ticks(self, count: int, randomness: Randomness) -> NDArray[np.int64]:
+        """Choose a piece by its exact weight, then a tick of it, uniformly."""
+        out = np.zeros(count, dtype=np.int64)
+        if count == 0:
+            return out
+        low, high, weight = self.pieces[0]
+        if weight == WHOLE:
+            return randomness.integers(low + 1, high + 1, count)
+        chosen = randomness.integers(0, WHOLE, count)
+        edge = 0
+        for low, high, weight in self.pieces:
+            here = np.flatnonzero((chosen >= edge) & (chosen < edge + weight))
+            if here.size:
+                out[here] = randomness.integers(low + 1, high + 1, here.size)
+            edge += weight
+        return out
+
+    def least_mass(self, first: int, last: int) -> Fraction:
+        """The smallest probability of any one tick from ``first`` to ``last``, exactly."""
+        if first < 0:
+            return Fraction(0)
+        found: list[Fraction] = []
+        covered = first
+        if first == 0:
+            found.append(Fraction(self.spare, WHOLE))
+            covered = 1
+        for low, high, weight in sorted(self.pieces):
+            if high < covered or low >= last or covered > last:
+                continue
+            if low + 1 > covered:
+                return Fraction(0)
+            found.append(Fraction(weight, WHOLE * (high - low)))
+            covered = high + 1
+        return min(found) if covered > last and found else Fraction(0)
+
+
+@dataclass(frozen=True)
+class Tail(Delay):
+    """``start`` ticks plus a geometric number of microseconds: the exponential distribution on the clock's grid.
+
+    P[start + k microseconds] is proportional to exp(-k / scale). Drawn exactly: discrete Laplace noise, given that it
+    is not negative, is geometric.
+    """
+
+    start: int
+    scale: float  # in microseconds
+
+    @property
+    def mean(self) -> float:
+        """The expected delay."""
+        return (self.start / _MICRO + 1.0 / math.expm1(1.0 / self.scale)) / 1e6
+
+    @property
+    def maximum(self) -> float:
+        """Without bound."""
+        return math.inf
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Where it begins."""
+        return (self.start / TICKS,)
+
+    @property
+    def horizon(self) -> float:
+        """All but 1e-12 of the delays are over."""
+        return self.start / TICKS + 28 * self.scale / 1e6
+
+    def density(self, x: ArrayLike) -> Floats:
+        """An exponential from the start on."""
+        points = (np.asarray(x, dtype=float) - self.start / TICKS) * 1e6 / self.scale
+        return np.where(points >= 0, np.exp(-np.maximum(points, 0)) * 1e6 / self.scale, 0.0)
+
+    def smooth_below(self, x: ArrayLike) -> Floats:
+        """One minus an exponential from the start on."""
+        points = (np.asarray(x, dtype=float) - self.start / TICKS) * 1e6 / self.scale
+        return np.where(points >= 0, -np.expm1(-np.maximum(points, 0)), 0.0)
+
+    def draw_ticks(self, count: int, randomness: Randomness) -> NDArray[np.int64]:
+        """Ticks."""
+        return self.start + _MICRO * draw_geometric(count, self.scale, randomness)
+
+
+@dataclass(frozen=True)
+class Stairs(Delay):
+    """``start`` ticks plus the absolute value of the staircase distribution (Geng and Viswanath) of width ``step``.
+
+    In period k = 0, 1, ... of ``step`` ticks, the first ``tread`` ticks have mass proportional to exp(-k loss), the
+    others to exp(-(k+1) loss). Drawn exactly: a tick r of the period, uniformly, and a geometric number m; if r is
+    behind the tread, m = 0 is thrown away and the period is m - 1, else it is m. So (m, r) has mass exp(-m loss).
+    """
+
+    start: int
+    step: int
+    tread: int
+    loss: Fraction
+
+    @property
+    def _heights(self) -> tuple[float, float]:
+        """The density on the first tread, and what it falls by."""
+        fall = math.exp(-float(self.loss))
+        share = self.tread / self.step
+        return (1 - fall) / (self.step / TICKS * (share + fall * (1 - share))), fall
+
+    @property
+    def mean(self) -> float:
+        """The expected delay."""
+        height, fall = self._heights
+        width, tread = self.step / TICKS, self.tread / TICKS
+        inside = tread**2 / 2 + fall * (width**2 - tread**2) / 2
+        mass = tread + fall * (width - tread)
+        return self.start / TICKS + height * (inside / (1 - fall) + mass * width * fall / (1 - fall) ** 2)
+
+    @property
+    def maximum(self) -> float:
+        """Without bound."""
+        return math.inf
+
+    @property
+    def horizon(self) -> float:
+        """All but 1e-12 of the delays are over."""
+        return (self.start + math.ceil(28 / float(self.loss)) * self.step) / TICKS
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Where the stairs fall, as far as anything is left of them."""
+        steps = range(math.ceil(28 / float(self.loss)))
+        return tuple((self.start + k * self.step + part) / TICKS for k in steps for part in (0, self.tread))
+
+    def density(self, x: ArrayLike) -> Floats:
+        """Constant on each tread."""
+        height, fall = self._heights
+        points = np.asarray(x, dtype=float) - self.start / TICKS
+        period = np.floor(np.maximum(points, 0) * TICKS / self.step)
+        late = np.maximum(points, 0) * TICKS - period * self.step >= self.tread
+        return np.where(points >= 0, height * fall ** (period + late), 0.0)
+
+    def smooth_below(self, x: ArrayLike) -> Floats:
+        """Linear on each tread."""
+        height, fall = self._heights
+        points = np.maximum(np.asarray(x, dtype=float) - self.start / TICKS, 0)
+        period = np.floor(points * TICKS / self.step)
+        rest = points - period * self.step / TICKS
+        tread = self.tread / TICKS
+        inside = np.minimum(rest, tread) + fall * np.maximum(rest - tread, 0)
+        return np.asarray(1 - fall**period + height * fall**period * inside)
+
+    def draw_ticks(self, count: int, randomness: Randomness) -> NDArray[np.int64]:
+        """Ticks."""
+        scale = at_least(1 / self.loss)
+        out = np.empty(count, dtype=np.int64)
+        filled = 0
+        while filled < count:
+            place = randomness.integers(0, self.step, count - filled)
+            number = draw_geometric(count - filled, scale, randomness)
+            late = place >= self.tread
+            kept = ~late | (number > 0)
+            ticks = (self.step * (number - late) + place)[kept]
+            out[filled : filled + ticks.size] = ticks
+            filled += ticks.size
+        return self.start + out
+
+
+@dataclass(frozen=True)
+class Scaled(Delay):
+    """A delay that somebody shortened or stretched by a factor: a planted fault for the checks."""
+
+    whole: Delay
+    factor: float
+
+    @property
+    def mean(self) -> float:
+        """The expected delay."""
+        return self.factor * self.whole.mean
+
+    @property
+    def maximum(self) -> float:
+        """The longest delay."""
+        return self.factor * self.whole.maximum
+
+    @property
+    def horizon(self) -> float:
+        """All but 1e-12 of the delays are over."""
+        return self.factor * self.whole.horizon
+
+    @property
+    def atom(self) -> float:
+        """The probability of no delay."""
+        return self.whole.atom
+
+    @property
+    def breaks(self) -> tuple[float, ...]:
+        """Where the density jumps."""
+        return tuple(self.factor * edge for edge in self.whole.breaks)
+
+    def density(self, x: ArrayLike) -> Floats:
+        """The density, stretched."""
+        return self.whole.density(np.asarray(x, dtype=float) / self.factor) / self.factor
+
+    def smooth_below(self, x: ArrayLike) -> Floats:
+        """The distribution function, stretched."""
+        return self.whole.smooth_below(np.asarray(x, dtype=float) / self.factor)
+
+    def draw_ticks(self, count: int, randomness: Randomness) -> NDArray[np.int64]:
+        """Ticks."""
+        return np.asarray(np.rint(self.factor * self.whole.draw_ticks(count, randomness)), dtype=np.int64)
+
+
+def draw_geometric(count: int, scale: float, randomness: Randomness) -> NDArray[np.int64]:
+    """Whole numbers k >= 0 with mass proportional to exp(-k / scale)."""
+    out = np.empty(count, dtype=np.int64)
+    filled = 0
+    while filled < count:
+        drawn = randomness.discrete_laplace(np.zeros(2 * (count - filled) + 8, dtype=np.int64), scale=scale)
+        kept = drawn[drawn >= 0][: count - filled]
+        out[filled : filled + kept.size] = kept
+        filled += kept.size
+    return out

@@ -1,0 +1,148 @@
+"""Pictures of the audit, and its page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from peerveil.report import COLOURS, Page, house_style, new_axes, svg
+from peerveil.timing.batches import posterior
+from peerveil.timing.choose import intervals
+from peerveil.timing.durations import in_words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from peerveil.judgements import Events
+    from peerveil.timing.exposure import TimingAudit
+
+SHADES = ("#0b3c5d", "#2b7bba", "#7fb8de", "#c98a00")
+
+
+def draw_waits(ax: Axes, events: Events, window: float, gap: float | None = None) -> None:
+    """How long people wait between their posts on different threads: the hump on the left is what gives them away."""
+    waits = np.maximum(intervals(events), 1.0)
+    edges = (
+        np.geomspace(1, max(float(waits.max()), 2 * window, 10.0) * 1.01, 50) if waits.size else np.array([1.0, 10.0])
+    )
+    ax.hist(waits[waits <= window], bins=edges.tolist(), color=COLOURS["leak"], label="in one sitting")
+    ax.hist(waits[waits > window], bins=edges.tolist(), color=COLOURS["truth"], label="apart")
+    ax.axvline(window, color=COLOURS["accent"], linestyle="--", label=f"window, {in_words(window)}")
+    if gap:
+        ax.axvline(gap, color=COLOURS["private"], linestyle="--", label=f"gap, {in_words(gap)}")
+    ax.set_xscale("log")
+    ticks = [(1, "1 s"), (60, "1 min"), (3600, "1 h"), (86_400, "1 day"), (864_000, "10 days")]
+    shown = [tick for tick in ticks if tick[0] <= edges[-1]]
+    ax.set_xticks([tick for tick, _ in shown], [name for _, name in shown])
+    ax.minorticks_off()
+    ax.set_xlabel("time from a person's post to their next one on another thread")
+    ax.set_ylabel("posts")
+    ax.legend(loc="upper left", bbox_to_anchor=(0, 1.22), ncols=4, fontsize=9)
+
+
+def draw_attacks(ax: Axes, audit: TimingAudit) -> None:
+    """Precision against recall, before and after."""
+    audit.raw.draw(ax, "no protection", color=COLOURS["leak"])
+    for one, colour in zip(audit.protected, SHADES, strict=False):
+        one.attack.draw(ax, f"epsilon {one.mechanism.epsilon:g}", color=colour)
+    top = max(
+        [float(a.precision[a.recall > 0.01].max(initial=0)) for a in [audit.raw, *(p.attack for p in audit.protected)]]
+    )
+    if 0 < top < 0.5:
+        ax.set_ylim(0, 1.1 * top)
+    ax.legend()
+
+
+def draw_curves(ax: Axes, audit: TimingAudit) -> None:
+    """The best attack on a pair, under its bound."""
+    for one, colour in zip(audit.protected, SHADES, strict=False):
+        one.best_attack.draw(ax, f"epsilon {one.mechanism.epsilon:g}", color=colour)
+        x = one.known_order
+        ax.plot(x.type_one, x.power, color=colour, linestyle="--", linewidth=1)
+    ax.plot([0, 1], [1, 0], color=COLOURS["truth"], linewidth=1)
+    ax.plot([], [], color=COLOURS["truth"], linestyle="--", label="order known")
+    ax.plot([], [], color=COLOURS["truth"], linestyle=":", label="guaranteed bound")
+    ax.legend(loc="lower right", fontsize=9)
+
+
+def draw_risk(ax: Axes, same_rate: float, other_rate: float) -> None:
+    """Figure 2 with measured rates."""
+    number = np.arange(2, 51)
+    ax.plot(number, posterior(same_rate, other_rate, number), color=COLOURS["leak"], label="arrived together")
+    ax.plot(number, 1 / number, color=COLOURS["truth"], linestyle="--", label="before looking")
+    ax.set(xlabel="suspects", ylabel="probability of the right guess", ylim=(0, 1.02))
+    ax.legend()
+
+
+def audit_page(audit: TimingAudit, events: Events) -> Page:
+    """The audit as one page for the operator."""
+    b = audit.batches
+    with house_style():
+        page = Page("How exposed are people by when they post?", lead=audit.summary)
+        page.heading("What to do")
+        page.paragraph(audit.recommendation)
+        page.paragraph("For the operator only: this page states facts about the people in the log.")
+        if audit.recommended is not None:
+            page.promise(str(audit.recommended.mechanism.guarantee))
+        page.heading("The leak")
+        page.paragraph(str(b) + ".")
+        axes = new_axes(height=3.2)
+        draw_waits(axes[0], events, b.window, audit.gap or None)
+        page.figure(svg(axes[0], "Histogram of waits between posts of one person on different threads."),
+                    "Waits between posts of one person on different threads, logarithmic.")  # fmt: skip
+        if b.same_rate and b.other_rate == b.other_rate:
+            axes = new_axes(height=2.8)
+            draw_risk(axes[0], b.same_rate, b.other_rate)
+            sure = 100 * float(b.risk(audit.suspects))
+            page.figure(svg(axes[0], f"Posterior against suspects; {sure:.0f}% at {audit.suspects}."),
+                        f"How sure an observer is after seeing two comments that close: {sure:.1f}% with "
+                        f"{audit.suspects} suspects.")  # fmt: skip
+        if audit.protected:
+            _protection(page, audit)
+        page.heading("Other leaks in the log")
+        if audit.leaks:
+            page.table(["column", "kind", "follows arrival", "within", "what to do"], [
+                [k.column, k.kind, f"{100 * k.agreement:.1f}%", k.scope, k.advice] for k in audit.leaks
+            ])  # fmt: skip
+        else:
+            page.paragraph("No serial number and no second timestamp in the file follows the order of arrival.")
+        page.footer("Made by `peerveil timing audit`. Delays were drawn to be measured; nothing was posted.")
+    return page
+
+
+def _protection(page: Page, audit: TimingAudit) -> None:
+    page.heading("What delays would do")
+    page.paragraph(
+        f"The gap is {in_words(audit.gap)}. Posts that follow a post of the same person on another thread wait longest; "
+        "the table shows status by predecessor at several strengths."
+    )
+    rows: list[list[Any]] = []
+    for one in audit.protected:
+        cut, precision, recall = one.attack.best
+        rows.append([
+            f"{one.mechanism.epsilon:g}", in_words(one.mean_delay), in_words(one.median_delay), in_words(one.max_delay),
+            f"{100 * precision:.2g}% / {100 * recall:.2g}% (within {in_words(cut)})",
+            f"{one.best_attack.crossover:.3f} ({one.known_order.crossover:.3f})",
+            f"{one.early_replies[0]:,} → {one.early_replies[1]:,}" if audit.has_replies else "no replies in the log",
+            f"{100 * one.overtaken:.3g}%",
+            f"{one.batch_cost[0]:.3g} / {one.batch_cost[1]:.3g}",
+        ])  # fmt: skip
+    page.table(
+        ["epsilon", "mean", "median", "longest", "linkage precision / recall", "cross-over (order known)",
+         "early replies, causal", "overtaken in thread", "whole batch: mean / largest epsilon"], rows,
+    )  # fmt: skip
+    cut, precision, recall = audit.raw.best
+    page.paragraph(
+        f"Without protection the linkage attack has {100 * precision:.2g}% precision at {100 * recall:.2g}% recall "
+        f"(posts within {in_words(cut)})."
+    )
+    axes = new_axes(height=3.2, columns=2)
+    draw_attacks(axes[0], audit)
+    draw_curves(axes[1], audit)
+    page.figure(
+        svg(axes[0], "Left: precision and recall of the linkage attack. Right: power of the best attack on a pair."),
+        "Left: linking posts by time, before and after. Right: the best possible test on one pair of comments; solid: "
+        "order of the two unknown, dashed: known, dotted: what the guarantee allows at most; the cross-over lies on the "
+        "falling line.",
+    )

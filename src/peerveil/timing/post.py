@@ -1,0 +1,376 @@
+"""Posting a log under a mechanism: who waits, how long, what the public then sees, and replies behind their parents."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from peerveil.errors import BadInput, Verbatim
+from peerveil.judgements import Events
+from peerveil.randomness import Randomness
+from peerveil.result import Result, plain
+from peerveil.timing.batches import codes
+from peerveil.timing.durations import in_words, read_duration
+from peerveil.timing.mechanism import DelayMechanism
+from peerveil.timing.queue import Queue
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike, NDArray
+
+    from peerveil.timing.durations import Duration
+
+    Whole = NDArray[np.int64]
+    Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, repr=False)
+class Truth:
+    """What only the operator knows, one entry an event in the order of the log; times in microseconds."""
+
+    actor: Any
+    thread: Any
+    arrival: Whole
+    posted: Whole
+    own: Whole
+    """The time before replies were put behind their parents."""
+    parent: Whole
+    shuffle: Whole
+    """A random order, for posts that nothing else tells apart."""
+    batched: Flags
+    adopted: Flags
+    window: float
+    gap: NDArray[np.float64] | None = None
+
+    @property
+    def delay(self) -> NDArray[np.float64]:
+        """Seconds from arrival to posting."""
+        return (self.posted - self.arrival) / 1e6
+
+    @property
+    def early_replies(self) -> tuple[int, int]:
+        """Replies that would appear before what they answer: by their own times, and as posted."""
+        replies = self.parent >= 0
+        above = np.maximum(self.parent, 0)
+        arrived = replies & (self.arrival >= self.arrival[above])  # clock errors in the log are not ours
+        return (
+            int(np.count_nonzero(arrived & (self.own < self.own[above]))),
+            int(np.count_nonzero(arrived & (self.posted < self.posted[above]))),
+        )
+
+    @property
+    def overtaken(self) -> float:
+        """The share of posts in a thread that appear before the post that arrived just before them there."""
+        order = np.argsort(self.thread, kind="stable")
+        same = self.thread[order][1:] == self.thread[order][:-1]
+        later = self.posted[order]
+        return float(np.mean((later[1:] < later[:-1])[same])) if same.any() else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Posted(Result):
+    """What the public sees, with its guarantee.
+
+    Attributes
+    ----------
+    truth : Truth
+        What only the operator knows; left out of :meth:`to_dict` and of every picture.
+    """
+
+    truth: Truth = field(repr=False, compare=False)
+    threads: pl.Series = field(repr=False, compare=False)
+    mechanism: str = ""
+
+    @cached_property
+    def public(self) -> pl.DataFrame:
+        """What is published: columns id, thread, author, time and reply_to, in the order of posting.
+
+        Ids are numbered in that order; authors are numbered within each thread by first appearance and mean nothing
+        across threads. No other column of the log is passed on, since serial numbers and second timestamps would tell
+        the order of arrival. Posts of one moment stand in the order of their own drawn times, never of their arrival.
+        """
+        return _public(self.threads, self.truth)
+
+    def __len__(self) -> int:
+        return int(self.truth.posted.size)
+
+    def summary(self) -> str:
+        """The finding in one line."""
+        delay = self.truth.delay
+        return (
+            f"{len(self):,} comments posted by {self.mechanism}; delay mean {in_words(float(delay.mean()))}, median "
+            f"{in_words(float(np.median(delay)))}, longest {in_words(float(delay.max()))}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public part only."""
+        return {
+            "mechanism": self.mechanism,
+            "public": plain(self.public),
+            "guarantee": self.guarantee.to_dict(),
+            "guarantee_in_words": str(self.guarantee),
+            "mark": self.mark,
+        }
+
+    def draw(self, ax: Axes) -> None:
+        """Public posts over time."""
+        when = self.public["time"].cast(pl.Int64).to_numpy() / 3.6e9
+        ax.hist(when - when[0], bins=min(72, max(10, int(np.ptp(when)) + 1)), color="#2b7bba")
+        ax.set_xlabel("hours since the first post")
+        ax.set_ylabel("posts")
+
+
+def post(
+    events: Events,
+    mechanism: DelayMechanism | Queue,
+    hold: Duration | None = None,
+    *,
+    causal: bool = True,
+    randomness: Randomness | None = None,
+    declared: ArrayLike | None = None,
+    adopters: Collection[Any] | None = None,
+    gaps: Mapping[Any, float] | None = None,
+    by: str = "thread",
+    as_printed: bool = False,
+) -> Posted:
+    """Post a log: draw every delay once, and return what the public sees.
+
+    Parameters
+    ----------
+    events
+        The log, as it arrived.
+    mechanism
+        :class:`FollowUp` (status by predecessor, the default choice), one of the symmetric mechanisms, or
+        :class:`Queue`.
+    hold
+        Seconds: hold every comment that long to see whether it is batched (Algorithm 3). Only symmetric mechanisms
+        need it; it is then also their beta, and their noise is built for gap + beta, as the guarantee needs.
+    causal
+        A reply is posted no earlier than what it answers: at max(its own time, its parent's). This looks only at
+        posted times and at the public reply tree, so it is post-processing, and the guarantee is untouched.
+    randomness
+        The secure lane unless given.
+    declared
+        One boolean an event: the author said on posting "more will follow within beta". That comment and theirs
+        within beta after it count as batched, and nothing is held (§5.2). For symmetric mechanisms; the guarantee
+        then rests on people's answers.
+    adopters
+        The actors who use the mechanism; comments of all others are posted at once. Everybody unless given.
+    gaps, by
+        Another gap for each value of the column ``by`` (such as :func:`choose_gaps` returns); events whose value is
+        not in it keep the mechanism's own. Give gaps from earlier data: they are part of the public protocol.
+    as_printed
+        For reproduction only: hold for beta but build the noise for the gap alone, as the paper's tables do. The
+        guarantee of the result then says so.
+
+    Examples
+    --------
+    >>> from peerveil.timing import FollowUp
+    >>> log = Events(actor=["ann", "ann"], thread=["A", "B"], time=[1_700_000_000, 1_700_000_060])
+    >>> posted = post(log, FollowUp(1, gap=600, beta=300), randomness=Randomness.simulation(1))
+    >>> posted.public.columns, bool((posted.truth.delay >= 0).all())
+    (['id', 'thread', 'author', 'time', 'reply_to'], True)
+    """
+    if not isinstance(events, Events):
+        raise BadInput("events", got=events, want="an Events table")
+    if not isinstance(mechanism, (DelayMechanism, Queue)):
+        raise BadInput("mechanism", got=mechanism, want="a mechanism such as FollowUp(1, gap=600, beta=300)")
+    source = Randomness.secure() if randomness is None else randomness
+    if not isinstance(source, Randomness):
+        raise BadInput("randomness", got=source, want="Randomness.secure() or Randomness.simulation(seed)")
+    actor, thread, times = codes(events)
+    adopted = _adopted(events, adopters)
+    gap = None
+    if isinstance(mechanism, Queue):
+        if hold is not None or declared is not None or gaps is not None or adopters is not None:
+            raise BadInput("mechanism", got=mechanism, want="no hold, declared, adopters or gaps: the queue takes none")
+        batched, own = mechanism.release(actor, times, source)
+        guarantee, held, name = mechanism.guarantee, 0, repr(mechanism)
+    else:
+        mechanism, held = _held(mechanism, hold, declared, as_printed)
+        status = replace_beta(mechanism, held) if as_printed else mechanism
+        told = None if declared is None else _declared(declared, actor, times, mechanism)
+        batched = status.status(actor, thread, times) if told is None else told
+        ticks, gap = _draw(events, mechanism, batched, source, gaps, by)
+        own = np.where(adopted, times + held + -(-ticks // 1000), times)
+        guarantee, name = _promise(mechanism, declared, as_printed, gap, adopters is not None), repr(mechanism)
+    parent = _parents(events)
+    posted = behind_parents(own, parent) if causal else own
+    # the widest window that the mechanism treats as one sitting; attacks are measured on it unless told otherwise
+    window = held / 1e6 if as_printed else mechanism.beta
+    truth = Truth(
+        actor, thread, times, posted, own, parent, source.permutation(times.size), batched, adopted, window, gap
+    )
+    stamped = source.stamp(guarantee)
+    return Posted(guarantee=stamped, truth=truth, threads=events.numbered("thread")[1], mechanism=name)
+
+
+def behind_parents(own: Whole, parent: Whole) -> Whole:
+    """The latest own time along the way up to the root, by doubling the step: log2(depth) passes."""
+    latest, above = own.copy(), parent.copy()
+    while True:
+        going = np.flatnonzero(above >= 0)
+        if not going.size:
+            return latest
+        up = above[going]
+        latest[going], above[going] = np.maximum(latest[going], latest[up]), above[up]
+
+
+def replace_beta(mechanism: DelayMechanism, held: int) -> DelayMechanism:
+    """A mechanism whose status looks ``held`` microseconds both ways; only its status is used."""
+    return mechanism.with_beta(held / 1e6)
+
+
+def _held(
+    mechanism: DelayMechanism, hold: Duration | None, declared: object, as_printed: bool
+) -> tuple[DelayMechanism, int]:
+    """The mechanism to draw from, and the hold in microseconds."""
+    if hold is None:
+        wait = (
+            0 if declared is not None or mechanism.by_predecessor else read_duration(mechanism.beta, "hold", zero=True)
+        )
+        return mechanism, wait // 1000
+    wait = read_duration(hold, "hold", zero=True)
+    if mechanism.by_predecessor:
+        if wait:
+            raise BadInput("hold", got=hold, want="none: status by predecessor needs the past only")
+        return mechanism, 0
+    if declared is not None and wait:
+        raise BadInput("hold", got=hold, want="none where people declare their batches")
+    if as_printed:
+        return mechanism, wait // 1000
+    if mechanism.beta and round(mechanism.beta * 1e9) != wait:
+        raise BadInput("hold", got=hold, want=f"the mechanism's beta, {mechanism.beta:g}")
+    return (mechanism if mechanism.beta or not wait else mechanism.with_beta(wait / 1e9)), wait // 1000
+
+
+def _adopted(events: Events, adopters: Collection[Any] | None) -> Flags:
+    if adopters is None:
+        return np.ones(len(events), dtype=np.bool_)
+    if isinstance(adopters, (str, bytes)) or not isinstance(adopters, Collection):
+        raise BadInput("adopters", got=adopters, want="a collection of actors")
+    column = events.frame["actor"]
+    try:
+        return column.is_in(pl.Series(list(adopters), dtype=column.dtype).implode()).to_numpy()
+    except (TypeError, pl.exceptions.PolarsError):
+        raise BadInput("adopters", got=adopters, want=f"actors of the log ({column.dtype})") from None
+
+
+def _declared(declared: ArrayLike, actor: Any, times: Whole, mechanism: DelayMechanism) -> Flags:
+    said = np.asarray(declared)
+    if said.dtype != np.bool_ or said.shape != times.shape:
+        got = f"an array of {said.dtype}, shape {said.shape}"
+        raise BadInput("declared", got=Verbatim(got), want=f"one boolean for each of the {times.size:,} events")
+    if mechanism.by_predecessor:
+        raise BadInput("declared", got=Verbatim("declarations"), want="a symmetric mechanism: FollowUp needs none")
+    order = np.argsort(actor, kind="stable")
+    place = np.arange(times.size)
+    last = np.maximum.accumulate(np.where(said[order], place, -1))
+    covered = (last >= 0) & (actor[order][last] == actor[order])
+    covered &= times[order] - times[order][last] <= round(mechanism.beta * 1e6)
+    out = np.empty(times.size, dtype=np.bool_)
+    out[order] = covered
+    return out
+
+
+def _draw(
+    events: Events,
+    mechanism: DelayMechanism,
+    batched: Flags,
+    source: Randomness,
+    gaps: Mapping[Any, float] | None,
+    by: str,
+) -> tuple[Whole, NDArray[np.float64] | None]:
+    """Delays in ticks, each drawn once, and the gap of every event where they differ."""
+    if gaps is None:
+        return mechanism.draw_ticks(batched, source), None
+    if not isinstance(gaps, Mapping):
+        raise BadInput("gaps", got=gaps, want="a mapping of values of the column to seconds")
+    codes_, values = events.numbered(by)
+    own = np.array([gaps.get(value, mechanism.gap) for value in values.to_list()], dtype=float)
+    gap = own[codes_]
+    ticks = np.empty(batched.size, dtype=np.int64)
+    order = np.argsort(gap, kind="stable")
+    edges = np.flatnonzero(np.diff(gap[order])) + 1
+    for part in np.split(order, edges):
+        one = mechanism if gap[part[0]] == mechanism.gap else mechanism.with_gap(float(gap[part[0]]))
+        ticks[part] = one.draw_ticks(batched[part], source)
+    return ticks, gap
+
+
+def _promise(mechanism: DelayMechanism, declared: object, as_printed: bool, gap: Any, partial: bool) -> Any:
+    guarantee = mechanism.guarantee
+    if as_printed:
+        # the noise hides shifts of the gap only; the claim with beta-batching would be false
+        return type(guarantee).one_sided_dp(
+            mechanism.exact_epsilon, gap=mechanism.gap, unit=guarantee.unit,
+            neighbours="as printed in the paper's tables, without the room for beta that the guarantee needs: comments "
+            "of one sitting are taken to have arrived in the very same moment",
+        )  # fmt: skip
+    extra = []
+    if declared is not None:
+        extra.append("if everybody declares their batches truthfully")
+    if gap is not None:
+        extra.append("the gap is that of the later comment's group, at least the one stated")
+    if partial:
+        extra.append("for people who use the mechanism for all of their comments")
+    if not extra:
+        return guarantee
+    least = mechanism.gap if gap is None else float(gap.min())
+    return type(guarantee).one_sided_dp(
+        mechanism.exact_epsilon, gap=least, unit=guarantee.unit,
+        neighbours=f"{guarantee.neighbours}; {'; '.join(extra)}",
+    )  # fmt: skip
+
+
+def _parents(events: Events) -> Whole:
+    """The row of what each event answers, -1 where it answers nothing."""
+    if not events.has_replies:
+        return np.full(len(events), -1, dtype=np.int64)
+    frame = events.frame
+    rows = pl.DataFrame({"id": frame["id"].cast(frame["reply_to"].dtype)}).with_row_index("row")
+    found = pl.DataFrame({"id": frame["reply_to"]}).join(rows, on="id", how="left", maintain_order="left")["row"]
+    return found.cast(pl.Int64).fill_null(-1).to_numpy().astype(np.int64)
+
+
+def _public(threads: pl.Series, truth: Truth) -> pl.DataFrame:
+    """The posts in the order of posting; parents before replies that appear in the same moment.
+
+    Replies that waited for one parent share its moment. Their order is that of their own drawn times, which the
+    guarantee covers, and random where these are equal. The order of the rows is that of arrival: it must never break
+    a tie, or ids would tell what the delays hide.
+    """
+    size = truth.posted.size
+    depth = np.zeros(size, dtype=np.int64)
+    above = truth.parent.copy()
+    while (going := np.flatnonzero(above >= 0)).size:
+        depth[going] += 1
+        above[going] = truth.parent[above[going]]
+    order = np.lexsort((truth.shuffle, truth.own, depth, truth.posted))
+    place = np.empty(size, dtype=np.int64)
+    place[order] = np.arange(1, size + 1)
+    parent = truth.parent[order]
+    return pl.DataFrame(
+        {
+            "id": np.arange(1, size + 1),
+            "thread": threads.gather(truth.thread[order]),
+            "author": _authors(truth.thread[order].astype(np.int64), truth.actor[order].astype(np.int64)),
+            "time": pl.Series(truth.posted[order]).cast(pl.Datetime("us", "UTC")),
+            "reply_to": pl.Series(place[np.maximum(parent, 0)]).set(pl.Series(parent < 0), None),
+        }
+    )
+
+
+def _authors(thread: Whole, actor: Whole) -> Whole:
+    """Authors numbered within each thread by first appearance."""
+    _, first, which = np.unique(thread * (int(actor.max()) + 1) + actor, return_index=True, return_inverse=True)
+    order = np.lexsort((first, thread[first]))
+    home = thread[first][order]
+    number = np.empty(first.size, dtype=np.int64)
+    number[order] = np.arange(first.size) - np.searchsorted(home, home) + 1
+    return number[which]

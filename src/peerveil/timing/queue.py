@@ -1,0 +1,99 @@
+"""The queue (Algorithm 4): one post a step, in the order of arrival. Another promise, on an assumption."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numba import njit
+
+from peerveil.guarantee import Guarantee, Notion
+from peerveil.timing.durations import TICKS, read_duration
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from peerveil.randomness import Randomness
+    from peerveil.timing.durations import Duration
+
+PROMISE: Final = (
+    "Batching privacy with epsilon 0, on an assumption: if in every step one comment arrives, or a batch, and authors "
+    "and threads of all comments are drawn independently from one distribution, then what is posted has the same "
+    "distribution with any batches as with none. Real people do not post like that; where the assumption fails, nothing "
+    "is promised."
+)
+
+
+class Queue:
+    """Algorithm 4: of what arrives in a step, one is posted and the rest queue up behind what was there before.
+
+    Parameters
+    ----------
+    step
+        Seconds (or a timedelta): the clock of the queue. One comment is posted a step, at its end.
+
+    Notes
+    -----
+    The order of arrival is kept between steps; within a step it is random. **Proposition C.2.** Given i.i.d. arrivals,
+    the comment that leaves in a step was drawn from the common distribution, independently of all that left before,
+    whether or not there were batches. So the output's distribution does not depend on them. ∎ **Delay**: at most as
+    many steps as there were extra comments so far (Proposition C.3), and no mechanism can do with less (C.4).
+
+    In a step in which nothing arrives the queue goes on emptying (the paper's model has no such step). The promise is
+    not one of differential privacy, so results carry the mark *not private*: read :data:`PROMISE`.
+
+    >>> Queue(60).promise[:36]
+    'Batching privacy with epsilon 0, on '
+    """
+
+    beta: float = 0.0
+
+    def __init__(self, step: Duration) -> None:
+        self._step = max(1, read_duration(step, "step") // 1000)
+
+    @property
+    def step(self) -> float:
+        """Seconds."""
+        return self._step * 1000 / TICKS
+
+    @property
+    def promise(self) -> str:
+        """What is promised, in words."""
+        return PROMISE
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """No differential privacy: the promise rests on an assumption about people."""
+        return Guarantee(Notion.PURE_DP, epsilon=None, unit="batches, beyond the queue's own promise",
+                         neighbours="the same comments in batches or one a step")  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"Queue(step={self.step:g})"
+
+    def release(
+        self, actor: Any, times: NDArray[np.int64], randomness: Randomness
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Which comments shared a step with another of their author's, and when each is posted (microseconds)."""
+        number = (times - times[0]) // self._step
+        crowded = np.zeros(times.size, dtype=np.bool_)
+        order = np.lexsort((number, actor))
+        same = (actor[order][1:] == actor[order][:-1]) & (number[order][1:] == number[order][:-1])
+        crowded[order[1:][same]] = True
+        crowded[order[:-1][same]] = True
+        shuffled = np.lexsort((randomness.permutation(times.size), number))  # within a step the order is random
+        steps = _serve(number[shuffled])
+        out = np.empty(times.size, dtype=np.int64)
+        out[shuffled] = times[0] + (steps + 1) * self._step
+        return crowded, out
+
+
+@njit(cache=True)
+def _serve(number):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """One a step: a comment leaves in its own step or in the one after the comment before it, whichever is later."""
+    out = np.empty_like(number)
+    free = number[0]
+    for i in range(number.size):
+        free = max(free, number[i])
+        out[i] = free
+        free += 1
+    return out

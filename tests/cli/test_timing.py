@@ -1,0 +1,86 @@
+"""``peerveil timing`` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from peerveil.cli import base
+from peerveil.judgements import synthetic_conference
+
+LOG = Path(__file__).parents[1] / "timing" / "data" / "wikipedia_edits_2015_09_12.csv.gz"
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    given = [str(a) for a in arguments]
+    code = base.run(given, debug=False, as_json="--json" in given)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    return synthetic_conference(papers=80, reviewers=50, seed=4).events.write(tmp_path / "events.csv")
+
+
+def test_audit(events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "timing", "audit", events, "--out", tmp_path / "audit.html", "--percentile", 10)
+    assert code == 0
+    assert "Delay posts by status by predecessor" in out
+    assert "number" in out  # the serial number leaks the order
+    assert "<svg " in (tmp_path / "audit.html").read_text()
+    code, out, _ = run(capsys, "timing", "audit", events, "--json", "--epsilon", "0.5", "--gap", "2h")
+    data = json.loads(out)
+    assert code == 0
+    assert [one["epsilon"] for one in data["protected"]] == [0.5]
+    assert data["protected"][0]["early_replies_with_causal_release"] == 0
+
+
+def test_audit_of_the_real_log_within_wikis(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(
+        capsys, "timing", "audit", LOG, "--column", "actor=user", "--column", "thread=page", "--within", "wiki"
+    )
+    assert code == 0
+    assert "20,025 events" in out
+
+
+def test_choose(events: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "timing", "choose", events, "--crossover", 0.25, "--epsilon", 0.8)
+    assert code == 0
+    assert "FollowUp" in out
+    code, out, _ = run(capsys, "timing", "choose", events, "--json")
+    assert json.loads(out)["covered"] == pytest.approx(0.5, abs=0.02)
+    code, _, err = run(capsys, "timing", "choose", events, "--crossover", 0.4, "--epsilon", 0.8)
+    assert code == base.BAD_INPUT
+    assert "no gap does more" in err
+
+
+@pytest.mark.parametrize(
+    "mechanism", ["follow-up", "zero-inflated", "uniform", "exponential", "staircase", "uneven", "queue"]
+)
+def test_post(mechanism: str, events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "posted.csv"
+    arguments = ("timing", "post", events, "--gap", "2h", "--mechanism", mechanism, "--out", target)
+    code, out, _ = run(capsys, *arguments)
+    assert code == 0
+    assert pl.read_csv(target).columns == ["id", "thread", "author", "time", "reply_to"]
+    assert ("One-sided privacy" in out) is (mechanism != "queue")
+    code, _, err = run(capsys, *arguments)
+    assert code == base.BAD_INPUT  # never drawn again
+    assert "drawn once" in err
+
+
+def test_what_is_missing_or_unclear_is_said(events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, word in (
+        (("post", events, "--out", tmp_path / "a.csv"), "--gap"),
+        (("post", events, "--out", tmp_path / "a.csv", "--gap", "45"), "with its unit"),
+        (("audit", events, "--window", "soon"), "--window"),
+        (("audit", events, "--column", "actor"), "--column"),
+        (("audit", tmp_path / "nothing.csv"), "nothing.csv"),
+    ):
+        code, _, err = run(capsys, "timing", *arguments)
+        assert code == base.BAD_INPUT
+        assert word in err

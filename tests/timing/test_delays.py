@@ -1,0 +1,187 @@
+"""The delay distributions: closed forms, draws, densities, exact and sampled privacy, planted faults."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from peerveil import BadInput, Randomness
+from peerveil.timing import (
+    DelayMechanism,
+    Exponential,
+    FollowUp,
+    Staircase,
+    UnevenSplit,
+    Uniform,
+    ZeroInflatedUniform,
+    exact_check,
+    grid_check,
+    sampled_check,
+)
+from peerveil.timing.check import shortened
+from peerveil.timing.zero_inflated import best_eta
+
+MECHANISMS: list[DelayMechanism] = [
+    ZeroInflatedUniform("0.5", 660, beta=300),
+    ZeroInflatedUniform(4, 600, weight=0.25, beta=60),
+    ZeroInflatedUniform(3, 600, weight=0),
+    Uniform(1, 600),
+    Exponential(1, 600, beta=60),
+    Staircase(1, 600, beta=60),
+    UnevenSplit(4, 600),
+    UnevenSplit(3, 600, weight=0.6, beta=60),
+    FollowUp("0.5", 660, 300),
+    FollowUp(1, 600),
+    FollowUp(3, 600, 60, weight=0.3),
+]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_closed_forms_agree_with_a_million_draws(mechanism: DelayMechanism) -> None:
+    randomness = Randomness.simulation(4)
+    flags = np.repeat([True, False], 500_000)
+    drawn = mechanism.draw(flags, randomness)
+    for part, mean, delay in (
+        (drawn[flags], mechanism.mean_batched, mechanism.batched),
+        (drawn[~flags], mechanism.mean_unbatched, mechanism.unbatched),
+    ):
+        error = float(part.std()) / math.sqrt(part.size)
+        assert abs(float(part.mean()) - mean) < 6 * error
+        assert delay.mean == pytest.approx(mean, rel=1e-6)
+        assert (part >= 0).all()
+        assert float(part.max()) <= mechanism.max_delay
+        # the distribution function, and no delay at all as often as it says
+        at = np.quantile(part, [0.1, 0.5, 0.9])
+        seen = np.array([np.mean(part <= x) for x in at])
+        assert np.abs(delay.below(at) - seen).max() < 6 * 0.5 / math.sqrt(part.size)
+        assert abs(float(np.mean(part == 0)) - delay.atom) < 6 * 0.5 / math.sqrt(part.size)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_densities_integrate_to_the_distribution(mechanism: DelayMechanism) -> None:
+    for delay in (mechanism.batched, mechanism.unbatched):
+        x = np.linspace(0, delay.horizon, 400_001)
+        mass = float(delay.density((x[1:] + x[:-1]) / 2).sum() * (x[1] - x[0]))
+        assert mass + delay.atom == pytest.approx(1, abs=2e-4)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_lemma_a1_holds_exactly_and_on_a_grid_and_a_short_delay_fails(mechanism: DelayMechanism) -> None:
+    exact, grid = exact_check(mechanism), grid_check(mechanism)
+    assert exact.passed
+    assert grid.passed
+    assert exact.total == pytest.approx(mechanism.epsilon, rel=1e-6)  # nothing is wasted
+    assert grid.total == pytest.approx(mechanism.epsilon, rel=1e-6)
+    for others_too in (False, True):
+        broken = shortened(mechanism, 0.1, others_too=others_too)
+        assert not grid_check(broken).passed
+        assert not exact_check(broken).passed
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
+def test_a_sampled_audit_of_what_is_posted_passes_and_a_short_delay_fails(mechanism: DelayMechanism) -> None:
+    assert sampled_check(mechanism, 8_000, randomness=Randomness.simulation(1)).passed
+    for others_too in (False, True):
+        broken = shortened(mechanism, 0.1, others_too=others_too)
+        assert not sampled_check(broken, 20_000, randomness=Randomness.simulation(2)).passed
+
+
+def test_the_secure_lane_is_audited_too() -> None:
+    report = sampled_check(FollowUp(1, 600, 60), 4_000)
+    assert report.passed
+    assert not report.guarantee.simulated
+
+
+def test_a_noise_for_the_gap_alone_fails_where_sittings_have_a_width() -> None:
+    """Section 5.2 needs g + beta: the tables' variant is caught by the exact check."""
+    full, printed = ZeroInflatedUniform(1, 660, beta=300), ZeroInflatedUniform(1, 660)
+    full.batched, full.unbatched = printed.batched, printed.unbatched
+    assert not exact_check(full).passed
+    assert not grid_check(full).passed
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 6.0])
+@pytest.mark.parametrize("weight", [0.0, 0.1, 0.5, 0.9, 1.0])
+def test_the_best_eta_minimises_the_corrected_mean_not_the_printed_one(epsilon: float, weight: float) -> None:
+    q = math.exp(-epsilon / 2)
+    eta = np.linspace(q * 1.0001, 1, 20_001)
+    corrected = weight * (1 + eta / (eta - q)) + (1 - weight) * eta**2 / (eta - q)
+    best = best_eta(epsilon / 2, weight)
+    value = weight * (1 + best / (best - q)) + (1 - weight) * best**2 / (best - q)
+    assert value <= corrected.min() * (1 + 1e-9)
+
+
+def test_the_printed_mean_of_batched_comments_is_wrong() -> None:
+    """Erratum, Theorem 4.3 (4)."""
+    mechanism = ZeroInflatedUniform(4, 600, weight=0.25)
+    drawn = mechanism.draw(np.ones(200_000, dtype=bool), Randomness.simulation(3))
+    error = 6 * float(drawn.std()) / math.sqrt(drawn.size)
+    assert abs(float(drawn.mean()) - mechanism.mean_batched) < error
+    assert abs(float(drawn.mean()) - mechanism.mean_batched_as_printed) > 10 * error
+
+
+def test_figures_of_the_issue() -> None:
+    follow, full = FollowUp("0.5", 11, 5), ZeroInflatedUniform("0.5", 11, beta=5)
+    assert follow.mean_batched == pytest.approx(19.48, abs=0.01)
+    assert follow.mean_unbatched == pytest.approx(13.98, abs=0.01)
+    assert full.hold + full.mean_batched == pytest.approx(49.2, abs=0.1)
+    assert UnevenSplit(4, 1).mean_batched == pytest.approx(1.037, abs=1e-3)
+    assert UnevenSplit(3, 1).mean_batched == pytest.approx(1.10, abs=1e-3)
+    assert (UnevenSplit(4, 1).rho, UnevenSplit(4, 1).width) == pytest.approx((2, 4 * math.exp(-4)), rel=1e-6)
+    assert follow.batch_cost(5) == 2.0
+    assert full.batch_cost(5) == 1.25
+
+
+def test_units_and_guarantees() -> None:
+    assert FollowUp(1, timedelta(minutes=11), timedelta(minutes=5)) == FollowUp(1, 660, 300)
+    assert hash(Uniform(1, 60)) == hash(Uniform(1, 60.0))
+    text = str(FollowUp(1, 660, 300).guarantee)
+    assert "ordered" in text
+    assert "which of the two came first is the same in both" in text
+    assert "no third comment" in str(Uniform(1, 60, beta=5).guarantee)
+    assert Uniform(1, 60).eta == 1.0
+    assert Exponential(1, 60).max_delay == math.inf
+    assert "hold" in str(Uniform(1, 60, beta=5))
+
+
+@pytest.mark.parametrize(
+    ("make", "argument"),
+    [
+        (lambda: FollowUp(0, 60), "epsilon"),
+        (lambda: FollowUp(1, 0), "gap"),
+        (lambda: FollowUp(1, "5m"), "gap"),
+        (lambda: FollowUp(1, float("nan")), "gap"),
+        (lambda: FollowUp(1, 60, 60), "beta"),
+        (lambda: FollowUp(1, 60, -1), "beta"),
+        (lambda: ZeroInflatedUniform(1, 60, weight=1.5), "weight"),
+        (lambda: ZeroInflatedUniform(1, 60, eta=0.5), "eta"),
+        (lambda: ZeroInflatedUniform("1e-9", 86_400), "epsilon"),
+        (lambda: Exponential("1e-9", 86_400), "epsilon"),
+        (lambda: Staircase("1e-9", 86_400), "epsilon"),
+        (lambda: UnevenSplit(4, 60, rho=1.0), "rho"),
+        (lambda: UnevenSplit(4, 60, rho=2.0, width=0.01), "width"),
+        (lambda: Uniform(1, 60).draw(np.array([1, 0])), "batched"),
+        (
+            lambda: Uniform(1, 60).draw(True, 3),  # type: ignore[arg-type]
+            "randomness",
+        ),
+        (lambda: Uniform(1, 60).batch_cost(1), "size"),
+    ],
+)
+def test_bad_parameters_are_named(make: Any, argument: str) -> None:
+    with pytest.raises(BadInput) as error:
+        make()
+    assert error.value.argument == argument
+
+
+def test_with_gap_and_with_beta_keep_the_rest() -> None:
+    for mechanism in MECHANISMS:
+        again = mechanism.with_gap(1200).with_beta(30)
+        assert again.gap == 1200
+        assert again.beta == 30
+        assert again.epsilon == mechanism.epsilon
+        assert exact_check(again).passed
