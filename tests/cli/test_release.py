@@ -102,6 +102,9 @@ def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert code == 0
     assert "agrees" in out
     assert (tmp_path / "release" / "figure-2g.svg").exists()
+    code, out, _ = run(capsys, "reproduce", "release/less-noise", "--quick", "--json")
+    assert code == 0
+    assert len(json.loads(out)[0]["rows"]) == 4
     code, _, err = run(capsys, "reproduce", "release/figure-9")
     assert code == base.BAD_INPUT
     assert "release/figure-2a" in err
