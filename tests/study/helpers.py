@@ -51,3 +51,24 @@ kind = "events"
     file = folder / name
     file.write_text(head + "".join(steps), encoding="utf-8")
     return file
+
+
+PAST = """
+[data.past]
+path = "past/reviews.csv"
+"""
+DECIDE = """
+[[steps]]
+room = "calibration"
+do = "decide"
+data = "reviews"
+history = "past"
+adversary_error = 0.4
+accept = 8
+iterations = 600
+"""
+
+
+def write_past(folder: Path) -> None:
+    """Last year's conference of the same people."""
+    synthetic_conference(60, 20, seed=5, people_seed=4).write(folder / "past")

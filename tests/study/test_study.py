@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.study.helpers import AUDIT, TITLE, means, write_study
+from tests.study.helpers import AUDIT, DECIDE, PAST, TITLE, means, write_past, write_study
 
 from peerveil import BadInput, BudgetExceeded, Ledger, PeerveilError
 from peerveil.study import Checked, Declined, Study, all_steps, check_study, new_study, run_study
@@ -90,6 +90,18 @@ def test_a_simulation_spends_nothing_and_is_marked(tmp_path: Path) -> None:
     again = run_study(file, tmp_path / "again")
     where = "public/release-means/means-rating.csv"
     assert (done.folder / where).read_text() == (again.folder / where).read_text()
+
+
+def test_decisions_are_public_and_the_sheet_is_not(tmp_path: Path) -> None:
+    write_past(tmp_path)
+    done = run_study(write_study(tmp_path, PAST, DECIDE), tmp_path / "out")
+    rows = (done.folder / "public" / "calibration-decide" / "decisions.csv").read_text().splitlines()
+    assert sum(row.endswith(",true") for row in rows) == 8
+    assert (done.folder / "private" / "calibration-decide" / "sheet.csv").exists()
+    reviewers = {row.split(",")[1] for row in (tmp_path / "data" / "reviews.csv").read_text().splitlines()[1:]}
+    for path in (done.folder / "public").rglob("*"):
+        if path.is_file():
+            assert not any(name in path.read_text() for name in reviewers), path
 
 
 # ---- interrupted -------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def _page(checked: Checked, outcomes: dict[str, Outcome], *, public: bool) -> Pa
             [
                 outcomes[one.step.spec.name].asked,
                 " ".join(_found(outcomes[one.step.spec.name], public)[:1]),
-                _short(one.guarantee is not None, outcomes[one.step.spec.name]),
+                _short(outcomes[one.step.spec.name]),
             ]
             for one in shown
         ],
@@ -62,8 +62,8 @@ def _found(outcome: Outcome, public: bool) -> list[str]:
     return outcome.found or ([] if public else outcome.private_found)
 
 
-def _short(private: bool, outcome: Outcome) -> str:
-    if not private:
+def _short(outcome: Outcome) -> str:
+    if outcome.guarantee is None:
         return "nothing to protect is published" if outcome.found else "not for publication"
     return outcome.promise.split(":", 1)[0] + (f" [{outcome.mark}]" if outcome.mark else "")
 
@@ -83,7 +83,7 @@ def _section(page: Page, outcome: Outcome, *, public: bool) -> None:
     if outcome.attack:
         page.paragraph("What an attacker could still do: " + " ".join(outcome.attack))
     if outcome.private_found and not public:
-        page.paragraph("Must not be published: " + " ".join(outcome.private_found))
+        page.warning("Must not be published", outcome.private_found)
     files = [file.name for file in outcome.files if file.public]
     if files:
         page.paragraph(f"May be published: {', '.join(files)}.")
