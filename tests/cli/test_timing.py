@@ -29,7 +29,7 @@ def events(tmp_path: Path) -> Path:
 def test_audit(events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "timing", "audit", events, "--out", tmp_path / "audit.html", "--percentile", 10)
     assert code == 0
-    assert "Delay posts by status by predecessor" in out
+    assert "Delay every post once" in out
     assert "number" in out  # the serial number leaks the order
     assert "<svg " in (tmp_path / "audit.html").read_text()
     code, out, _ = run(capsys, "timing", "audit", events, "--json", "--epsilon", "0.5", "--gap", "2h")
@@ -63,10 +63,17 @@ def test_choose(events: Path, capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_post(mechanism: str, events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "posted.csv"
-    arguments = ("timing", "post", events, "--gap", "2h", "--mechanism", mechanism, "--out", target)
+    arguments = ("timing", "post", events, "--gap", "2h", "--mechanism", mechanism, "--out", target,
+                 "--schedule", tmp_path / "mine.csv")  # fmt: skip
     code, out, _ = run(capsys, *arguments)
     assert code == 0
-    assert pl.read_csv(target).columns == ["id", "thread", "author", "time", "reply_to"]
+    public, text = pl.read_csv(target), out.split("For the operator only:")
+    assert public.columns == ["id", "thread", "author", "time", "reply_to"]
+    assert "mean" not in text[0]  # what delays were is not public
+    assert "delay mean" in text[1]
+    mine = pl.read_csv(tmp_path / "mine.csv")
+    assert sorted(mine["public_id"]) == public["id"].to_list()
+    assert set(mine["id"]) == set(pl.read_csv(events)["id"])
     assert ("One-sided privacy" in out) is (mechanism != "queue")
     code, _, err = run(capsys, *arguments)
     assert code == base.BAD_INPUT  # never drawn again

@@ -63,11 +63,25 @@ def audit(
         epsilons=epsilon or ["0.5", "1", "2"],
         within=within,
         suspects=suspects,
+        progress=None,
     )
     if out is not None:
         audit_page(found, events).write(out)
-    written = f"\n\nwritten: {out}" if out else ""
-    emit({**found.to_dict(), "written": None if out is None else str(out)}, as_json, f"{found}{written}")
+
+    def show() -> None:
+        head, rows = found.table()
+        typer.echo(f"{found.summary}\n{found.leak}\n")
+        print_table(
+            ["epsilon", *head[1:7], "best test wrong", "order known", "all history"],
+            [row[:10] for row in rows],
+            title="what delays would do",
+        )
+        typer.echo("\n" + "\n\n".join(found.advice))
+        typer.echo("\nFor the operator only: these are facts about the people in the log.")
+        if out:
+            typer.echo(f"written: {out}")
+
+    emit({**found.to_dict(), "written": None if out is None else str(out)}, as_json, show)
 
 
 @app.command("choose", epilog=example("peerveil timing choose lastyear.csv --crossover 0.25 --epsilon 0.8"))
@@ -123,7 +137,9 @@ def choose(
     emit(data, as_json, table)
 
 
-@app.command("post", epilog=example("peerveil timing post events.csv --gap 45m --epsilon 1 --out posted.csv"))
+@app.command(
+    "post", epilog=example("peerveil timing post events.csv --gap 45m --epsilon 1 --out public.csv --schedule mine.csv")
+)
 def post_log(
     file: File,
     out: Annotated[Path, typer.Option(help="Where to write what the public sees: .csv, .jsonl or .parquet.")],
@@ -134,29 +150,48 @@ def post_log(
     weight: Annotated[float, typer.Option(help="Weight of batched comments in the mean delay to minimise.")] = 1.0,
     step: Annotated[str, typer.Option(help="For the queue: its clock.")] = "1m",
     causal: Annotated[bool, typer.Option(help="Replies never before what they answer.")] = True,
+    schedule: Annotated[
+        Path | None, typer.Option(help="Also write, for you alone: id, public id, when to post.")
+    ] = None,
     column: Column = None,
     format_: Format = None,
     time_zone: Zone = None,
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Draw every delay once, from the secure lane, and write what the public sees."""
+    """Draw every delay once, from the secure lane, and write what the public sees.
+
+    With --schedule also what you need to post it: which post of yours gets which public id, and when.
+    """
     from peerveil.judgements.writing import write_frame
     from peerveil.timing import post
     from peerveil.timing.durations import parse_duration
 
     events = _read(file, column, format_, time_zone, None)
-    if out.exists():
-        raise BadInput(
-            "--out", got=str(out), want="a new file: delays are drawn once, and never again for the same log"
-        )
+    for name, target in (("--out", out), ("--schedule", schedule)):
+        if target is not None and target.exists():
+            want = "a new file: delays are drawn once, and never again for the same log"
+            raise BadInput(name, got=str(target), want=want)
     beta = parse_duration(window, "--window")
     chosen = _mechanism(mechanism, epsilon, gap, beta, weight, parse_duration(step, "--step"))
     posted = post(events, chosen, causal=causal)
+    if schedule is not None:
+        write_frame(posted.schedule, schedule)
     write_frame(posted.public, out)
-    data = {"written": str(out), "summary": posted.summary(), "guarantee": str(posted.guarantee), "mark": posted.mark}
+    data = {
+        "written": str(out),
+        "summary": posted.summary(),
+        "guarantee": str(posted.guarantee),
+        "mark": posted.mark,
+        "for_the_operator_only": {
+            "schedule": None if schedule is None else str(schedule),
+            "delays": posted.for_operator,
+        },
+    }
     promise = f"\n{chosen.promise}" if mechanism is Kind.queue else ""
-    emit(data, as_json, f"{posted}{promise}\nwritten: {out}")
+    mine = "" if schedule is None else f"\nwritten, for the operator only: {schedule}"
+    text = f"{posted}{promise}\nwritten, for the public: {out}{mine}\n\nFor the operator only: {posted.for_operator}."
+    emit(data, as_json, text)
 
 
 def _mechanism(kind: Kind, epsilon: str, gap: str | None, beta: float, weight: float, step: float) -> Any:

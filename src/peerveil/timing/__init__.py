@@ -22,8 +22,8 @@ Times are seconds (or timedeltas) everywhere. The frontier's linear program is i
 
 >>> from peerveil import Randomness
 >>> from peerveil.judgements import synthetic_conference
->>> log = synthetic_conference(papers=60, reviewers=40, seed=1).events
->>> mechanism = FollowUp(1, gap=choose_gap(log, 25, beta=300), beta=300)
+>>> history, log = (synthetic_conference(papers=60, reviewers=40, seed=s).events for s in (1, 2))
+>>> mechanism = FollowUp(1, gap=choose_gap(history, 25, beta=300), beta=300)
 >>> posted = post(log, mechanism, randomness=Randomness.simulation(1))
 >>> len(posted) == len(log), posted.mark
 (True, 'simulation, not private')

@@ -166,9 +166,8 @@ class DelayMechanism(ABC):
 
     def batch_cost(self, size: int) -> float:
         """The epsilon at which a whole batch of this size is told from as many lone comments."""
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 2:
-            raise BadInput("size", got=size, want="a whole number, at least 2")
-        return self.epsilon * ((size - 1) if self.by_predecessor else size / 2)
+        number = check_size(size)
+        return self.epsilon * ((number - 1) if self.by_predecessor else number / 2)
 
     def with_beta(self, beta: Duration) -> Self:
         """The same mechanism for sittings of another width."""
@@ -196,3 +195,10 @@ class DelayMechanism(ABC):
             f"{self!r}: batched {in_words(self.mean_batched)}, others {in_words(self.mean_unbatched)} on average, "
             f"at most {in_words(self.max_delay)}" + (f", after a hold of {in_words(self.hold)}" if self.hold else "")
         )
+
+
+def check_size(size: int) -> int:
+    """The size of a batch."""
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 2:
+        raise BadInput("size", got=size, want="a whole number, at least 2")
+    return int(size)
