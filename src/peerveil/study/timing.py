@@ -146,9 +146,10 @@ class Post(Step):
             f"({100 * attacks[1].crossover:.1f} if the order of the two is known; a coin errs 50 times)."
         ]
         before, after = linkage_attack(table, window=self.window), linkage_attack(posted)
-        outcome.private_found = [f"Before: {before}.", f"After: {after}.", f"{posted.summary()}."]
+        outcome.private_found = [f"Before: {before}.", f"After: {after}.", f"{posted.for_operator}."]
         outcome.picture(posted.plot, "Histogram of public posts over time.", "Public posts over time.", public=True)
         outcome.file("posted.csv", csv_text(posted.public), public=True)
+        outcome.file("schedule.csv", csv_text(posted.schedule), public=False)
         outcome.results = {"posts": len(posted), "mechanism": repr(mechanism)}
         return outcome
 
