@@ -64,6 +64,6 @@ def test_installed_with_its_dependencies_in_a_clean_environment(tmp_path: Path) 
     uv = Path(sys.executable).with_name("uv")
     for arguments in (["--require-hashes", "-r", str(ROOT / "requirements" / "use.lock")], ["--no-deps", str(wheel)]):
         subprocess.run([str(uv), "pip", "install", "--quiet", "--python", str(python), *arguments], check=True)
-    command = [tmp_path / "venv" / "bin" / "peerveil", "data", "synthetic", tmp_path / "conference"]
+    command = [str(tmp_path / "venv" / "bin" / "peerveil"), "data", "synthetic", str(tmp_path / "conference")]
     subprocess.run(command, check=True, cwd=tmp_path, capture_output=True)
     assert (tmp_path / "conference" / "reviews.csv").exists()
