@@ -138,6 +138,11 @@ class Tradeoff:
 
     def summary(self) -> str:
         """Both ends in one line."""
+        if float(np.ptp(self.conference_error)) < 1e-9 and float(np.ptp(self.adversary_error)) < 1e-9:
+            return (
+                f"nothing to trade: conference error {self.conference_error[0]:.4f}, adversary misses "
+                f"{100 * self.adversary_error[0]:.1f}% of writers whatever is asked"
+            )
         sampled = "" if self.groups == self.of else f" (estimated from {self.groups} of {self.of} groups)"
         return (
             f"asking {self.asked[0]:g}: conference error {self.conference_error[0]:.4f}, adversary misses "
