@@ -134,10 +134,10 @@ class DelayMechanism(ABC):
 
     # ---- status -------------------------------------------------------------------------------------------------
 
-    def status(self, actor: Any, thread: Any, times: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which comments get the long delay. Times in microseconds, sorted."""
+    def status(self, actor: Any, thread: Any, times: NDArray[np.int64], window: int | None = None) -> NDArray[np.bool_]:
+        """Which comments get the long delay. Times in microseconds, sorted; the window is beta unless given."""
         order, before, after = nearest_elsewhere(actor, thread, times)
-        window = self._beta // 1000
+        window = self._beta // 1000 if window is None else window
         out = np.empty(times.size, dtype=np.bool_)
         out[order] = before <= window if self.by_predecessor else (before <= window) | (after <= window)
         return out

@@ -220,9 +220,9 @@ def post(
         guarantee, held, name = mechanism.guarantee, 0, repr(mechanism)
     else:
         mechanism, held = _held(mechanism, hold, declared, as_printed)
-        status = replace_beta(mechanism, held) if as_printed else mechanism
         told = None if declared is None else _declared(declared, actor, times, mechanism)
-        batched = status.status(actor, thread, times) if told is None else told
+        look = held if as_printed else None
+        batched = mechanism.status(actor, thread, times, look) if told is None else told
         ticks, gap = _draw(events, mechanism, batched, source, gaps, by)
         own = np.where(adopted, times + held + -(-ticks // 1000), times)
         guarantee, name = _promise(mechanism, declared, as_printed, gap, adopters is not None), repr(mechanism)
@@ -247,11 +247,6 @@ def behind_parents(own: Whole, parent: Whole) -> Whole:
             return latest
         up = above[going]
         latest[going], above[going] = np.maximum(latest[going], latest[up]), above[up]
-
-
-def replace_beta(mechanism: DelayMechanism, held: int) -> DelayMechanism:
-    """A mechanism whose status looks ``held`` microseconds both ways; only its status is used."""
-    return mechanism.with_beta(held / 1e6)
 
 
 def _held(
