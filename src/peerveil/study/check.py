@@ -83,7 +83,10 @@ class Checked:
             if one.guarantee is not None:
                 epsilon = one.guarantee.exact_epsilon
                 spent = f"epsilon {printed(epsilon, 'up'):g}" if epsilon is not None else one.guarantee.notion.value
-                spent += f" from {spec.account}" if spec.account and not self.simulated else " (no account)"
+                if spec.account and not self.simulated:
+                    spent += f" from {spec.account}" if one.debit else f", recorded in {spec.account}, not debited"
+                else:
+                    spent += ", no account"
             out.append((spec.name, one.step.about, spent, one.step.publishes))
         return out
 
