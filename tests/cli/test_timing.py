@@ -39,6 +39,28 @@ def test_audit(events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert data["protected"][0]["early_replies_with_causal_release"] == 0
 
 
+def test_audit_in_a_database(events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from peerveil.judgements import Events
+    from peerveil.timing import find_batches
+
+    log = Events.read(events)
+    path = log.write(tmp_path / "log.parquet")
+    arguments = ("timing", "audit", path, "--engine", "duckdb", "--memory", "300MB")
+    code, out, _ = run(capsys, *arguments)
+    assert code == 0
+    assert f"{len(log):,} events" in out
+    assert "For the operator only" in out
+    data = json.loads(run(capsys, *arguments, "--json")[1])
+    assert data["batched"] == int(find_batches(log, 300).batched.sum())
+    for more, word in ((("--gap", "2h"), "draws no delays"), (("--posted", "shown"), "shown")):
+        code, _, err = run(capsys, *arguments, *more)
+        assert code == base.BAD_INPUT
+        assert word in err
+    code, _, err = run(capsys, "timing", "audit", events, "--memory", "1GB")
+    assert code == base.BAD_INPUT
+    assert "--engine" in err
+
+
 def test_audit_of_the_real_log_within_wikis(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(
         capsys, "timing", "audit", LOG, "--column", "actor=user", "--column", "thread=page", "--within", "wiki"

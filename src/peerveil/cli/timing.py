@@ -33,7 +33,21 @@ class Kind(StrEnum):
     queue = "queue"
 
 
-@app.command("audit", epilog=example("peerveil timing audit events.csv --out audit.html"))
+class Engine(StrEnum):
+    """Where an audit is counted."""
+
+    memory = "memory"
+    duckdb = "duckdb"
+    spark = "spark"
+
+
+@app.command(
+    "audit",
+    epilog=example(
+        "peerveil timing audit events.csv --out audit.html",
+        "peerveil timing audit 'log/*.parquet' --engine duckdb --memory 2GB",
+    ),
+)
 def audit(
     file: File,
     window: Window = "5m",
@@ -42,6 +56,13 @@ def audit(
     epsilon: Annotated[list[str] | None, typer.Option(help="Strengths to try.", show_default="0.5, 1, 2")] = None,
     within: Annotated[str | None, typer.Option(help="Compare only posts with the same value of this column.")] = None,
     suspects: Annotated[int, typer.Option(help="How many people an observer suspects at first.")] = 10,
+    engine: Annotated[
+        Engine, typer.Option(help="Where to count: for logs beyond memory, a Parquet file.")
+    ] = Engine.memory,
+    memory: Annotated[str | None, typer.Option(help="With --engine: the most memory to use, such as 2GB.")] = None,
+    posted: Annotated[
+        str | None, typer.Option(help="With --engine: the column with posting times, to attack these.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the report as a page: audit.html.")] = None,
     column: Column = None,
     format_: Format = None,
@@ -54,6 +75,16 @@ def audit(
     from peerveil.timing.durations import parse_duration
     from peerveil.timing.figures import audit_page
 
+    if engine is not Engine.memory:
+        if any((gap, epsilon, within, out, column, format_, time_zone)):
+            want = "only --window, --memory, --posted and --json: a database counts, and draws no delays"
+            raise BadInput("--engine", got=engine.value, want=want)
+        _count(file, parse_duration(window, "--window"), engine.value, memory, posted, as_json)
+        return
+    if memory or posted:
+        raise BadInput(
+            "--memory" if memory else "--posted", got=memory or posted, want="--engine duckdb or spark with it"
+        )
     events = _read(file, column, format_, time_zone, within)
     found = audit_log(
         events,
@@ -82,6 +113,18 @@ def audit(
             typer.echo(f"written: {out}")
 
     emit({**found.to_dict(), "written": None if out is None else str(out)}, as_json, show)
+
+
+def _count(file: Path, window: float, engine: str, memory: str | None, posted: str | None, as_json: bool) -> None:
+    """The rates and the attack, counted in a database."""
+    from peerveil.timing import audit_table
+
+    found = audit_table(file, window, engine=engine, memory=memory, posted=posted)
+    emit(
+        {**found.to_dict(), "engine": engine},
+        as_json,
+        f"{found}\nFor the operator only: facts about the people in the log.",
+    )
 
 
 @app.command("choose", epilog=example("peerveil timing choose lastyear.csv --crossover 0.25 --epsilon 0.8"))

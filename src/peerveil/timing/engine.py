@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from peerveil.engines import micros, open_table, rows_of
+from peerveil.result import plain
 from peerveil.timing.adversary import LinkageAttack
-from peerveil.timing.durations import read_duration
+from peerveil.timing.durations import in_words, percent, read_duration
 
 if TYPE_CHECKING:
     import os
@@ -43,6 +44,24 @@ class TableAudit:
     def same_rate(self) -> float:
         """Appendix B's first rate."""
         return self.close_steps / self.steps if self.steps else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON values."""
+        cut, precision, recall = self.attack.best
+        return dict(plain({
+            "for": "the operator only: these are facts about the people in the log",
+            **{name: getattr(self, name) for name in ("events", "actors", "batched", "follow_ups", "steps", "same_rate",
+                                                      "other_rate", "mean_delay", "max_delay")},
+            "linkage": {"cut_off": cut, "precision": precision, "recall": recall, "pairs": self.attack.batched},
+        }))  # fmt: skip
+
+    def __str__(self) -> str:
+        waits = f"; posts wait {in_words(self.mean_delay)} on average" if self.max_delay else ""
+        return (
+            f"{self.events:,} events by {self.actors:,} actors, {percent(self.batched / max(self.events, 1))} of them in "
+            f"batches; {percent(self.same_rate)} of one person's consecutive comments on different threads are that close"
+            f"{waits}\n{self.attack}"
+        )
 
 
 def audit_table(
