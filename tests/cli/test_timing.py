@@ -106,6 +106,12 @@ def test_what_is_missing_or_unclear_is_said(events: Path, tmp_path: Path, capsys
     for arguments, word in (
         (("post", events, "--out", tmp_path / "a.csv"), "--gap"),
         (("post", events, "--out", tmp_path / "a.csv", "--gap", "45"), "with its unit"),
+        (("post", events, "--out", tmp_path / "a.txt", "--gap", "45m"), "--out"),
+        (("post", events, "--out", tmp_path / "a.csv", "--gap", "45m", "--schedule", tmp_path / "a.txt"), "--schedule"),
+        (
+            ("post", events, "--out", tmp_path / "a.csv", "--gap", "45m", "--schedule", tmp_path / "a.csv"),
+            "another file",
+        ),
         (("audit", events, "--window", "soon"), "--window"),
         (("audit", events, "--column", "actor"), "--column"),
         (("audit", tmp_path / "nothing.csv"), "nothing.csv"),

@@ -206,7 +206,7 @@ def post_log(
 
     With --schedule also what you need to post it: which post of yours gets which public id, and when.
     """
-    from peerveil.judgements.writing import write_frame
+    from peerveil.judgements.writing import WRITABLE, write_frame
     from peerveil.timing import post
     from peerveil.timing.durations import parse_duration
 
@@ -215,6 +215,12 @@ def post_log(
         if target is not None and target.exists():
             want = "a new file: delays are drawn once, and never again for the same log"
             raise BadInput(name, got=str(target), want=want)
+        if target is not None and not target.name.lower().removesuffix(".gz").endswith(
+            (".csv", ".tsv", ".jsonl", ".parquet")
+        ):
+            raise BadInput(name, got=str(target), want=f"a file name ending in {WRITABLE}")
+    if schedule is not None and schedule.resolve() == out.resolve():
+        raise BadInput("--schedule", got=str(schedule), want="another file than --out: it links public ids to yours")
     beta = parse_duration(window, "--window")
     chosen = _mechanism(mechanism, epsilon, gap, beta, weight, parse_duration(step, "--step"))
     posted = post(events, chosen, causal=causal)

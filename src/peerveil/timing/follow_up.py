@@ -60,7 +60,7 @@ class FollowUp(DelayMechanism):
         super().__init__(epsilon, gap, beta)
         self._weight, self._given_eta = _weight(weight), eta
         eta_ = best_eta(float(self.loss), self._weight) if eta is None else eta
-        self.batched, self.unbatched, self._whole_eta = build(self.reach, self.loss, eta_)
+        self.batched, self.unbatched, self._whole_eta = build(self.reach, self.loss, eta_, self._epsilon)
 
     @property
     def eta(self) -> float:

@@ -13,7 +13,7 @@ Subclasses say which these are, and bound the product.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from peerveil.timing.durations import Duration
 
 
+MOST: Final = 100
+"""The largest epsilon: far beyond use, and far from where floats overflow."""
+
+
 class DelayMechanism(ABC):
     """A pair of delay distributions, for batched and for other comments, with what it guarantees.
 
@@ -50,6 +54,8 @@ class DelayMechanism(ABC):
 
     def __init__(self, epsilon: Number, gap: Duration, beta: Duration = 0) -> None:
         self._epsilon = read_epsilon(epsilon)
+        if self._epsilon > MOST:
+            raise BadInput("epsilon", got=epsilon, want=f"at most {MOST}; beyond 10 hardly anything is promised anyway")
         self._gap = read_duration(gap, "gap")
         self._beta = read_duration(beta, "beta", zero=True)
         if self._beta >= self._gap:
