@@ -87,7 +87,7 @@ def _version(asked: bool) -> None:
 
 def build_app() -> typer.Typer:
     """The whole application. Groups are imported here, so that ``import peerveil.cli`` stays light."""
-    from peerveil.cli import audit, data, demo, ledger, release, reproduce
+    from peerveil.cli import audit, data, demo, ledger, rankings, release, reproduce
 
     app = new_group("peerveil", "Collect, post, decide, test and release human judgements without exposing the humans.")
 
@@ -104,6 +104,7 @@ def build_app() -> typer.Typer:
     demo.register(app)
     app.add_typer(data.app, rich_help_panel="Data")
     app.add_typer(release.app, rich_help_panel="Rooms")
+    app.add_typer(rankings.app, rich_help_panel="Rooms")
     app.add_typer(ledger.app, rich_help_panel="Trust")
     app.add_typer(audit.app, rich_help_panel="Trust")
     reproduce.register(app)
