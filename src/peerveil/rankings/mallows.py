@@ -190,7 +190,7 @@ def distance_moments(items: int, spread: float) -> tuple[float, float]:
             variance = 1 / (4 * math.sinh(x / 2) ** 2) - i**2 / (4 * np.sinh(np.minimum(i * x / 2, 300.0)) ** 2)
         mean[small] = ((i - 1) / 2 - x * (i * i - 1) / 12)[small]
         variance[small] = ((i * i - 1) / 12 - x * x * (i**4 - 1) / 240)[small]
-    return float(math.fsum(mean)), float(math.fsum(variance))
+    return float(math.fsum(mean)), max(0.0, float(math.fsum(variance)))
 
 
 def spread_of_mean(items: int, mean: float) -> float:

@@ -45,7 +45,7 @@ class Law:
     Attributes
     ----------
     kind : str
-        ``"exact"``, ``"simulated"`` (from ``draws`` public draws) or ``"limit"``.
+        ``"exact"``, ``"simulated"`` (from ``draws`` public draws), ``"limit"``, or ``"convolved"`` from one of these.
     width : float
         How far a value may have been rounded: tails are taken from so much below, so that they never err downwards.
     """
@@ -197,7 +197,7 @@ def _batches_null(g: int, b: int, m: int, clip: float) -> Law:
     chances = np.maximum(np.fft.irfft(np.fft.rfft(single, length) ** g, length), 0.0)[: g * cells + 1]
     keep = np.flatnonzero(chances > 1e-17)
     values = (keep / cells - g / 2) * 2 * clip
-    return Law(values, chances[keep] / chances[keep].sum(), w.kind, draws=0, width=2 * clip / cells)
+    return Law(values, chances[keep] / chances[keep].sum(), "convolved", width=2 * clip / cells)
 
 
 def distance_tail(pairs: int, items: int, total: int) -> float:

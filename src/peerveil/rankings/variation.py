@@ -124,9 +124,17 @@ def _invert(
     return values
 
 
+@lru_cache(maxsize=8)
+def _legendre(nodes: int) -> tuple[Any, Any]:
+    from scipy.special import roots_legendre
+
+    place, weight = roots_legendre(nodes)
+    return place, weight
+
+
 @lru_cache(maxsize=256)
 def _nodes(items: int, spread: float, top: float, nodes: int) -> tuple[Any, Any, Any, Any]:
-    place, weight = np.polynomial.legendre.leggauss(nodes)
+    place, weight = _legendre(nodes)
     t = (place + 1) * top / 2
     real, imag = np.empty(nodes), np.empty(nodes)
     _log_characteristic(items, math.log(spread), t, real, imag)
@@ -207,7 +215,7 @@ def _spread_at(items: int, tolerance: float) -> float:
     if _variation(items, math.exp(-math.exp(guess)), twice=False)[0] > tolerance:
         high = guess
     else:
-        low, high = guess, min(high, guess + 4) if tolerance < 0.99 else high
+        low, high = guess, min(high, guess + (4 if tolerance < 0.99 else 12))
 
     def excess(x: float) -> float:
         return _variation(items, math.exp(-math.exp(x)), twice=False)[0] - tolerance
