@@ -1,0 +1,71 @@
+"""The truth room: right answers from answers that were randomised on each person's device.
+
+From Wang and Xu, *Inferring Ground Truth From Crowdsourced Data Under Local Attribute Differential Privacy* (2020), corrected and
+improved.
+
+- **Randomise** on the person's side: :func:`randomize` (arrays), :func:`randomize_answers` (tables; per answer or per person,
+  hiding which tasks were answered) which gives :class:`RandomisedAnswers`; :func:`reports_per_person`.
+- **Over the wire**: :func:`invitation`, :class:`Client`, :func:`collect`, :func:`write_reports`, :func:`read_reports` (which give
+  :class:`CollectedReports`).
+- **Infer**: :class:`PrivateDawidSkene` and :class:`PrivateMajority` give a :class:`TruthResult`; :class:`NotConverged` is raised
+  where an iteration does not end.
+- **Choose epsilon first**: :func:`plan_truth` gives a :class:`TruthPlan`.
+- **Theory beside practice**: :func:`check_theorem_2` (a :class:`TheoremCheck`), :func:`private_effective_ability`,
+  :func:`collective_private_wisdom`, :func:`label_error_bound`, :func:`ability_error_bound`.
+- **Attack it**: :mod:`peerveil.truth.adversary`.
+- **Simulate**: :func:`simulate_crowd` gives a :class:`SimulatedCrowd`.
+- **Where reports outgrow memory**: ``fit(..., engine="duckdb")`` or ``"spark"``, on a connection from
+  :func:`connect` or of your own.
+
+>>> crowd = simulate_crowd(tasks=200, workers=30, answers=9, epsilon=2, seed=3)
+>>> result = PrivateDawidSkene(epsilon=2).fit(crowd.reports)
+>>> majority = PrivateMajority(epsilon=2).fit(crowd.reports)
+>>> result.accuracy(crowd.truth)[0] >= majority.accuracy(crowd.truth)[0]
+True
+"""
+
+from peerveil.truth.client import Client
+from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
+from peerveil.truth.loop import NotConverged
+from peerveil.truth.outcome import TruthResult
+from peerveil.truth.plan import TruthPlan, plan_truth
+from peerveil.truth.randomise import RandomisedAnswers, randomize, randomize_answers, reports_per_person
+from peerveil.truth.simulate import SimulatedCrowd, simulate_crowd
+from peerveil.truth.tables import connect
+from peerveil.truth.theory import (
+    TheoremCheck,
+    ability_error_bound,
+    check_theorem_2,
+    collective_private_wisdom,
+    label_error_bound,
+    private_effective_ability,
+)
+from peerveil.truth.wire import CollectedReports, collect, invitation, read_reports, write_reports
+
+__all__ = [
+    "Client",
+    "CollectedReports",
+    "NotConverged",
+    "PrivateDawidSkene",
+    "PrivateMajority",
+    "RandomisedAnswers",
+    "SimulatedCrowd",
+    "TheoremCheck",
+    "TruthPlan",
+    "TruthResult",
+    "ability_error_bound",
+    "check_theorem_2",
+    "collect",
+    "collective_private_wisdom",
+    "connect",
+    "invitation",
+    "label_error_bound",
+    "plan_truth",
+    "private_effective_ability",
+    "randomize",
+    "randomize_answers",
+    "read_reports",
+    "reports_per_person",
+    "simulate_crowd",
+    "write_reports",
+]

@@ -1,0 +1,283 @@
+"""What the reports say of one answer of one person, against e^epsilon.
+
+The adversary of the guarantee knows everything but one answer: all other answers of this person and of everybody, the truth,
+everybody's ability, and the protocol. They see all reports, and whatever is computed from them.
+
+- :func:`answer_odds`: how far one report moves their odds between two answers, exactly;
+- :func:`sheet_loss`: the exact loss of a whole answer sheet, by enumeration;
+- :func:`answer_attack`: how often they are right, on a crowd, against what the guarantee allows;
+- :func:`audit_cases` and :func:`planted_faults`: the whole pipeline (randomise, infer, publish labels and abilities) under audit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import lru_cache
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from peerveil.audit import ExactLoss, exact_loss
+from peerveil.audit.cases import Case
+from peerveil.audit.driver import Pair
+from peerveil.errors import BadInput
+from peerveil.guarantee import SIMULATION_MARK, Guarantee
+from peerveil.randomness import Randomness, Response
+from peerveil.result import plain
+from peerveil.truth.abilities import Channel, GridModel
+from peerveil.truth.loop import ClassPrior, MemoryEngine, iterate
+from peerveil.truth.reports import Reports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from peerveil.numerics.exact import Number
+
+    Floats = NDArray[np.float64]
+
+_MOST_OUTCOMES: Final = 200_000
+_SHEETS: Final = np.array([[0, 1, 0], [0, 1, 1], [1, 1, 0]])  # worker by task
+
+
+def answer_odds(report: int, first: int, second: int, response: Response) -> float:
+    """By how much a report moves the log-odds of two answers (codes): at most epsilon, either way.
+
+    >>> round(answer_odds(0, 0, 1, Response(1, 2)), 6), answer_odds(2, 0, 1, Response(1, 3))
+    (1.0, 0.0)
+    """
+    p, q = response.probabilities(first)[report], response.probabilities(second)[report]
+    return math.log(p / q)
+
+
+def sheet_loss(first: Sequence[int], second: Sequence[int], response: Response) -> ExactLoss:
+    """The exact loss between two answer sheets of one person, by enumeration of all reports.
+
+    >>> response = Response(1, 2)
+    >>> sheet_loss([0, 1, 1], [0, 0, 1], response).within(1), sheet_loss([0, 1, 1], [1, 0, 1], response).within("1.99")
+    (True, False)
+    """
+    if len(first) != len(second) or response.k ** len(first) > _MOST_OUTCOMES:
+        raise BadInput("second", got=second, want="a sheet as long as the first, short enough to enumerate")
+    return exact_loss(_distribution(first, response), _distribution(second, response))
+
+
+def _distribution(sheet: Sequence[int], response: Response) -> dict[tuple[int, ...], Fraction]:
+    parts = [response.probabilities(answer) for answer in sheet]
+    return {
+        out: math.prod((part[r] for part, r in zip(parts, out, strict=True)), start=Fraction(1))
+        for out in product(range(response.k), repeat=len(sheet))
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerAttack:
+    """How well the adversary who knows all but one answer did.
+
+    Attributes
+    ----------
+    right : float
+        How often they were right, if the answer was one of two, each equally likely.
+    largest : float
+        The largest log-odds that they ever had.
+    guess_without : float
+        How often they would be right about the answer from the truth and the ability alone: what the person's reports do not
+        hide, because it is not in them.
+    guess_with : float
+        The same with the report.
+    """
+
+    epsilon: float
+    classes: int
+    trials: int
+    right: float
+    largest: float
+    guess_without: float
+    guess_with: float
+    simulated: bool
+
+    @property
+    def bound(self) -> float:
+        """No adversary can be right more often about one of two equally likely answers: e^epsilon / (1 + e^epsilon)."""
+        return 1 / (1 + math.exp(-self.epsilon))
+
+    @property
+    def error(self) -> float:
+        """The standard error of the shares is at most this."""
+        return 0.5 / math.sqrt(self.trials)
+
+    def __str__(self) -> str:
+        mark = f" [{SIMULATION_MARK}]" if self.simulated else ""
+        return (
+            f"An adversary who knows all but one answer, and that it is one of two, is right {100 * self.right:.1f} times in 100 "
+            f"(standard error {100 * self.error:.1f}); epsilon {self.epsilon:g} allows {100 * self.bound:.1f}. Largest log-odds "
+            f"{self.largest:.3g}. From the truth and the person's ability alone they guess the answer "
+            f"{100 * self.guess_without:.1f} times in 100, with the report {100 * self.guess_with:.1f}.{mark}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON values."""
+        values = {field.name: plain(getattr(self, field.name)) for field in fields(self)}
+        return {**values, "bound": self.bound, "mark": SIMULATION_MARK if self.simulated else None}
+
+
+def answer_attack(
+    epsilon: Number,
+    classes: int = 2,
+    *,
+    ability: float = 0.75,
+    trials: int = 10_000,
+    randomness: Randomness | None = None,
+) -> AnswerAttack:
+    """Attack the response on random answers of a person of known ability.
+
+    >>> found = answer_attack(1, trials=4000, randomness=Randomness.simulation(1))
+    >>> found.right <= found.bound + 5 * found.error, found.largest <= 1
+    (True, True)
+    """
+    if not 0 <= ability <= 1:
+        raise BadInput("ability", got=ability, want="a probability")
+    if isinstance(trials, bool) or not isinstance(trials, (int, np.integer)) or trials < 1:
+        raise BadInput("trials", got=trials, want="a whole number, at least 1")
+    response, lane = Response(epsilon, classes), Randomness.secure() if randomness is None else randomness
+    k, n = response.k, int(trials)
+    # two answers, equally likely
+    first = lane.integers(0, k, n)
+    second = (first + lane.integers(1, k, n)) % k
+    answer = np.where(lane.uniform(n) < 0.5, first, second)
+    report = lane.respond(answer, response)
+    gain = math.log(response.exact_keep / response.exact_other)
+    odds = gain * ((report == answer).astype(float) - (report == np.where(answer == first, second, first)))
+    # an answer as people give it: the true class with the person's ability
+    truth = lane.integers(0, k, n)
+    given = np.where(lane.uniform(n) < ability, truth, (truth + lane.integers(1, k, n)) % k)
+    seen = lane.respond(given, response)
+    prior = np.full((n, k), (1 - ability) / (k - 1))
+    prior[np.arange(n), truth] = ability
+    posterior = prior * response.other
+    posterior[np.arange(n), seen] *= response.keep / response.other
+    return AnswerAttack(
+        epsilon=response.epsilon,
+        classes=k,
+        trials=n,
+        right=float(((odds > 0) + 0.5 * (odds == 0)).mean()),
+        largest=float(np.abs(odds).max()),
+        guess_without=float((prior.argmax(axis=1) == given).mean()),
+        guess_with=float((posterior.argmax(axis=1) == given).mean()),
+        simulated=not lane.is_secure,
+    )
+
+
+# ---- the whole pipeline under audit -----------------------------------------------------------------------------------
+
+
+def _neighbours() -> tuple[Pair, ...]:
+    """Small crowds in which one person gives another answer to one task."""
+    other = _SHEETS.copy()
+    other[0, 0] = 1
+    alone = _SHEETS[:1].copy()
+    changed = alone.copy()
+    changed[0, 2] = 1
+    return Pair("one of three persons, first task", _SHEETS, other), Pair(
+        "one person alone, third task", alone, changed
+    )
+
+
+def pipeline(sheets: NDArray[Any], count: int, randomness: Randomness, *, response: Response | None = None) -> Floats:
+    """``count`` whole runs for epsilon 1: randomise all sheets, infer, publish every probability and ability."""
+    used = Response(1, 2) if response is None else response
+    workers, tasks = sheets.shape
+    sent = randomness.respond(np.tile(sheets, (count, 1, 1)), used).astype(np.int64)
+    return np.array([_published(one.tobytes(), workers, tasks) for one in sent])
+
+
+@lru_cache(maxsize=4096)
+def _published(packed: bytes, workers: int, tasks: int) -> Floats:
+    """What is published for one table of reports: inference is not random, so that each table is looked at once."""
+    sent = np.frombuffer(packed, dtype=np.int64).reshape(workers, tasks)
+    start = np.arange(tasks + 1) * workers
+    worker = np.tile(np.arange(workers, dtype=np.int32), tasks)
+    reports = Reports(_IDS[:tasks], _IDS[:workers], (0, 1), start, worker, sent.T.ravel().astype(np.int32))
+    channel = Channel.of(1.0, 2)
+    model = GridModel(channel, reports.loads, "worker")
+    uniform = ClassPrior(np.array([0.5, 0.5]), 2, 0.0)
+    fit = iterate(MemoryEngine(reports), model, uniform, iterations=4, must_converge=False)
+    return np.concatenate([fit.posterior[:, 1], fit.summary.ability])
+
+
+def audit_cases() -> Iterator[Case]:
+    """The response, and the whole pipeline, over neighbouring answer sheets."""
+    claim = Guarantee.local_attribute_dp(1)
+    yield Case("truth: reports, labels and abilities, epsilon 1", pipeline, _neighbours(), claim, samples=3_000)
+    yield Case("truth: one of several answers, epsilon 1 for the person", _person, _person_pairs(), _person_claim())
+
+
+def _person_claim() -> Guarantee:
+    return Guarantee.local_dp(1, unit="all answers of one person", neighbours="any other answers to the same tasks")
+
+
+def _person_pairs() -> tuple[Pair, ...]:
+    return (Pair("all three answers differ", (0, 0, 0), (1, 1, 1)), Pair("two differ", (0, 1, 0), (1, 1, 1)))
+
+
+def _person(sheet: tuple[int, ...], count: int, randomness: Randomness, *, each: int = 1) -> Floats:
+    """``count`` outputs of a person who reports ``each`` random answers with the whole epsilon: honest for 1 only."""
+    out = np.full((count, len(sheet)), -1.0)
+    keys = randomness.uniform((count, len(sheet))).argsort(axis=1)[:, :each]
+    rows = np.arange(count)[:, None]
+    out[rows, keys] = randomness.respond(np.array(sheet)[keys], Response(1, 2))
+    return out
+
+
+def planted_faults() -> Iterator[Case]:
+    """Pipelines that break their claim, and must be refuted."""
+    claim = Guarantee.local_attribute_dp(1)
+
+    def twice(sheets: NDArray[Any], count: int, randomness: Randomness) -> Floats:
+        first, second = (randomness.respond(np.tile(sheets[0, 0], count), Response(1, 2)) for _ in range(2))
+        return np.asarray(first + second, dtype=float)
+
+    def loose(sheets: NDArray[Any], count: int, randomness: Randomness) -> Floats:
+        return pipeline(sheets, count, randomness, response=Response("2.5", 2))
+
+    yield Case(
+        "truth: an answer reported twice",
+        twice,
+        _neighbours()[:1],
+        claim,
+        samples=20_000,
+        fault="the client forgot its first report and randomised the answer again: 2 epsilon",
+    )
+    yield Case(
+        "truth: thresholds of epsilon 2.5",
+        loose,
+        _neighbours()[1:],
+        claim,
+        samples=3_000,
+        fault="the invitation says epsilon 1, the thresholds belong to 2.5",
+    )
+
+    def unsplit(sheet: tuple[int, ...], count: int, randomness: Randomness) -> Floats:
+        return _person(sheet, count, randomness, each=2)
+
+    yield Case(
+        "truth: two answers at the full budget",
+        unsplit,
+        _person_pairs()[:1],
+        _person_claim(),
+        samples=20_000,
+        fault="two answers are reported with epsilon each, and epsilon is promised for both together",
+    )
+
+
+def _ids() -> Any:
+    import polars as pl
+
+    return pl.Series("id", range(16))
+
+
+_IDS: Final = _ids()

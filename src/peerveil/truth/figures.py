@@ -1,0 +1,114 @@
+"""Pictures of the truth room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from peerveil.report import COLOURS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.axes import Axes
+
+    from peerveil.truth.outcome import TruthResult
+    from peerveil.truth.plan import TruthPlan
+
+_MOST_BARS = 120
+
+
+def draw_abilities(result: TruthResult, ax: Axes) -> None:
+    """Abilities with intervals of two standard errors, from the lowest to the highest; a point's size grows with its reports."""
+    order = np.argsort(result.abilities, kind="stable")
+    chosen = order[np.linspace(0, order.size - 1, min(order.size, _MOST_BARS)).astype(int)]
+    place = np.linspace(0, 100, chosen.size) if chosen.size > 1 else np.array([50.0])
+    ability, error = result.abilities[chosen], result.standard_errors[chosen]
+    low, high = np.clip(ability - 2 * error, 0, 1), np.clip(ability + 2 * error, 0, 1)
+    ax.vlines(place, low, high, color=COLOURS["private"], alpha=0.35, lw=1.5, label="two standard errors")
+    size = 6 + 30 * np.sqrt(result.loads[chosen] / max(1, int(result.loads.max())))
+    ax.scatter(
+        place,
+        np.clip(ability, 0, 1),
+        s=size,
+        color=COLOURS["private"],
+        zorder=3,
+        label="ability (larger: more reports)",
+    )
+    chance = 1 / len(result.classes)
+    ax.axhline(chance, color=COLOURS["truth"], ls="--", lw=1, label="guessing")
+    ax.set_ylim(-0.02, 1.02)
+    ax.set_xlabel("workers, from the lowest ability to the highest (%)")
+    ax.set_ylabel("ability: how often the own answer is right")
+    ax.legend(loc="lower right", fontsize="small")
+
+
+def draw_plan(plan: TruthPlan, ax: Axes | None = None) -> Axes:
+    """Accuracy against answers a task: full lines ours, dotted lines majority."""
+    ax = _axes(ax)
+    shades = [COLOURS["leak"], COLOURS["accent"], COLOURS["private"], COLOURS["good"]]
+    for i, epsilon in enumerate(plan.needed):
+        rows = [row for row in plan.rows if row.epsilon == epsilon]
+        x, colour = [row.answers for row in rows], shades[i % len(shades)]
+        ax.errorbar(
+            x,
+            [row.accuracy for row in rows],
+            yerr=[row.error for row in rows],
+            marker="o",
+            ms=4,
+            color=colour,
+            label=f"epsilon {epsilon:g}",
+        )
+        ax.plot(x, [row.majority for row in rows], ":", lw=1, color=colour)
+    ax.plot([], [], ":", color="0.5", label="private majority")
+    ax.axhline(plan.accuracy, color=COLOURS["truth"], ls="--", lw=1)
+    ax.set_xscale("log")
+    ticks = sorted({row.answers for row in plan.rows})
+    ax.set_xticks(ticks, [str(t) for t in ticks])
+    ax.minorticks_off()
+    ax.set_xlabel("answers a task")
+    ax.set_ylabel("share of right labels")
+    ax.legend(fontsize="small", loc="lower right")
+    return ax
+
+
+def draw_accuracy(
+    lines: Mapping[str, Sequence[float]],
+    epsilons: Sequence[float],
+    ax: Axes | None = None,
+    *,
+    errors: Mapping[str, Sequence[float]] | None = None,
+    title: str = "",
+) -> Axes:
+    """Accuracy against epsilon, one line a method."""
+    ax = _axes(ax)
+    colours = {
+        "default": COLOURS["private"],
+        "majority": COLOURS["truth"],
+        "as-printed": COLOURS["leak"],
+        "one-coin": COLOURS["good"],
+        "two-coin": COLOURS["accent"],
+    }
+    for name, values in lines.items():
+        bars = None if errors is None else list(errors[name])
+        style = "-" if name == "default" else "--"
+        colour = colours.get(name, "0.4")
+        ax.errorbar(list(epsilons), list(values), yerr=bars, ls=style, marker="o", ms=4, color=colour, label=name)
+    ax.set_xscale("log")
+    ax.set_xticks(list(epsilons), [f"{e:g}" for e in epsilons])
+    ax.minorticks_off()
+    ax.set_xlabel("epsilon of one answer")
+    ax.set_ylabel("share of right labels")
+    if title:
+        ax.set_title(title, loc="left", fontsize="medium")
+    ax.legend(fontsize="small", loc="lower right")
+    return ax
+
+
+def _axes(ax: Axes | None) -> Axes:
+    if ax is not None:
+        return ax
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(7, 4), layout="constrained").add_subplot()

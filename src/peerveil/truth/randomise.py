@@ -1,0 +1,355 @@
+"""The mechanism of the truth room: randomised answers, on the person's side.
+
+Three promises, from weak to strong; each says what it does not hide:
+
+- *per answer* (local attribute DP): every answer is randomised with epsilon by itself. All k answers of a person add up to
+  k epsilon, and which tasks were answered is not hidden.
+- *per person* (local DP): everything that a person reports costs epsilon together. The budget is split over the answers, or
+  over a random few of them, whichever leaves more (:func:`reports_per_person`).
+- *hiding which tasks*: "no answer" is one more class, reported for every task alike, so that a report does not tell whether
+  there was an answer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from peerveil.errors import BadInput, Verbatim
+from peerveil.guarantee import Guarantee, read_epsilon
+from peerveil.judgements import Labels
+from peerveil.judgements.labels import check_classes
+from peerveil.randomness import Randomness, Response
+from peerveil.result import Result
+from peerveil.truth.abilities import Channel
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+    from peerveil.ledger import Account
+    from peerveil.numerics.exact import Number
+    from peerveil.truth.outcome import TruthResult
+
+_PERSON: Final = {
+    "unit": "all answers of one person",
+    "neighbours": "one person gives any other answers to the same tasks; which tasks were answered is not hidden",
+}
+_HIDDEN: Final = {
+    "unit": "one task of one person: the answer, or that there is none",
+    "neighbours": "one person gives another answer, or none, to one task and does the same on all others",
+}
+_HIDDEN_PERSON: Final = {
+    "unit": "everything one person did",
+    "neighbours": "one person answers any other tasks in any other way; only that they take part is not hidden",
+}
+
+
+def randomize(labels: Any, epsilon: Number, classes: int | Sequence[Any], randomness: Randomness | None = None) -> Any:
+    """Randomise every answer by itself; what comes back is of the same kind.
+
+    Parameters
+    ----------
+    labels
+        Answers: a NumPy array, a list, or a Polars or pandas series.
+    epsilon
+        Of each answer: whatever is sent is at most e^epsilon times as likely for one answer as for another.
+    classes
+        The list of classes, or a count k for the answers 0 to k - 1. It is always given: a list that was read off private
+        answers would tell about them.
+    randomness
+        The secure lane unless given.
+
+    Notes
+    -----
+    **Neighbours**: one person gives another answer to one task, and the same answers to all others. **Proof** of local
+    attribute DP with epsilon: reports are independent, so that the likelihood ratio of all reports of a person is that of the one
+    report which differs, and this is at most e^epsilon (:class:`peerveil.Response`, on whole numbers). ∎ Two reports of one
+    answer cost twice epsilon: never randomise an answer again.
+
+    Examples
+    --------
+    >>> randomize(["cat", "dog", "cat"], 1, ["cat", "dog"], Randomness.simulation(1))
+    ['cat', 'dog', 'cat']
+    >>> randomize(np.array([0, 1, 2, 2]), 3, 3, Randomness.simulation(1)).dtype
+    dtype('int64')
+    """
+    response = Response(epsilon, classes)
+    lane = Randomness.secure() if randomness is None else randomness
+    if isinstance(labels, pl.Series):
+        if labels.null_count():
+            raise BadInput(
+                "labels", got=Verbatim(f"{labels.null_count()} missing answers"), want="an answer in every row"
+            )
+        sent = lane.respond(labels.to_numpy() if labels.dtype != pl.String else np.array(labels.to_list()), response)
+        return pl.Series(labels.name, sent, dtype=labels.dtype)
+    if type(labels).__module__.split(".")[0] == "pandas":
+        if labels.isna().any():
+            raise BadInput(
+                "labels", got=Verbatim(f"{int(labels.isna().sum())} missing answers"), want="an answer in every row"
+            )
+        return type(labels)(lane.respond(np.array(labels.tolist()), response), index=labels.index, name=labels.name)
+    sent = lane.respond(labels, response)
+    if isinstance(labels, np.ndarray):
+        return sent
+    return type(labels)(sent.tolist()) if isinstance(labels, (list, tuple)) else sent.tolist()
+
+
+def reports_per_person(epsilon: Number, answers: int, classes: int) -> int:
+    """Into how many reports a person's budget is best split: m of their answers at epsilon/m each.
+
+    What m reports tell together is m I(epsilon/m), with I the mutual information of an evenly spread answer and its report. For
+    small epsilon I grows with its square, so that one answer with the whole budget tells most; for large epsilon one answer can
+    tell no more than ln k, and the budget goes further when it is split.
+
+    >>> [reports_per_person(e, 40, 2) for e in (1, 4, 8, 20)]
+    [1, 2, 3, 8]
+    """
+    budget = float(read_epsilon(epsilon))
+    if isinstance(answers, bool) or not isinstance(answers, (int, np.integer)) or answers < 1:
+        raise BadInput("answers", got=answers, want="how many answers a person gives at most, at least 1")
+    told = [m * _information(budget / m, classes) for m in range(1, int(answers) + 1)]
+    return int(np.argmax(told)) + 1
+
+
+def _information(epsilon: float, k: int) -> float:
+    """Nats that a report tells about an evenly spread answer."""
+    channel = Channel.of(epsilon, k)
+    keep, other = channel.keep, channel.other
+    return math.log(k) + keep * math.log(keep) + ((k - 1) * other * math.log(other) if other > 0 else 0.0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RandomisedAnswers(Result):
+    """Reports that may leave the persons' devices, with what is promised for them.
+
+    Attributes
+    ----------
+    reports
+        Who reported what on which task.
+    response
+        The response that made every single report.
+    unit
+        ``"answer"`` or ``"person"``.
+    missing
+        The class that stands for "no answer", where it is hidden which tasks were answered.
+    person_guarantee
+        What is promised for all answers of the person who gave most.
+    """
+
+    reports: Labels = field(repr=False)
+    response: Response
+    unit: str
+    missing: Any
+    person_guarantee: Guarantee
+
+    def summary(self) -> str:
+        """The finding in one line."""
+        hidden = ", which tasks were answered is hidden" if self.missing is not None else ""
+        return f"{len(self.reports):,} reports with {self.response.exact_epsilon} for each{hidden}"
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}\nFor a whole person: {self.person_guarantee}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The settings and the guarantee, without the reports."""
+        return {
+            "reports": len(self.reports),
+            "epsilon_of_a_report": str(self.response.exact_epsilon),
+            "classes": list(self.response.labels or range(self.response.k)),
+            "unit": self.unit,
+            "missing": self.missing,
+            "guarantee": self.guarantee.to_dict(),
+            "guarantee_in_words": str(self.guarantee),
+            "person_guarantee_in_words": str(self.person_guarantee),
+            "mark": self.mark,
+        }
+
+    def fit(self, model: str = "auto", **settings: Any) -> TruthResult:
+        """Infer the truth from these reports, with the response that made them and the promise that was given."""
+        return fit_reports(self.reports, self.response, self.missing, self.guarantee, model, **settings)
+
+
+def randomize_answers(
+    labels: Labels,
+    epsilon: Number,
+    classes: int | Sequence[Any],
+    *,
+    unit: str = "answer",
+    hide_tasks: bool = False,
+    tasks: Sequence[Any] | None = None,
+    most: int | None = None,
+    randomness: Randomness | None = None,
+    account: Account | None = None,
+) -> RandomisedAnswers:
+    """Randomise a table of answers, each person's by itself, as their devices would.
+
+    Parameters
+    ----------
+    labels
+        Who answered what.
+    epsilon
+        Of one answer (``unit="answer"``) or of everything a person reports (``unit="person"``).
+    hide_tasks
+        Report "no answer" too, so that it stays unknown which tasks a person answered. Every person reports on every task of
+        ``tasks`` (or, per person, on a few random ones).
+    tasks
+        With ``hide_tasks``: all tasks, from a public list.
+    most
+        With ``unit="person"``: how many answers a person gives at most, by public rule; as in the table if left out (then
+        that number is taken to be public).
+    account
+        An account of a ledger, debited before anything is drawn.
+
+    Notes
+    -----
+    **Per person.** Neighbours: any two answer sheets on the same tasks. Proof: which answers are reported is drawn without
+    looking at them; given that, at most m reports depend on the sheet, each with a likelihood ratio of at most e^(epsilon/m); the
+    product is at most e^epsilon. ∎ **Hidden tasks.** "No answer" is an answer like any other to the response, and how many
+    reports a person sends does not depend on how many answers they gave; the same two proofs hold with it. ∎
+
+    Examples
+    --------
+    >>> answers = Labels(task=[1, 2, 1], worker=["ann", "ann", "bo"], label=[0, 1, 1])
+    >>> sent = randomize_answers(answers, 1, 2, unit="person", randomness=Randomness.simulation(1))
+    >>> len(sent.reports), sent.guarantee.epsilon, sent.response.exact_epsilon
+    (2, 1.0, Fraction(1, 1))
+    """
+    if not isinstance(labels, Labels):
+        raise BadInput("labels", got=labels, want="a table of Labels")
+    if unit not in ("answer", "person"):
+        raise BadInput("unit", got=unit, want="'answer' or 'person'")
+    budget = read_epsilon(epsilon)
+    listed = check_classes(classes)
+    labels.codes(listed)  # an impossible answer is refused by its row before anything is drawn
+    lane = Randomness.secure() if randomness is None else randomness
+    missing: Any = None
+    sheet = labels.frame.select("task", "worker", "label")
+    if hide_tasks:
+        missing = _marker(listed)
+        sheet = _full_sheet(labels, tasks, missing)
+        listed = [*listed, missing]
+    elif tasks is not None:
+        raise BadInput("tasks", got=tasks, want="hide_tasks=True with a list of all tasks")
+    largest_load = int(sheet.group_by("worker").len()["len"].max())  # type: ignore[arg-type]
+    reports_each = 1
+    if unit == "person":
+        largest = largest_load if most is None else most
+        if largest_load > largest:
+            raise BadInput("most", got=most, want=f"at least {largest_load}: somebody gave so many answers")
+        reports_each = reports_per_person(budget, largest, len(listed))
+    response = Response(budget / reports_each, listed)
+    promised, whole = _promises(budget, unit, hide_tasks, largest_load)
+    if account is not None:
+        account.spend(promised, purpose=f"randomised answers, per {unit}", data=labels, randomness=lane)
+    if unit == "person":
+        sheet = _few(sheet, reports_each, lane)
+    sent = randomize(sheet["label"], response.exact_epsilon, listed, lane)
+    return RandomisedAnswers(
+        guarantee=lane.stamp(promised),
+        reports=Labels.from_frame(sheet.with_columns(label=sent)),
+        response=response,
+        unit=unit,
+        missing=missing,
+        person_guarantee=lane.stamp(whole),
+    )
+
+
+def _promises(budget: Fraction, unit: str, hidden: bool, most: int) -> tuple[Guarantee, Guarantee]:
+    if unit == "person":
+        promised = Guarantee.local_dp(budget, **(_HIDDEN_PERSON if hidden else _PERSON))
+        return promised, promised
+    promised = Guarantee.local_attribute_dp(budget, **(_HIDDEN if hidden else {}))
+    return promised, promised.group(
+        most, unit=f"all {most:,} reports of the person who sent most"
+    ) if most > 1 else promised
+
+
+def _marker(classes: list[Any]) -> Any:
+    """A class for "no answer" that is none of the others."""
+    if isinstance(classes[0], bool):
+        raise BadInput(
+            "classes", got=classes, want="numbers or texts with hide_tasks: true and false leave no third value"
+        )
+    if isinstance(classes[0], int):
+        return min(classes) - 1
+    marker = "no answer"
+    while marker in classes:
+        marker = f"({marker})"
+    return marker
+
+
+def _full_sheet(labels: Labels, tasks: Sequence[Any] | None, missing: Any) -> pl.DataFrame:
+    """A row for every worker and task, with the marker where there is no answer."""
+    if tasks is None:
+        raise BadInput("tasks", got=tasks, want="the public list of all tasks: without it, the list itself would tell")
+    if labels.repeated:
+        raise BadInput(
+            "labels",
+            got=Verbatim("repeated answers"),
+            want="one answer a task and person, to hide whether there is one",
+        )
+    frame = labels.frame.select("task", "worker", "label")
+    try:
+        everything = pl.Series("task", list(tasks), dtype=frame["task"].dtype).unique()
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+        raise BadInput("tasks", got=tasks, want="ids of the same kind as in the answers") from None
+    strange = frame["task"].filter(~frame["task"].is_in(everything.implode()))
+    if strange.len():
+        raise BadInput("tasks", got=Verbatim(f"a list without {strange[0]!r}"), want="every task that was answered")
+    grid = pl.DataFrame({"worker": frame["worker"].unique().sort()}).join(everything.sort().to_frame(), how="cross")
+    return grid.join(frame, on=["task", "worker"], how="left").with_columns(pl.col("label").fill_null(missing))
+
+
+def _few(sheet: pl.DataFrame, most: int, lane: Randomness) -> pl.DataFrame:
+    """A random few of each person's rows, chosen without looking at the answers."""
+    order = lane.permutation(sheet.height)
+    shuffled = sheet.select(pl.all().gather(order)).with_columns(place=pl.int_range(pl.len()).over("worker"))
+    return shuffled.filter(pl.col("place") < most).drop("place")
+
+
+def answered_share(reports: Labels, response: Response, missing: Any) -> float:
+    """An unbiased estimate of how many tasks people answered, from reports that hide it.
+
+    A share f of reports shows "no answer" in expectation (1 - s) keep + s other, with s the share of answers; solved for s, and
+    clipped to (0, 1].
+    """
+    shown = float((reports.frame["label"] == missing).sum()) / len(reports)
+    share = (response.keep - shown) / (response.keep - response.other)
+    return float(np.clip(share, 1 / max(len(reports), 1), 1.0))
+
+
+def effective_epsilon(epsilon: float, share: float) -> float:
+    """The epsilon of the response that reports with hidden tasks look like, once "no answer" is left out.
+
+    With s the share of answers, a report of class r has probability s keep + (1 - s) other if r is the answer, and other if it
+    is not: odds of 1 + s (e^epsilon - 1).
+
+    >>> effective_epsilon(1.0, 1.0)
+    1.0
+    """
+    return math.log1p(share * math.expm1(epsilon))
+
+
+def fit_reports(
+    reports: Labels, response: Response, missing: Any, guarantee: Guarantee, model: str = "auto", **settings: Any
+) -> TruthResult:
+    """Infer the truth from reports and the response that made them."""
+    from peerveil.truth.estimate import PrivateDawidSkene
+
+    classes: list[Any] = list(response.labels or range(response.k))
+    if missing is None:
+        return PrivateDawidSkene(response.exact_epsilon, model, classes=classes, **settings).fit(
+            reports, guarantee=guarantee
+        )
+    share = answered_share(reports, response, missing)
+    kept = reports.frame.filter(pl.col("label") != missing)
+    if kept.height == 0:
+        raise BadInput("reports", got=Verbatim("no report of a class"), want="at least one")
+    each = effective_epsilon(response.epsilon, share)
+    estimator = PrivateDawidSkene(max(each, 1e-6), model, classes=[c for c in classes if c != missing], **settings)
+    return estimator.fit(Labels.from_frame(kept), guarantee=guarantee)

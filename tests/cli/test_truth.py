@@ -1,0 +1,164 @@
+"""``peerveil truth``."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from peerveil import Ledger
+from peerveil.cli import base
+from peerveil.judgements import Labels
+from peerveil.truth import simulate_crowd
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    given = [str(a) for a in arguments]
+    code = base.run(given, debug=False, as_json="--json" in given)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture
+def answers(tmp_path: Path) -> Path:
+    crowd = simulate_crowd(60, 12, 5, epsilon=None, seed=2)
+    frame = crowd.answers.frame.with_columns(truth=pl.Series([crowd.truth[t] for t in crowd.answers.frame["task"]]))
+    return Labels.from_frame(frame).write(tmp_path / "answers.csv")
+
+
+def test_randomize_and_infer(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    code, text, _ = run(capsys, "truth", "randomize", answers, "--epsilon", "3", "--classes", "2", "--out", out)
+    assert code == 0
+    assert "Local differential privacy with epsilon 3 for one answer of one person" in text
+    assert "For a whole person" in text
+    code, text, _ = run(capsys, "truth", "infer", out / "reports.jsonl", "--out", out, "--json")
+    assert code == 0
+    data = json.loads(text)
+    assert data["mark"] is None
+    assert data["guarantee"]["epsilon"] == "3"
+    assert len(data["tasks"]) == 60
+    rows = list(csv.DictReader((out / "labels.csv").read_text(encoding="utf-8").splitlines()))
+    assert {"task", "label", "confidence", "p_0", "p_1"} == set(rows[0])
+    assert (out / "workers.csv").exists()
+    assert "<svg" in (out / "abilities.svg").read_text(encoding="utf-8")
+    code, _, err = run(capsys, "truth", "infer", out / "reports.jsonl", "--epsilon", "3")
+    assert code == base.BAD_INPUT
+    assert "the file of reports says it" in err
+
+
+def test_infer_a_table_and_score_it(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for model in ("auto", "majority", "as-printed"):
+        code, text, _ = run(
+            capsys, "truth", "infer", answers, "--epsilon", "none", "--model", model, "--out", tmp_path / model
+        )
+        assert code == 0
+        assert "Against known answers: accuracy" in text
+        assert "not private" in text
+        assert "Theory: Theorem 2 says nothing about these data" in text
+
+
+def test_a_simulation_is_marked(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ["truth", "randomize", answers, "--epsilon", 2, "--classes", "0,1", "--seed", 1, "--out", tmp_path / "out"]
+    code, _, _ = run(capsys, *common)
+    assert code == 0
+    code, text, _ = run(
+        capsys, "truth", "infer", tmp_path / "out" / "reports.jsonl", "--out", tmp_path / "out", "--json"
+    )
+    assert code == 0
+    assert json.loads(text)["mark"] == "simulation, not private"
+    assert "simulation, not private" in (tmp_path / "out" / "abilities.svg").read_text(encoding="utf-8")
+    code, _, err = run(capsys, *common, "--ledger", tmp_path / "b.db", "--account", "x")
+    assert code == base.BAD_INPUT
+    assert "can never be entered" in err
+
+
+def test_per_person_hidden_and_paid(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    book = tmp_path / "budget.db"
+    with Ledger.open(book) as ledger:
+        ledger.account("study", epsilon=4)
+    tasks = tmp_path / "tasks.txt"
+    tasks.write_text("\n".join(str(t) for t in range(60)), encoding="utf-8")
+    common = [
+        "truth",
+        "randomize",
+        answers,
+        "--epsilon",
+        4,
+        "--classes",
+        2,
+        "--unit",
+        "person",
+        "--hide-tasks",
+        "--tasks",
+        tasks,
+    ]
+    paid = ["--ledger", book, "--account", "study"]
+    code, text, _ = run(capsys, *common, *paid, "--out", tmp_path / "out")
+    assert code == 0
+    assert "everything one person did" in text
+    code, _, err = run(capsys, *common, *paid, "--out", tmp_path / "again")
+    assert code == base.BUDGET_EXCEEDED
+    assert not (tmp_path / "again").exists()
+    assert "requested 4, remaining 0" in err
+
+
+def test_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [
+        "truth",
+        "plan",
+        "--accuracy",
+        0.7,
+        "--epsilons",
+        "1,4",
+        "--tasks",
+        60,
+        "--trials",
+        1,
+        "--out",
+        tmp_path,
+    ]
+    code, text, _ = run(capsys, *arguments, "--json")
+    assert code == 0
+    data = json.loads(text)
+    assert set(data["needed"]) == {"1.0", "4.0"}
+    assert (tmp_path / "plan.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["randomize", "A", "--epsilon", "0", "--classes", "2"], "epsilon: got '0'"),
+        (["randomize", "A", "--epsilon", "1", "--classes", "x"], "--classes: got 'x'"),
+        (["randomize", "A", "--epsilon", "1", "--classes", "5,6"], "need one of the 2 classes"),
+        (["randomize", "A", "--epsilon", "1", "--classes", "2", "--unit", "crowd"], "unit: got 'crowd'"),
+        (["randomize", "A", "--epsilon", "1", "--classes", "2", "--hide-tasks"], "public list"),
+        (["randomize", "A", "--epsilon", "1", "--classes", "2", "--account", "x"], "--account"),
+        (["infer", "A"], "--epsilon: got None"),
+        (["infer", "A", "--epsilon", "1", "--model", "magic"], "model: got 'magic'"),
+        (["infer", "A", "--epsilon", "1", "--columns", "task"], "--columns"),
+        (["infer", "A", "--epsilon", "1", "--engine", "abacus"], "engine: got 'abacus'"),
+        (["infer", "nowhere.csv", "--epsilon", "1"], "nowhere.csv"),
+        (["plan", "--ability", "4"], "--ability"),
+        (["plan", "--accuracy", "1.5"], "accuracy"),
+    ],
+)
+def test_bad_input_writes_nothing(
+    answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    given = [str(answers) if a == "A" else a for a in arguments]
+    code, _, err = run(capsys, "truth", *given, "--out", tmp_path / "out")
+    assert code == base.BAD_INPUT
+    assert message in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("truth/bounds", "truth/theorem-4", "truth/set-bluebirds"):
+        code, text, _ = run(capsys, "reproduce", name, "--quick", "--out", tmp_path)
+        assert code == 0
+        assert (tmp_path / f"{name}.svg").exists()
+        assert "ABOVE" not in text

@@ -1,0 +1,129 @@
+"""Every engine gives the answer of memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ibis  # type: ignore[import-untyped]
+import numpy as np
+import polars as pl
+import pytest
+
+from peerveil import BadInput
+from peerveil.truth import PrivateDawidSkene, TruthResult, connect, simulate_crowd, tables
+from peerveil.truth import choose as choosing
+
+pytestmark = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # Ibis 12 on DuckDB 2
+
+
+def same(a: TruthResult, b: TruthResult) -> None:
+    assert a.tasks.to_list() == b.tasks.to_list()
+    assert a.workers.to_list() == b.workers.to_list()
+    assert np.abs(a.probabilities - b.probabilities).max() < 1e-9
+    assert np.abs(a.abilities - b.abilities).max() < 1e-9
+    assert (a.labels == b.labels).all()
+    assert a.iterations == b.iterations
+    assert a.objective == pytest.approx(b.objective, rel=1e-12)
+    assert a.loads.tolist() == b.loads.tolist()
+
+
+@pytest.mark.parametrize(("model", "k"), [("auto", 2), ("one-coin", 3), ("two-coin", 2), ("confusion", 3)])
+def test_duckdb_agrees(model: str, k: int, tmp_path: Path) -> None:
+    crowd = simulate_crowd(150, 20, 6, k, epsilon=2, seed=k)
+    frame = crowd.reports.frame.with_columns(worker=pl.format("w{}", "worker"))
+    path = tmp_path / "reports.parquet"
+    frame.write_parquet(path)
+    estimator = PrivateDawidSkene(2, model, tolerance=1e-4)
+    memory = estimator.fit(frame)
+    same(memory, estimator.fit(frame, engine="duckdb"))
+    same(memory, estimator.fit(path, engine="duckdb"))
+    same(memory, estimator.fit(str(tmp_path / "*.parquet")))  # small enough for memory
+
+
+def test_two_coin_is_chosen_alike(tmp_path: Path) -> None:
+    crowd = simulate_crowd(200, 30, 12, kind="spammers", epsilon=3, seed=1)
+    estimator = PrivateDawidSkene(3)
+    memory, duck = estimator.fit(crowd.reports), estimator.fit(crowd.reports, engine="duckdb")
+    assert memory.evidence is not None
+    assert memory.evidence.weight > 0
+    same(memory, duck)
+
+
+def test_gold_history_and_class_shares_on_tables() -> None:
+    crowd = simulate_crowd(120, 15, 5, 3, epsilon=2, seed=4)
+    gold = {t: crowd.truth[t] for t in range(30)}
+    settings: dict[str, Any] = {"gold": gold, "history": {0: (9.0, 1.0)}, "class_prior": "estimated"}
+    for model in ("one-coin", "confusion"):
+        estimator = PrivateDawidSkene(2, model, tolerance=1e-3, **settings)
+        same(estimator.fit(crowd.reports), estimator.fit(crowd.reports, engine="duckdb"))
+
+
+def test_the_choice_looks_at_the_same_sample_on_every_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    crowd = simulate_crowd(400, 20, 6, epsilon=2, seed=4)
+    monkeypatch.setattr(tables, "_SAMPLE", 500)
+    monkeypatch.setattr(choosing, "_SAMPLE", 500)
+    monkeypatch.setattr(choosing.sample, "__defaults__", (500,))
+    estimator = PrivateDawidSkene(2)
+    a, b = estimator.fit(crowd.reports), estimator.fit(crowd.reports, engine="duckdb")
+    assert a.evidence is not None
+    assert b.evidence is not None
+    assert a.evidence.own == pytest.approx(b.evidence.own, rel=1e-9)
+    assert a.evidence.nothing == pytest.approx(b.evidence.nothing)
+    same(a, b)
+
+
+def test_a_connection_of_ones_own_is_left_open() -> None:
+    crowd = simulate_crowd(50, 10, 4, epsilon=2, seed=4)
+    connection = connect("duckdb", memory="1GB")
+    table = ibis.memtable(crowd.reports.frame.to_arrow())
+    duck = PrivateDawidSkene(2, "one-coin").fit(table, engine="duckdb", connection=connection)
+    same(PrivateDawidSkene(2, "one-coin").fit(crowd.reports), duck)
+    names = connection.con.execute("SELECT table_name FROM information_schema.tables").fetchall()
+    assert not [name for (name,) in names if name.startswith("peerveil_")]
+    connection.disconnect()
+
+
+@pytest.mark.parametrize(
+    ("frame", "settings", "message"),
+    [
+        ({"task": [1], "worker": [1], "answer": [1]}, {}, "label"),
+        ({"task": [1, 1], "worker": [1, 2], "label": [1, 1]}, {}, "equal reports"),
+        ({"task": [1, 1], "worker": [1, 2], "label": [0, 5]}, {"classes": 2}, "got 5"),
+        ({"task": [1, 1], "worker": [1, None], "label": [0, 1]}, {"classes": 2}, "missing"),
+        ({"task": [1, 1], "worker": [1, 2], "label": [0, 1]}, {"start": "spectral"}, "engine='memory'"),
+    ],
+)
+def test_bad_tables_are_refused(frame: dict[str, Any], settings: dict[str, Any], message: str, tmp_path: Path) -> None:
+    path = tmp_path / "r.parquet"
+    pl.DataFrame(frame).write_parquet(path)
+    with pytest.raises(BadInput, match=message):
+        PrivateDawidSkene(1, "one-coin", **settings).fit(path, engine="duckdb")
+
+
+def test_engines_are_named() -> None:
+    crowd = simulate_crowd(10, 4, 2)
+    with pytest.raises(BadInput, match="duckdb, spark"):
+        PrivateDawidSkene(1).fit(crowd.reports, engine="abacus")
+    with pytest.raises(BadInput, match="engine"):
+        connect("abacus")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # PySpark warns of the pandas it finds
+@pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])
+def test_spark_agrees(tmp_path: Path, master: str) -> None:
+    pytest.importorskip("pyspark")
+    crowd = simulate_crowd(300, 30, 8, epsilon=2, seed=9)
+    path = tmp_path / "reports.parquet"
+    crowd.reports.frame.write_parquet(path)
+    connection = connect("spark", master=master)
+    try:
+        for model in ("one-coin", "two-coin", "auto"):
+            estimator = PrivateDawidSkene(2, model)
+            same(estimator.fit(crowd.reports), estimator.fit(path, engine="spark", connection=connection))
+        gold = {t: crowd.truth[t] for t in range(10)}
+        estimator = PrivateDawidSkene(2, "one-coin", gold=gold)
+        same(estimator.fit(crowd.reports), estimator.fit(path, engine="spark", connection=connection))
+    finally:
+        connection._session.stop()
