@@ -28,11 +28,12 @@ def run(
     from peerveil.audit.cases import house_cases, planted_faults, response_losses, samples_needed
     from peerveil.progress import progress_bar
     from peerveil.release import adversary as release
+    from peerveil.truth import adversary as truth
 
     if samples is not None and samples < 40:
         raise BadInput("--samples", got=samples, want="at least 40")
-    cases = [*house_cases(), *release.audit_cases()]
-    broken = [*planted_faults(), *release.planted_faults()] if faults else []
+    cases = [*house_cases(), *release.audit_cases(), *truth.audit_cases()]
+    broken = [*planted_faults(), *release.planted_faults(), *truth.planted_faults()] if faults else []
     reports: list[Any] = []
     caught: list[tuple[str, str, int | None]] = []
     with progress_bar("auditing", total=len(cases) + len(broken)) as advance:
