@@ -6,9 +6,9 @@ from pathlib import Path
 
 from peerveil import Randomness
 from peerveil.audit.cases import house_cases, planted_faults
-from peerveil.demo import draw_audit
 from peerveil.files import write_text
-from peerveil.report import house_style, svg
+from peerveil.report import house_style, new_axes, svg
+from peerveil.study.audit import draw_audit
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 
@@ -19,10 +19,10 @@ def main() -> None:
     # the bits of the simulation lane do leak; that case is drawn from the secure lane, as users get it
     lanes = [Randomness.secure() if "last bits" in case.name else Randomness.simulation(1) for case in cases]
     reports = [case.audit(20_000, randomness=lane) for case, lane in zip(cases, lanes, strict=True)]
+    (ax,) = new_axes(height=0.9 + 0.32 * len(reports))
     with house_style():
-        text = svg(
-            draw_audit(reports), "Certified privacy loss of six honest mechanisms and six broken ones, each claiming 1"
-        )
+        draw_audit(ax, reports)
+        text = svg(ax, "Certified privacy loss of six honest mechanisms and six broken ones, each claiming 1")
     # an image of its own has no page to take its text colour from; this grey reads on white and on black
     write_text(PICTURES / "audit.svg", text.replace("<svg ", '<svg style="color: #7a828c" ', 1))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -45,6 +45,38 @@ def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return str(tmp_path / "ledger.db")
     return str(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
+def spark(spark_session: Any) -> Iterator[Any]:
+    """The local Spark session. What PySpark leaves unclosed is collected while the test's own filters stand."""
+    import gc
+
+    yield spark_session
+    gc.collect()
+
+
+@pytest.fixture(scope="session")
+def spark_session() -> Iterator[Any]:
+    """A local Spark session, for slow tests only; skipped where Java or PySpark is missing (`make test-slow` has both)."""
+    import shutil
+    from importlib.util import find_spec
+
+    if find_spec("pyspark") is None or shutil.which("java") is None:
+        missing = "Spark's tests need PySpark and Java 17: make .venv/slow.stamp"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    from pyspark.sql import SparkSession
+
+    from peerveil.engines import SPARK_SETTINGS
+
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    for key, value in SPARK_SETTINGS.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
 
 
 # machines are shared and noisy: a slow moment is no failure

@@ -85,8 +85,15 @@ class Server:
         import psycopg
 
         query = b"SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        with psycopg.connect(url) as connection:
-            return [row[0] for row in connection.execute(query)]
+        patience = time.monotonic() + 60
+        while True:
+            try:
+                with psycopg.connect(url) as connection:
+                    return [row[0] for row in connection.execute(query)]
+            except psycopg.OperationalError:  # after a kill the server recovers, on a busy machine for a while
+                if time.monotonic() > patience:
+                    raise
+                time.sleep(0.1)
 
     def remove(self) -> None:
         with contextlib.suppress(RuntimeError):  # it may be down already

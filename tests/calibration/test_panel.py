@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from peerveil.calibration import (
     MapAdversary,
     Monotone,
     Pair,
+    PairStrategy,
     Panel,
     SolverFailed,
     Strategy,
@@ -19,6 +22,7 @@ from peerveil.calibration import (
     all_assignments,
     respond_assignment,
     simulate_panel,
+    simulate_panels,
 )
 from peerveil.calibration.strategy import guess_errors
 from peerveil.errors import BadInput
@@ -157,6 +161,91 @@ def test_a_threshold_settles_what_does_not_depend_on_the_reviewer() -> None:
     assert set(panel.pivotal) == {1, 3}
     assert all(0 in decision and 2 not in decision for decision in panel.decisions)
     assert len(panel.decisions) == 4
+
+
+def test_a_decision_counts_all_papers() -> None:
+    """The last paper is settled and rejected in every decision; none is accepted at all: the papers are still there."""
+    panel = Panel([3.0, 0.5, 0.6, -3.0], FOUR, 0.3, Threshold(0.4))
+    assert panel.strategy(adversary_error=0.0).decide(0, Randomness.simulation(1)).papers == 4
+    assert (
+        "of 4 papers: none"
+        in Panel(SCORES, FOUR, 0.4, 0).strategy(conference_error=0.0).decide(0, Randomness.simulation(1)).summary()
+    )
+    with pytest.raises(BadInput, match="at least 2"):
+        Strategy.from_dict({**Panel(SCORES[:2], FOUR[:2], 0.4, 1).strategy(adversary_error=0.1).to_dict(), "papers": 1})
+
+
+def test_strategies_survive_storage() -> None:
+    pair = Pair((0.6, 0.5), (Affine(1, 0.5), Affine(1, -0.5)), 0.5).strategy(adversary_error=0.3)
+    for one in (pair, halfway(Panel(SCORES, FOUR, 0.4, Threshold(0.2)))):
+        again = type(one).from_dict(json.loads(json.dumps(one.to_dict())))
+        assert np.array_equal(again.table, one.table)
+        assert (again.papers, again.adversary_error) == (one.papers, one.adversary_error)
+    assert PairStrategy.from_dict(pair.to_dict()).keep == pair.keep
+    with pytest.raises(BadInput, match="keep"):
+        PairStrategy.from_dict(Strategy.to_dict(halfway(Panel(SCORES[:2], FOUR[:2], 0.4, 1))))
+
+
+def test_a_line_with_places_fills_exactly_these() -> None:
+    scores = [3.0, 0.5, -3.0, 0.6]
+    panel = Panel(scores, FOUR, 0.3, Threshold(0.4, places=2))
+    assert panel.decisions == ((0, 1), (0, 3))
+    assert panel.pivotal == (1, 3)
+    assert Panel(scores, FOUR, 0.3, Threshold(0.4, places=1)).pivotal == ()
+    assert len(Panel(scores, FOUR, 0.3, Threshold(9.0, places=2)).decisions) == 6  # more places than the line fills
+    wide = Panel(scores, FOUR, 0.3, Threshold(0.4))
+    assert wide.deciding(Threshold(0.4, places=2)).decisions == panel.decisions
+    column = wide.decisions.index((0, 1))
+    assert np.allclose(wide.errors[:, column], panel.errors[:, 0])
+    with pytest.raises(BadInput, match="places"):
+        Panel(scores, FOUR, 0.3, Threshold(0.4, places=5))
+
+
+@pytest.mark.parametrize("accept", [1, Threshold(0.3)])
+def test_fresh_panels_meet_the_promise_from_end_to_end(accept: int | Threshold) -> None:
+    """Nothing is shared between conference and adversary but what is published: its densities are its own."""
+    for noise in (0.0, 0.4):
+        found = simulate_panels(FOUR[:3], noise, accept, adversary_error=0.4, draws=150, seed=9)
+        assert abs(found.conference.distance) < 5
+        assert abs(found.adversary.distance) < 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["affine", "noiseless", "curved", "noiseless curved", "uncertain", "response"])
+def test_simulation_meets_the_promise_of_a_pair_in_every_mode(kind: str) -> None:
+    people: list[Affine | Monotone | Uncertain] = [Affine(1.0, 0.5), Affine(0.8, -0.5)]
+    if "curved" in kind:
+        people[0] = Monotone(points=[(-2, -1.5), (0, 0.4), (2, 1.5)])
+    if kind == "uncertain":
+        people = [Uncertain((Affine(1.0, b), Affine(1.3, b + 0.2))) for b in (0.5, -0.5)]
+    pair = Pair((0.55, 0.5), people, 0.0 if "noiseless" in kind else 0.5, odds=(0.4, 0.6))
+    assert pair.torn
+    made = respond_assignment(pair, 1).strategy if kind == "response" else None
+    made = made or pair.strategy(adversary_error=0.6 * pair.frontier().end[1])
+    found = simulate_panel(pair, made, draws=1_000_000, seed=8)
+    assert abs(found.conference.distance) < 5
+    assert abs(found.adversary.distance) < 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adversary", ["paper", "assignment"])
+@pytest.mark.parametrize("kind", ["quota", "threshold", "curved", "several", "noiseless", "noiseless curved"])
+def test_fresh_panels_meet_the_promise_in_every_mode(adversary: str, kind: str) -> None:
+    people: list[Affine | Monotone] = list(FOUR[:3])
+    if "curved" in kind:
+        people[0] = Monotone(points=[(-2, -1.5), (0, 0.4), (2, 1.5)])
+    found = simulate_panels(
+        people if kind != "several" else FOUR,
+        0.0 if "noiseless" in kind else 0.4,
+        Threshold(0.3) if kind == "threshold" else 1,
+        adversary_error=0.4,
+        reviews=[2, 2] if kind == "several" else None,
+        adversary=adversary,
+        draws=3_000,
+        seed=10,
+    )
+    assert abs(found.conference.distance) < 5
+    assert abs(found.adversary.distance) < 5
 
 
 def test_capped_asks_each_review_for_what_its_scores_leave() -> None:

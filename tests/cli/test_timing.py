@@ -29,7 +29,7 @@ def events(tmp_path: Path) -> Path:
 def test_audit(events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "timing", "audit", events, "--out", tmp_path / "audit.html", "--percentile", 10)
     assert code == 0
-    assert "Delay posts by status by predecessor" in out
+    assert "Delay every post once" in out
     assert "number" in out  # the serial number leaks the order
     assert "<svg " in (tmp_path / "audit.html").read_text()
     code, out, _ = run(capsys, "timing", "audit", events, "--json", "--epsilon", "0.5", "--gap", "2h")
@@ -37,6 +37,28 @@ def test_audit(events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert code == 0
     assert [one["epsilon"] for one in data["protected"]] == [0.5]
     assert data["protected"][0]["early_replies_with_causal_release"] == 0
+
+
+def test_audit_in_a_database(events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from peerveil.judgements import Events
+    from peerveil.timing import find_batches
+
+    log = Events.read(events)
+    path = log.write(tmp_path / "log.parquet")
+    arguments = ("timing", "audit", path, "--engine", "duckdb", "--memory", "300MB")
+    code, out, _ = run(capsys, *arguments)
+    assert code == 0
+    assert f"{len(log):,} events" in out
+    assert "For the operator only" in out
+    data = json.loads(run(capsys, *arguments, "--json")[1])
+    assert data["batched"] == int(find_batches(log, 300).batched.sum())
+    for more, word in ((("--gap", "2h"), "draws no delays"), (("--posted", "shown"), "shown")):
+        code, _, err = run(capsys, *arguments, *more)
+        assert code == base.BAD_INPUT
+        assert word in err
+    code, _, err = run(capsys, "timing", "audit", events, "--memory", "1GB")
+    assert code == base.BAD_INPUT
+    assert "--engine" in err
 
 
 def test_audit_of_the_real_log_within_wikis(capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,10 +85,17 @@ def test_choose(events: Path, capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_post(mechanism: str, events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "posted.csv"
-    arguments = ("timing", "post", events, "--gap", "2h", "--mechanism", mechanism, "--out", target)
+    arguments = ("timing", "post", events, "--gap", "2h", "--mechanism", mechanism, "--out", target,
+                 "--schedule", tmp_path / "mine.csv")  # fmt: skip
     code, out, _ = run(capsys, *arguments)
     assert code == 0
-    assert pl.read_csv(target).columns == ["id", "thread", "author", "time", "reply_to"]
+    public, text = pl.read_csv(target), out.split("For the operator only:")
+    assert public.columns == ["id", "thread", "author", "time", "reply_to"]
+    assert "mean" not in text[0]  # what delays were is not public
+    assert "delay mean" in text[1]
+    mine = pl.read_csv(tmp_path / "mine.csv")
+    assert sorted(mine["public_id"]) == public["id"].to_list()
+    assert set(mine["id"]) == set(pl.read_csv(events)["id"])
     assert ("One-sided privacy" in out) is (mechanism != "queue")
     code, _, err = run(capsys, *arguments)
     assert code == base.BAD_INPUT  # never drawn again
@@ -77,6 +106,12 @@ def test_what_is_missing_or_unclear_is_said(events: Path, tmp_path: Path, capsys
     for arguments, word in (
         (("post", events, "--out", tmp_path / "a.csv"), "--gap"),
         (("post", events, "--out", tmp_path / "a.csv", "--gap", "45"), "with its unit"),
+        (("post", events, "--out", tmp_path / "a.txt", "--gap", "45m"), "--out"),
+        (("post", events, "--out", tmp_path / "a.csv", "--gap", "45m", "--schedule", tmp_path / "a.txt"), "--schedule"),
+        (
+            ("post", events, "--out", tmp_path / "a.csv", "--gap", "45m", "--schedule", tmp_path / "a.csv"),
+            "another file",
+        ),
         (("audit", events, "--window", "soon"), "--window"),
         (("audit", events, "--column", "actor"), "--column"),
         (("audit", tmp_path / "nothing.csv"), "nothing.csv"),

@@ -126,6 +126,17 @@ def test_same_seed_same_conference_and_marked_synthetic() -> None:
     assert "nobody in it exists" in str(one)
 
 
+def test_the_same_people_in_another_year() -> None:
+    last, now = (synthetic_conference(30, 20, seed=seed, people_seed=5) for seed in (1, 2))
+    columns = ["reviewer", "scale", "bias"]
+    assert last.truth.reviewers.select(columns).equals(now.truth.reviewers.select(columns))
+    assert last.reviews != now.reviews
+    other = synthetic_conference(30, 20, seed=2, people_seed=6)
+    assert not other.truth.reviewers.select(columns).equals(now.truth.reviewers.select(columns))
+    with pytest.raises(BadInput, match="people_seed"):
+        synthetic_conference(30, 20, people_seed=-1)
+
+
 def test_written_with_a_readme(tmp_path: Path) -> None:
     made = synthetic_conference(papers=12, reviewers=9)
     for format_ in ("csv", "parquet"):

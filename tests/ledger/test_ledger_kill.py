@@ -48,8 +48,10 @@ class Harness:
         self._parent.stdin.flush()
         child = int(self._parent.stdout.readline())
         time.sleep(seconds)
-        meanwhile()
-        os.kill(child, signal.SIGKILL)
+        try:
+            meanwhile()
+        finally:
+            os.kill(child, signal.SIGKILL)
         assert int(self._parent.stdout.readline()) == -signal.SIGKILL
         self.kills += 1
 
@@ -57,7 +59,7 @@ class Harness:
         assert self._parent.stdin is not None
         assert self._parent.stdout is not None
         self._parent.stdin.close()
-        self._parent.wait(timeout=30)
+        self._parent.wait(timeout=120)
         self._parent.stdout.close()
 
     def problems(self) -> list[str]:

@@ -85,7 +85,7 @@ def test_a_crowded_group_is_counted_with_a_tree() -> None:
 
 
 def test_a_million_events_of_one_actor_in_one_second() -> None:
-    n = 200_000  # 2 * 10^10 pairs: listing them would take hours
+    n = 1_000_000  # 5 * 10^11 pairs: listing them would take hours
     events = Events(actor=np.zeros(n, dtype=int), thread=np.arange(n), time=np.full(n, 1_600_000_000))
     attack = linkage_attack(events, [1.0], window=300)
     assert attack.batched == n * (n - 1) // 2
@@ -155,21 +155,6 @@ def test_a_shorter_delay_helps_the_attacker() -> None:
     assert float(optimal_attack(honest, 660.0, order="known").posterior(10)) == pytest.approx(
         math.e / (math.e + 9), rel=1e-3
     )
-
-
-@pytest.mark.parametrize("epsilon", ["0.5", "1", "2"])
-def test_by_predecessor_against_algorithm_3_on_the_real_log(edits: Events, epsilon: str) -> None:
-    gap = choose_gap(edits, 25, beta=300)
-    ours, paper = FollowUp(epsilon, gap, 300), ZeroInflatedUniform(epsilon, gap, beta=300)
-    delays = [post(edits, m, randomness=Randomness.simulation(7)).truth.delay.mean() for m in (ours, paper)]
-    assert delays[0] <= 0.5 * delays[1]
-    for separation in ((0, gap), intervals(edits, beta=300)[intervals(edits, beta=300) <= gap]):
-        unknown = [optimal_attack(m, separation, cells=100).crossover for m in (ours, paper)]
-        assert unknown[0] >= unknown[1] - 1e-6
-        known = [optimal_attack(m, separation, cells=100, order="known").crossover for m in (ours, paper)]
-        assert known[0] == pytest.approx(known[1], abs=1e-6)  # the order known: no better, no worse
-    half = optimal_attack(ours, (0, gap), cells=100, order="known in batches")
-    assert half.crossover < optimal_attack(ours, (0, gap), cells=100).crossover  # what ordered neighbours cost
 
 
 # ---- choosing ----------------------------------------------------------------------------------------------------
@@ -285,12 +270,9 @@ def test_partial_adoption_protects_those_who_adopt() -> None:
     assert rows[2].precision < 0.5 * rows[0].precision
 
 
-def test_invented_streams_have_the_papers_rates() -> None:
-    log = wikipedia_like()
-    assert len(log) == pytest.approx(13_430, rel=0.05)
-    assert find_batches(log, 300, baseline=False).batched.mean() == pytest.approx(0.2, abs=0.05)
-    assert linkage_attack(log, window=300).precision_at(0.85) > 0.6
-    transfers = bitcoin_like(500)
+def test_invented_streams() -> None:
+    """Their rates are checked against the paper's in tests/reproduce/test_timing.py."""
+    transfers = bitcoin_like(5000)
     attack = linkage_attack(transfers, [60], window=60, within="actor")
     assert (attack.precision[0], attack.recall[0]) == (1.0, 1.0)
     assert len(many_events(5000)) == 5000

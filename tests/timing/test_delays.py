@@ -161,6 +161,8 @@ def test_units_and_guarantees() -> None:
         (lambda: ZeroInflatedUniform(1, 60, eta=0.5), "eta"),
         (lambda: ZeroInflatedUniform("1e-9", 86_400), "epsilon"),
         (lambda: Exponential("1e-9", 86_400), "epsilon"),
+        (lambda: UnevenSplit(2000, 60), "epsilon"),
+        (lambda: ZeroInflatedUniform(2000, 60, weight=0.3), "epsilon"),
         (lambda: Staircase("1e-9", 86_400), "epsilon"),
         (lambda: UnevenSplit(4, 60, rho=1.0), "rho"),
         (lambda: UnevenSplit(4, 60, rho=2.0, width=0.01), "width"),
@@ -176,6 +178,14 @@ def test_bad_parameters_are_named(make: Any, argument: str) -> None:
     with pytest.raises(BadInput) as error:
         make()
     assert error.value.argument == argument
+
+
+def test_what_came_is_what_the_message_shows_and_large_epsilons_work() -> None:
+    with pytest.raises(BadInput, match="got 1e-09"):
+        ZeroInflatedUniform("1e-9", 86_400)
+    for kind in (FollowUp, ZeroInflatedUniform, Uniform, UnevenSplit, Exponential, Staircase):
+        assert exact_check(kind(100, 60)).passed
+        assert kind(100, 60).mean_batched == pytest.approx(60, rel=0.03)
 
 
 def test_with_gap_and_with_beta_keep_the_rest() -> None:

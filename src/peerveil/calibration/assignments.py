@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from itertools import permutations
+from itertools import permutations, product
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from peerveil.errors import BadInput, Verbatim
 
@@ -76,17 +78,34 @@ def _fill(paper: list[int], left: list[int], chosen: list[int]) -> Iterator[tupl
             left[reviewer] += 1
 
 
-def committees_exchanged(committees: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    """Every way to exchange whole committees between papers; the first candidate is the one given.
+def committees_exchanged(committees: Sequence[Sequence[int]], *, within: bool = False) -> tuple[tuple[int, ...], ...]:
+    """Every way to exchange whole committees between papers, sorted: the order says nothing about the true one.
 
+    Parameters
+    ----------
+    committees
+        The reviewers of each paper, in the order of its reviews.
+    within
+        Whether reviewers may also have exchanged their reviews within a committee. Without it the k-th of a committee
+        wrote the k-th review of whichever paper the committee got.
+
+    Examples
+    --------
     >>> committees_exchanged([(0, 1), (2, 3)])
     ((0, 1, 2, 3), (2, 3, 0, 1))
+    >>> len(committees_exchanged([(0, 1), (2, 3)], within=True))
+    8
     """
-    count = len(committees)
-    if math.factorial(count) > MOST:
-        raise too_many(math.factorial(count))
-    orders = permutations(range(count))
-    return tuple(dict.fromkeys(tuple(who for c in order for who in committees[c]) for order in orders))
+    number = math.factorial(len(committees))
+    if within:
+        number *= math.prod(math.factorial(len(one)) for one in committees)
+    if number > MOST:
+        raise too_many(number)
+    found: set[tuple[int, ...]] = set()
+    for order in permutations(committees):
+        parts = product(*(permutations(one) for one in order)) if within else [order]
+        found.update(tuple(who for committee in part for who in committee) for part in parts)
+    return tuple(sorted(found))
 
 
 def read_assignments(given: Any, reviews: Sequence[int], reviewers: int) -> tuple[tuple[int, ...], ...]:
@@ -104,16 +123,20 @@ def read_assignments(given: Any, reviews: Sequence[int], reviewers: int) -> tupl
         raise BadInput("assignments", got=given, want="at least one candidate")
     if len(found) > MOST:
         raise too_many(len(found))
-    for index, one in enumerate(found):
-        if len(one) != total or not all(0 <= reviewer < reviewers for reviewer in one):
-            want = f"{total} reviewers from 0 to {reviewers - 1}, one for every review"
-            raise BadInput(f"assignments[{index}]", got=one, want=want)
-        start = 0
-        for count in reviews:
-            if len(set(one[start : start + count])) < count:
-                raise BadInput(f"assignments[{index}]", got=one, want="no reviewer twice on one paper")
-            start += count
-    repeated = [one for one, times in Counter(found).items() if times > 1]
-    if repeated:
-        raise BadInput("assignments", got=repeated[0], want="every candidate once; use weights to make one likelier")
-    return found
+    lengths = {len(one) for one in found}
+    who = np.array(found, dtype=np.int64) if lengths == {total} else np.full((1, total), -1)
+    if who.min() < 0 or who.max() >= reviewers:
+        bad = next(i for i, one in enumerate(found) if len(one) != total or not all(0 <= j < reviewers for j in one))
+        want = f"{total} reviewers from 0 to {reviewers - 1}, one for every review"
+        raise BadInput(f"assignments[{bad}]", got=found[bad], want=want)
+    start = 0
+    for count in reviews:
+        committee = np.sort(who[:, start : start + count], axis=1)
+        twice = np.flatnonzero((np.diff(committee, axis=1) == 0).any(axis=1))
+        if twice.size:
+            raise BadInput(f"assignments[{twice[0]}]", got=found[twice[0]], want="no reviewer twice on one paper")
+        start += count
+    if len(set(found)) == len(found):
+        return found
+    repeated = next(one for one, times in Counter(found).items() if times > 1)
+    raise BadInput("assignments", got=repeated, want="every candidate once; use odds to make one likelier")

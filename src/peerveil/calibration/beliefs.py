@@ -225,6 +225,18 @@ def _highest(log_density: Callable[[Floats], Floats], low: float, high: float, s
     return float(grid[int(np.argmax(log_density(grid)))])
 
 
+def mean_of(one: Belief) -> float:
+    """The expected quality; NaN where such scores cannot be."""
+    if isinstance(one, Point):
+        return one.value
+    if isinstance(one, Normal):
+        return one.mean
+    if not math.isfinite(one.log_evidence):
+        return math.nan
+    _, mass = integrate(lambda x: np.exp(one.log_density(x)) * np.array([np.ones_like(x), x]), one.edges)
+    return float(mass[1] / mass[0])
+
+
 def below(first: Belief, second: Belief) -> tuple[float, float]:
     """P[first quality < second quality] and P[first > second]; both 0 where two known qualities are equal.
 

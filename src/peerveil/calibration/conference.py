@@ -3,53 +3,68 @@
 Papers are grouped by what is public (their order and number of reviews), a few a group. The candidate assignments of a
 group are all ways to exchange its committees. In most groups a paper's better side of the line is the same whoever
 reviewed it: such papers are *settled*, decided as usual, and leak nothing. The other papers of a group form a cluster,
-solved as a panel with a threshold.
+solved as a panel.
 
-**What is assumed of the adversary**: knows the groups, the committees that sit in them, all functions and the noise,
-and holds every exchange within a group equally likely, independently of other groups.
+**What is assumed of the adversary**: knows the groups, the committees that sit in them (in the order of their reviews),
+all functions and the noise, and holds every exchange within a group equally likely, independently of other groups. With
+``exchange="reviews"`` it does not know who in a committee wrote which review either.
+
+**Groups, line, places and tables are functions of what is public.** *Proof.* A group is cut from the sorted paper ids
+and their numbers of reviews. Its candidates are the orbit of the true assignment under exchanges; the orbit of every
+other candidate is the same set, and it is sorted. Posterior, errors, settled papers, expected qualities and tables are
+computed from scores, functions and this set alone, and so are the line and the places of a quota. The true assignment
+enters once: as the row of the table from which the decision is drawn.
+
+**A quota** (``accept`` is a number): papers are ranked by expected quality given the scores (an average over
+candidates: public), the line is put between the last that fits and the next, and every group gets as many places as it
+has papers above. So exactly that many papers are accepted, and no group's assignment moves another's decision. Places
+that cannot move between groups cost some error; with ``exactly=False`` the same line is used without places, which
+costs none, and the number accepted varies about the quota.
 
 **What composes.** Qualities and exchanges of different groups are independent, and functions are known, so the
-posterior
-of the whole assignment is the product of the groups'. Therefore (1) the promise for a review is not weakened by the
-decisions of other groups; (2) the expected number of writers guessed right is the sum over reviews of one minus their
-errors; (3) the chance to guess every group is the product of the groups' chances.
+posterior of the whole assignment is the product of the groups'. Therefore (1) the promise for a review is not weakened
+by the decisions of other groups; (2) the expected number of writers guessed right is the sum over reviews of one minus
+their errors; (3) the chance to guess every group is the product of the groups' chances.
 
 **What does not.** (1) An adversary who *picks* the review to attack after seeing all decisions does better than on a
-review fixed before. (2) A reviewer in several groups is linked if any of them is. (3) Functions that are uncertain and
-shared between groups make groups dependent. (4) A quota for the whole conference would let one group's assignment move
-another's decision: the line is therefore fixed before, from the prior. (5) A group of one paper hides nobody.
+review fixed before. (2) A reviewer in several groups is linked if any of them is. (3) The best papers by the
+assignment, wherever they are, would let one group's assignment move another's decision: hence places a group. (4) A
+group of one paper hides nobody. (5) With uncertain functions, groups are independent if reviewers' functions are
+independent of each other and nobody sits in two groups; otherwise the promise is about an adversary who looks at each
+group by itself, and says so. (6) Two runs on the same papers show two decisions: decide once. A
+:class:`~peerveil.guarantee.Guarantee` of this kind does not add up, so there is nothing for a ledger to debit.
 """
 
 from __future__ import annotations
 
-import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from peerveil.calibration.assignments import committees_exchanged
-from peerveil.calibration.checks import noise_level, number, quality_prior, whole
-from peerveil.calibration.functions import Affine, Monotone
-from peerveil.calibration.panel import Panel, Threshold
+from peerveil.calibration.checks import noise_level, number, numbers, quality_prior, whole
+from peerveil.calibration.functions import Reviewer, Uncertain
+from peerveil.calibration.losses import Threshold
+from peerveil.calibration.panel import Panel
+from peerveil.calibration.sheet import ConferenceDecision, Tradeoff
 from peerveil.calibration.strategy import guess_errors
-from peerveil.errors import BadInput
-from peerveil.files import write_text
+from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import Guarantee
 from peerveil.judgements import Reviews
 from peerveil.progress import progress_bar
 from peerveil.randomness import Randomness
-from peerveil.result import Result
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Hashable, Iterator, Sequence
 
-    from matplotlib.axes import Axes
+_MOST_CANDIDATES = 5_040
+_ASKED = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,124 +77,74 @@ class Group:
     true: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConferenceDecision(Result):
-    """Decisions for every paper. ``decisions`` may be published; ``chair`` must not.
-
-    Attributes
-    ----------
-    decisions : polars.DataFrame
-        ``paper``, ``accepted``: for everybody.
-    chair : polars.DataFrame
-        A row a review: ``group``, ``paper``, ``reviewer``, ``settled``, ``adversary_error``, ``from_scores``. It
-        names reviewers: for the chair alone.
-    conference_error : float
-        The expected share of papers on the wrong side of the line.
-    asked : float
-        The adversary error that was asked for.
-    """
-
-    decisions: pl.DataFrame
-    chair: pl.DataFrame
-    conference_error: float
-    least_error: float
-    asked: float
-
-    def summary(self) -> str:
-        """How many are accepted, what is settled, what is protected how well."""
-        accepted, papers = int(self.decisions["accepted"].sum()), self.decisions.height
-        settled = self.chair.unique("paper")["settled"].sum()
-        met = int((self.chair["adversary_error"] >= self.asked - 1e-9).sum())
-        return (
-            f"{accepted} of {papers} papers accepted; {settled} settled whoever reviewed them; "
-            f"expected error {self.conference_error:.4f} (at least {self.least_error:.4f}); "
-            f"{met} of {self.chair.height} reviews protected as asked, the others as far as their scores allow; "
-            f"expected number of writers guessed right {float((1 - self.chair['adversary_error']).sum()):.1f}"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """What may be published, and nothing else: the chair's table is left out on purpose."""
-        return {
-            "decisions": self.decisions.to_dicts(),
-            "conference_error": self.conference_error,
-            "guarantee": self.guarantee.to_dict(),
-            "guarantee_in_words": str(self.guarantee),
-            "mark": self.mark,
-        }
-
-    def write(self, folder: str | os.PathLike[str]) -> Path:
-        """``public/`` may be published; ``chair/`` must stay with the chair (readable by its owner alone)."""
-        where = Path(folder)
-        mark = f"# {self.mark}\n" if self.mark else ""
-        write_text(where / "public" / "decisions.csv", mark + self.decisions.write_csv())
-        write_text(where / "public" / "decisions.json", json.dumps(self.to_dict(), indent=2, allow_nan=False))
-        secret = where / "chair"
-        secret.mkdir(parents=True, exist_ok=True, mode=0o700)
-        secret.chmod(0o700)
-        write_text(secret / "sheet.csv", self.chair.write_csv())
-        write_text(secret / "README", "Names reviewers: for the chair alone. What may be published is in ../public.\n")
-        return where
-
-    def draw(self, ax: Axes) -> None:
-        """How well reviews are protected, sorted, against what the scores alone leave."""
-        from peerveil.calibration.figures import draw_conference
-
-        draw_conference(ax, self)
-
-
 class Conference:
-    """A conference with an accept line.
+    """A conference with an accept line, or a number of papers to accept.
 
     Parameters
     ----------
     reviews
         Who scored which paper: stays with the chair. Scores are assumed public.
     reviewers
-        A function for every reviewer; public.
+        A function for every reviewer; public. Uncertain ones are integrated over.
     noise
         The standard deviation of scores.
     accept
-        The line.
+        The line (a :class:`Threshold`), or how many papers to accept.
     size
         How many papers a group has at most, 2 to 6.
+    exactly
+        With a number: accept exactly that many, or about as many, by the line alone.
+    exchange
+        ``"committees"``: the k-th of a committee wrote the k-th review of the paper that it got; ``"reviews"``: its
+        members may have exchanged their reviews too (more candidates: for small groups).
     prior
         Mean and standard deviation of qualities.
 
     Examples
     --------
     >>> reviews = Reviews(paper=[1, 2, 3, 4], reviewer=["ann", "bo", "cy", "di"], score=[0.9, 0.4, 0.7, -1.0])
+    >>> from peerveil.calibration import Affine
     >>> people = {"ann": Affine(1, 0.6), "bo": Affine(1, -0.5), "cy": Affine(1, 0.3), "di": Affine(1, 0.0)}
-    >>> conference = Conference(reviews, people, noise=0.3, accept=Threshold(0.5), size=4)
+    >>> conference = Conference(reviews, people, noise=0.3, accept=2, size=4)
     >>> decision = conference.decide(adversary_error=0.6, randomness=Randomness.simulation(1))
-    >>> decision.decisions.height, decision.decisions["accepted"][3]
-    (4, False)
+    >>> int(decision.decisions["accepted"].sum()), decision.decisions["accepted"][3]
+    (2, False)
     """
 
     def __init__(
         self,
         reviews: Reviews,
-        reviewers: Mapping[Any, Affine | Monotone],
+        reviewers: Mapping[Any, Reviewer],
         noise: float,
-        accept: Threshold,
+        accept: int | Threshold,
         *,
         size: int = 5,
+        exactly: bool = True,
+        exchange: str = "committees",
         prior: tuple[float, float] = (0.0, 1.0),
     ) -> None:
         if not isinstance(reviews, Reviews):
             raise BadInput("reviews", got=reviews, want="Reviews")
         reviews.require_reviewers("exchanging committees")
-        if not isinstance(accept, Threshold):
-            raise BadInput("accept", got=accept, want="a Threshold: a quota for all would link the groups")
         if not isinstance(reviewers, Mapping):
             raise BadInput("reviewers", got=reviewers, want="a mapping of reviewers to functions")
         people = reviews.frame["reviewer"].unique().to_list()
-        missing = sorted(str(one) for one in people if not isinstance(reviewers.get(one), Affine | Monotone))
+        missing = sorted(str(one) for one in people if not isinstance(reviewers.get(one), Reviewer))
         if missing:
-            raise BadInput(f"reviewers[{missing[0]!r}]", got=reviewers.get(missing[0]), want="an Affine or a Monotone")
-        self.reviews, self.reviewers, self.accept = reviews, reviewers, accept
+            want = "an Affine, a Monotone or an Uncertain"
+            raise BadInput(f"reviewers[{missing[0]!r}]", got=reviewers.get(missing[0]), want=want)
+        if exchange not in {"committees", "reviews"}:
+            raise BadInput("exchange", got=exchange, want="'committees' or 'reviews'")
+        self.reviews, self.reviewers, self.exchange = reviews, reviewers, exchange
         self.noise, self.prior = noise_level(noise), quality_prior(prior)
         self.size = whole("size", size, 2, 6)
         self._papers = self._read()
+        if not isinstance(accept, Threshold):
+            accept = whole("accept", accept, 0, len(self._papers))
+        elif accept.places is not None:
+            raise BadInput("accept", got=accept, want="a Threshold without places, or a number of papers")
+        self.accept: int | Threshold = accept
+        self.exactly = bool(exactly)
         self._plan = self._grouped()
 
     def _read(self) -> dict[Hashable, tuple[tuple[Any, ...], tuple[float, ...]]]:
@@ -193,32 +158,99 @@ class Conference:
         for paper, (committee, _) in self._papers.items():
             by_count.setdefault(len(committee), []).append(paper)
         plan = []
-        for papers in by_count.values():
+        for count, papers in sorted(by_count.items()):
             parts = math.ceil(len(papers) / self.size)
             plan += [tuple(papers[i * len(papers) // parts : (i + 1) * len(papers) // parts]) for i in range(parts)]
+            largest = len(plan[-1])
+            many = math.factorial(largest) * math.factorial(count) ** largest
+            if self.exchange == "reviews" and many > _MOST_CANDIDATES:
+                raise BadInput(
+                    "size",
+                    got=Verbatim(f"{largest} papers of {count} reviews a group, {many:,} candidates"),
+                    want=f"smaller groups (at most {_MOST_CANDIDATES:,} candidates), or exchange='committees'",
+                )
         return plan
 
     def __len__(self) -> int:
         return len(self._plan)
 
-    def groups(self) -> Iterator[Group]:
-        """Every group with its panel. Candidates are sorted: their order says nothing about the true one."""
+    @property
+    def alone(self) -> int:
+        """How many papers share their number of reviews with no other: an exchange of committees hides nobody."""
+        return sum(len(papers) == 1 for papers in self._plan)
+
+    @cached_property
+    def linked(self) -> int:
+        """How many uncertain reviewers sit in several groups."""
+        seats: Counter[Any] = Counter()
         for papers in self._plan:
-            committees = [self._papers[paper][0] for paper in papers]
-            people = tuple(sorted({one for committee in committees for one in committee}, key=str))
-            place = {one: index for index, one in enumerate(people)}
-            numbered = [tuple(place[one] for one in committee) for committee in committees]
-            true = tuple(one for committee in numbered for one in committee)
-            candidates = sorted(committees_exchanged(numbered))
-            panel = Panel(
-                [list(self._papers[paper][1]) for paper in papers],
-                [self.reviewers[one] for one in people],
-                self.noise,
-                self.accept,
-                candidates,
-                prior=self.prior,
-            )
-            yield Group(papers, people, panel, candidates.index(true))
+            seats.update({who for paper in papers for who in self._papers[paper][0]})
+        return sum(n > 1 and isinstance(self.reviewers[who], Uncertain) for who, n in seats.items())
+
+    # ---- what is public -----------------------------------------------------------------------------------------
+
+    def _panel(self, papers: tuple[Hashable, ...], rule: Threshold) -> Group:
+        committees = [self._papers[paper][0] for paper in papers]
+        people = tuple(sorted({one for committee in committees for one in committee}, key=str))
+        place = {one: index for index, one in enumerate(people)}
+        numbered = [tuple(place[one] for one in committee) for committee in committees]
+        candidates = committees_exchanged(numbered, within=self.exchange == "reviews")
+        panel = Panel(
+            [list(self._papers[paper][1]) for paper in papers],
+            [self.reviewers[one] for one in people],
+            self.noise,
+            rule,
+            candidates,
+            prior=self.prior,
+        )
+        return Group(papers, people, panel, candidates.index(tuple(one for row in numbered for one in row)))
+
+    @cached_property
+    def rules(self) -> tuple[Threshold, ...]:
+        """The rule of every group: the line, and for a quota the group's places. Public, as proved above."""
+        if isinstance(self.accept, Threshold):
+            return (self.accept,) * len(self)
+        anywhere = Threshold(self.prior[0])
+        with progress_bar("placing the line", len(self)) as advance:
+            expected = []
+            for papers in self._plan:
+                expected.append(self._panel(papers, anywhere).panel.expected())
+                advance(1)
+        flat = np.concatenate(expected)
+        order = np.argsort(-flat, kind="stable")
+        inside = np.zeros(len(flat), dtype=np.bool_)
+        inside[order[: self.accept]] = True
+        last, following = max(self.accept - 1, 0), min(self.accept, len(flat) - 1)
+        line = float((flat[order[last]] + flat[order[following]]) / 2)
+        ends = np.cumsum([len(papers) for papers in self._plan])
+        places = [int(part.sum()) for part in np.split(inside, ends[:-1])]
+        return tuple(Threshold(line, places=count if self.exactly else None) for count in places)
+
+    def groups(self, chosen: Sequence[int] | None = None) -> Iterator[Group]:
+        """Every group, or the chosen ones, with its panel; candidates are sorted."""
+        for index in range(len(self)) if chosen is None else chosen:
+            yield self._panel(self._plan[index], self.rules[index])
+
+    def tradeoff(self, asked: Sequence[float] = _ASKED, *, most: int = 100, progress: bool | None = None) -> Tradeoff:
+        """What conference and adversary err for several demands, from at most so many groups, evenly chosen."""
+        levels = np.sort(numbers("asked", list(asked)))
+        if levels.ndim != 1 or not levels.size or levels[0] < 0 or levels[-1] > 1:
+            raise BadInput("asked", got=asked, want="probabilities")
+        chosen = np.unique(np.linspace(0, len(self) - 1, min(whole("most", most, 1), len(self))).astype(int)).tolist()
+        cost, missed = np.zeros(len(levels)), np.zeros(len(levels))
+        papers = reviews = 0
+        with progress_bar("trying demands", len(chosen), show=progress) as advance:
+            for group in self.groups(chosen):
+                count, written = len(group.papers), len(group.panel.assignments[0])
+                for index, level in enumerate(levels.tolist()):
+                    caught, paid, _ = solved(group.panel, level)
+                    cost[index] += paid * count
+                    missed[index] += float(caught.sum())
+                papers, reviews = papers + count, reviews + written
+                advance(1)
+        return Tradeoff(levels, cost / papers, missed / reviews, len(chosen), len(self))
+
+    # ---- the mechanism ------------------------------------------------------------------------------------------
 
     def decide(
         self, *, adversary_error: float, randomness: Randomness, progress: bool | None = None
@@ -230,22 +262,16 @@ class Conference:
         accepted: dict[Hashable, bool] = {}
         rows: list[tuple[Any, ...]] = []
         error = least = 0.0
-        weakest = 1.0
+        line = self.rules[0].quality
         with progress_bar("deciding groups", len(self), show=progress) as advance:
             for index, group in enumerate(self.groups()):
                 panel, count = group.panel, len(group.papers)
-                if panel.pivotal:
-                    strategy = panel.strategy(adversary_error=asked, capped=True)
-                    chosen = set(strategy.decide(group.true, randomness).accepted)
-                    caught, paid = strategy.review_errors, strategy.conference_error
-                else:
-                    chosen = set(panel.decisions[0])
-                    paid = float(panel.posterior @ panel.errors[:, 0])
-                    caught = ceilings(panel)
-                left = ceilings(panel)
+                caught, paid, table = solved(panel, asked)
+                # the one step that sees the true assignment, and the only random one
+                drawn = 0 if table is None else int(randomness.choose(table[group.true])[0])
+                chosen, left = set(panel.decisions[drawn]), ceilings(panel)
                 error += paid * count
                 least += float(panel.posterior @ panel.errors.min(axis=1)) * count
-                weakest = min(weakest, float(caught.min()))
                 place = 0
                 for paper, name in enumerate(group.papers):
                     accepted[name] = paper in chosen
@@ -255,20 +281,42 @@ class Conference:
                         place += 1
                 advance(1)
         names = ("group", "paper", "reviewer", "settled", "adversary_error", "from_scores")
-        promise = Guarantee.map_error(
-            max(0.0, math.floor((min(weakest, 1 - 1e-9) - 1e-12) * 1e12) / 1e12),
-            unit="the writer of one review (chosen before the decisions are known)",
-            neighbours=f"every exchange of committees within groups of at most {self.size} papers, likely as the "
-            "published scores make them under the stated miscalibration functions and noise",
-        )
+        sheet = pl.DataFrame(rows, schema=list(names), orient="row")
         return ConferenceDecision(
-            guarantee=randomness.stamp(promise),
+            guarantee=randomness.stamp(self._promise(sheet)),
             decisions=pl.DataFrame({"paper": list(self._papers), "accepted": [accepted[p] for p in self._papers]}),
-            chair=pl.DataFrame(rows, schema=list(names), orient="row"),
+            chair=sheet,
             conference_error=error / len(self._papers),
             least_error=least / len(self._papers),
             asked=asked,
+            line=line,
         )
+
+    def _promise(self, sheet: pl.DataFrame) -> Guarantee:
+        """The error of the review that is guessed best, in groups that can hide anybody."""
+        covered = [len(self._plan[index]) > 1 or self.exchange == "reviews" for index in sheet["group"].to_list()]
+        errors = sheet["adversary_error"].to_numpy()[covered]
+        weakest = float(errors.min()) if errors.size else 0.0
+        unit = "the writer of one review (chosen before the decisions are known)"
+        if self.linked:
+            unit = f"{unit[:-1]}, and guessed from its own group's scores and decisions)"
+        what = "committees" if self.exchange == "committees" else "committees, and of reviews within a committee,"
+        left_out = f"; {self.alone} papers that share their number of reviews with no other are left out"
+        return Guarantee.map_error(
+            max(0.0, math.floor((min(weakest, 1 - 1e-9) - 1e-12) * 1e12) / 1e12),
+            unit=unit,
+            neighbours=f"every exchange of {what} within groups of at most {self.size} papers, likely as the "
+            "published scores make them under the stated miscalibration functions and noise"
+            + (left_out if self.alone and self.exchange == "committees" else ""),
+        )
+
+
+def solved(panel: Panel, asked: float) -> tuple[Any, float, Any]:
+    """Adversary errors of all reviews, conference error, and the table (``None`` where one decision serves all)."""
+    if not panel.pivotal:
+        return ceilings(panel), float(panel.posterior @ panel.errors[:, 0]), None
+    strategy = panel.strategy(adversary_error=asked, capped=True)
+    return strategy.review_errors, strategy.conference_error, strategy.table
 
 
 def ceilings(panel: Panel) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -9,8 +9,8 @@ from peerveil.report.figures import COLOURS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from peerveil.calibration.conference import ConferenceDecision
     from peerveil.calibration.frontier import Frontier
+    from peerveil.calibration.sheet import ConferenceDecision, Tradeoff
     from peerveil.calibration.simulate import Simulation
     from peerveil.calibration.strategy import Decision
 
@@ -68,4 +68,20 @@ def draw_conference(ax: Axes, decision: ConferenceDecision) -> None:
     ax.set_xlabel("reviews, sorted by what their scores give away")
     ax.set_ylabel("error of the adversary")
     ax.set_ylim(0.0, 1.0)
+    ax.legend(loc="lower right", fontsize=9)
+
+
+def draw_tradeoff(ax: Axes, tradeoff: Tradeoff) -> None:
+    """What a conference pays, and how many writers the best adversary then misses; points say what was asked."""
+    ax.plot(tradeoff.conference_error, tradeoff.adversary_error, "o-", color=COLOURS["private"], label="asked (number)")
+    ax.axhline(tradeoff.adversary_error[-1], color=COLOURS["truth"], linestyle="--", linewidth=1, label="scores alone")
+    told: list[tuple[float, float]] = []
+    span = float(tradeoff.conference_error[-1] - tradeoff.conference_error[0]) or 1.0
+    for asked, x, y in zip(tradeoff.asked, tradeoff.conference_error, tradeoff.adversary_error, strict=True):
+        if all(abs(x - other) > 0.05 * span for other, _ in told):  # labels must not cover each other
+            ax.annotate(f"{asked:g}", (x, y), textcoords="offset points", xytext=(5, -12), fontsize=8)
+            told.append((float(x), float(y)))
+    ax.set_xlabel("expected share of papers on the wrong side")
+    ax.set_ylabel("share of writers that the adversary misses")
+    ax.set_ylim(0.0, min(1.0, 1.2 * float(tradeoff.adversary_error.max()) + 0.02))
     ax.legend(loc="lower right", fontsize=9)

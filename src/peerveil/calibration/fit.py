@@ -4,7 +4,8 @@ Model: score = a_j theta_i + b_j + noise, theta_i ~ N(0, 1), a_j ~ N(m_a, t_a^2)
 noise ~ N(0, sigma^2). Reviewers with many past reviews are judged by them, those with few are drawn towards everybody's
 mean, those with none have the population's distribution. Nothing is plugged in: the posterior is sampled (Gibbs, with a
 Metropolis step for the population of scales, since these are cut at 0), four chains, and chains that disagree are
-refused.
+refused. Scores do not change when all qualities move and all biases follow, or all qualities shrink and all scales
+grow: without steps along these two directions chains crawl, and stand still as noise goes to 0.
 
 What is fitted from past reviews tells about past reviews. The promises of this room take the fitted functions as
 public; they do not protect the history.
@@ -14,6 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,11 +25,13 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from peerveil.calibration.checks import number, whole
 from peerveil.calibration.functions import Affine, Uncertain
-from peerveil.errors import BadInput, PeerveilError
+from peerveil.errors import BadInput, PeerveilError, Verbatim
 from peerveil.judgements import Reviews
+from peerveil.progress import progress_bar
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
 _CHAINS: Final = 4
 _WORST_RHAT: Final = 1.1
 _SMALLEST: Final = 1e-3  # a scale, in units of the scores' spread
+_MOST_KEPT: Final = 8_000_000  # draws of all reviewers together; beyond, only every so many-th is kept
 
 
 class NotConverged(PeerveilError):
@@ -63,12 +69,21 @@ class Fit:
     scale_draws: Floats = field(repr=False)
     bias_draws: Floats = field(repr=False)
     population: Floats = field(repr=False)
-    _place: dict[Any, int] = field(repr=False)
+    _place: dict[str, int] = field(repr=False)
 
     def function(self, reviewer: Any) -> Affine:
-        """The posterior mean function; the population's for a reviewer without a past."""
+        """The posterior mean function; the population's, one for all, for a reviewer without a past."""
+        if not self.knows(reviewer):
+            mean, deviation, bias_mean, _ = self.population.T
+            at = mean / deviation  # the mean of a normal that is cut at 0
+            hazard = np.exp(-0.5 * at * at - log_ndtr(at)) / np.sqrt(2 * np.pi)
+            return Affine(float((mean + deviation * hazard).mean()), float(bias_mean.mean()))
         scale, bias = self._draws(reviewer)
         return Affine(float(scale.mean()), float(bias.mean()))
+
+    def knows(self, reviewer: Any) -> bool:
+        """Whether this reviewer has a past; 7 and ``"7"`` are the same person."""
+        return str(reviewer) in self._place
 
     def uncertain(self, reviewer: Any, draws: int = 20) -> Uncertain:
         """Several equally credible functions. Draw k of all reviewers belongs together."""
@@ -85,11 +100,12 @@ class Fit:
         return (low_high[0][0], low_high[0][1]), (low_high[1][0], low_high[1][1])
 
     def _draws(self, reviewer: Any) -> tuple[Floats, Floats]:
-        if reviewer in self._place:
-            index = self._place[reviewer]
+        if str(reviewer) in self._place:
+            index = self._place[str(reviewer)]
             return self.scale_draws[:, index], self.bias_draws[:, index]
-        # nobody knows this reviewer: one draw from each draw of the population, the same every time it is asked
-        rng = np.random.default_rng(sum(str(reviewer).encode()) + 7919 * len(str(reviewer)))
+        # nobody knows this reviewer: one draw from each draw of the population, the same every time it is asked, and
+        # independent of every other stranger's
+        rng = np.random.default_rng(int.from_bytes(sha256(str(reviewer).encode()).digest()))
         mean, deviation, bias_mean, bias_deviation = self.population.T
         scale = _cut_normal(mean, deviation, rng, _SMALLEST * float(self.scale_draws.mean()))
         return scale, bias_mean + bias_deviation * rng.standard_normal(len(mean))
@@ -119,6 +135,8 @@ def read_history(*paths: str | os.PathLike[str]) -> list[Reviews]:
 def read_miscalibration(path: str | os.PathLike[str]) -> dict[Any, Affine]:
     """Functions from a table with the columns ``reviewer``, ``scale`` and ``bias`` (CSV or Parquet)."""
     name = str(path)
+    if not Path(name).is_file():
+        raise BadInput(name, got=Verbatim("no such file"), want="a table with the columns reviewer, scale and bias")
     frame = pl.read_parquet(name) if name.endswith(".parquet") else pl.read_csv(name)
     missing = {"reviewer", "scale", "bias"} - set(frame.columns)
     if missing:
@@ -134,7 +152,9 @@ def read_miscalibration(path: str | os.PathLike[str]) -> dict[Any, Affine]:
     return found
 
 
-def fit_miscalibration(history: Reviews | Sequence[Reviews], *, iterations: int = 1500, seed: int = 0) -> Fit:
+def fit_miscalibration(
+    history: Reviews | Sequence[Reviews], *, iterations: int = 1500, seed: int = 0, progress: bool | None = None
+) -> Fit:
     """Fit scale, bias and noise from past reviews.
 
     Parameters
@@ -145,6 +165,8 @@ def fit_miscalibration(history: Reviews | Sequence[Reviews], *, iterations: int 
         Of each of four chains; the first third is thrown away.
     seed
         Fitting is simulation, repeatable from a seed; it protects nobody.
+    progress
+        Whether to show a bar; ``None`` shows it on a terminal.
 
     Examples
     --------
@@ -177,13 +199,22 @@ def fit_miscalibration(history: Reviews | Sequence[Reviews], *, iterations: int 
         raise BadInput("history", got=history, want="at least four reviews whose scores differ")
     centre = float(score.mean())
     rng = np.random.default_rng(seed)
-    chains = [
-        _chain((score - centre) / spread, paper, who, offset, len(names), count, np.random.default_rng(child))
-        for child in rng.bit_generator.seed_seq.spawn(_CHAINS)  # type: ignore[attr-defined]
-    ]
-    rhat = max(_rhat(np.array([chain[2][:, k] for chain in chains])) for k in range(chains[0][2].shape[1]))
+    thin = max(1, -(-2 * count * _CHAINS * len(names) // (3 * _MOST_KEPT)))
+    with progress_bar("fitting reviewers", _CHAINS * count, show=progress) as advance:
+        chains = [
+            _chain((score - centre) / spread, paper, who, (offset, len(names), count, thin), generator, advance)
+            for generator in map(np.random.default_rng, rng.bit_generator.seed_seq.spawn(_CHAINS))  # type: ignore[attr-defined]
+        ]
+    rhat = max(
+        float(_rhat(np.array([chain[2] for chain in chains])).max()),
+        # of hundreds of reviewers some look odd by chance: the worst are left out of the judgement
+        *(float(np.quantile(_rhat(np.array([chain[part] for chain in chains])), 0.98)) for part in (0, 1)),
+    )
     if rhat > _WORST_RHAT:
-        raise NotConverged(f"the chains disagree (R-hat {rhat:.2f}): ask for more than {count} iterations")
+        raise NotConverged(
+            f"the chains disagree (R-hat {rhat:.2f}, at most {_WORST_RHAT:g} is taken): ask for more than {count} "
+            f"iterations, or give more past reviews ({len(score)} reviews by {len(names)} reviewers came)"
+        )
     scale = np.concatenate([chain[0] for chain in chains]) * spread
     bias = np.concatenate([chain[1] for chain in chains]) * spread + centre
     hyper = np.concatenate([chain[2] for chain in chains])
@@ -202,14 +233,20 @@ def fit_miscalibration(history: Reviews | Sequence[Reviews], *, iterations: int 
             "bias_deviation": bias.std(axis=0),
         }
     )
-    place = {name: index for index, name in enumerate(kept)}
+    place = {str(name): index for index, name in enumerate(kept)}
     return Fit(float(noise.mean()), table, float(rhat), noise, scale, bias, population, place)
 
 
 def _chain(
-    y: Floats, paper: Any, who: Any, papers: int, people: int, iterations: int, rng: np.random.Generator
+    y: Floats,
+    paper: Any,
+    who: Any,
+    sizes: tuple[int, int, int, int],
+    rng: np.random.Generator,
+    advance: Callable[[int], None],
 ) -> tuple[Floats, Floats, Floats]:
     """One Gibbs chain on standardised scores; returns draws of scales, biases and population parameters."""
+    papers, people, iterations, thin = sizes
     a = np.abs(0.7 + 0.2 * rng.standard_normal(people))
     b = 0.3 * rng.standard_normal(people)
     hyper = np.array([0.7, 0.3, 0.0, 0.5])  # m_a, t_a, m_b, t_b
@@ -236,12 +273,60 @@ def _chain(
         hyper[2] = b.mean() + hyper[3] / np.sqrt(people) * rng.standard_normal()
         hyper[3] = np.sqrt((0.05 + 0.5 * np.square(b - hyper[2]).sum()) / rng.gamma(1.0 + 0.5 * people))
         hyper[:2] = _population_of_scales(a, hyper[:2], rng)
+        theta, b, hyper[2] = _shifted(theta, a, b, hyper, rng)
+        theta, a, hyper[:2] = _stretched(theta, a, hyper, rng)
+        t = theta[paper]
         residual = y - a[who] * t - b[who]
         variance = float((0.05 + 0.5 * np.square(residual).sum()) / rng.gamma(1.0 + 0.5 * len(y)))
-        if step >= burn:
+        advance(1)
+        if step >= burn and (step - burn) % thin == 0:
             for store, value in zip(kept, (a, b, np.append(hyper, variance)), strict=True):
                 store.append(value.copy())
     return np.array(kept[0]), np.array(kept[1]), np.array(kept[2])
+
+
+def _shifted(
+    theta: Floats, a: Floats, b: Floats, hyper: Floats, rng: np.random.Generator
+) -> tuple[Floats, Floats, float]:
+    """Move all qualities by -d and all biases by a_j d: no score changes, so that data never slow the chain down here.
+
+    Given everything else d is normal (m_b integrated out, then drawn): Liu and Sabatti's generalised Gibbs step, whose
+    Jacobian is 1.
+    """
+    slope, rest = a - a.mean(), b - b.mean()
+    precision = len(theta) + float(slope @ slope) / hyper[3] ** 2
+    d = (float(theta.sum()) - float(slope @ rest) / hyper[3] ** 2) / precision
+    d += rng.standard_normal() / np.sqrt(precision)
+    b = b + a * d
+    return theta - d, b, float(b.mean() + hyper[3] / np.sqrt(len(b)) * rng.standard_normal())
+
+
+def _stretched(theta: Floats, a: Floats, hyper: Floats, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+    """Divide all qualities by c and multiply all scales, and their population, by c: again no score changes.
+
+    A generalised Gibbs step by Metropolis on log c. The Jacobian c^(people + 2 - papers) and the densities leave the
+    prior of qualities, that of the population, and the cut at 0.
+    """
+    mean, deviation, size, people = float(hyper[0]), float(hyper[1]), len(theta), len(a)
+    squares = float(theta @ theta)
+    smallest = float(a.min())
+
+    def log_density(log_c: float) -> float:
+        c = np.exp(log_c)
+        if c * smallest < _SMALLEST * (1 - 1e-12):
+            return -np.inf
+        inside = float(log_ndtr((c * mean - _SMALLEST) / (c * deviation))) * people
+        prior = -0.5 * ((c * mean - 0.7) / 0.7) ** 2 - 3 * np.log(c * deviation) - 0.05 / (c * deviation) ** 2
+        return float(-0.5 * squares / c**2 + (2 - size) * log_c - inside + prior)
+
+    at, here = 0.0, log_density(0.0)
+    for _ in range(3):
+        new = at + 1.5 / np.sqrt(size) * rng.standard_normal()
+        there = log_density(new)
+        if np.log(rng.random()) < there - here:
+            at, here = new, there
+    c = float(np.exp(at))
+    return theta / c, a * c, np.array([mean * c, deviation * c])
 
 
 def _population_of_scales(a: Floats, now: Floats, rng: np.random.Generator) -> Floats:
@@ -273,10 +358,12 @@ def _cut_normal(mean: Any, deviation: Any, rng: np.random.Generator, low: float)
     return np.asarray(np.maximum(np.where(np.isfinite(drawn), drawn, low), low), dtype=np.float64)
 
 
-def _rhat(chains: Floats) -> float:
-    """Gelman and Rubin's ratio, on halves of chains."""
+def _rhat(chains: Floats) -> Floats:
+    """Gelman and Rubin's ratio for every parameter (last axis), on halves of chains."""
     half = chains.shape[1] // 2
     parts = np.concatenate([chains[:, :half], chains[:, half : 2 * half]])
-    within = float(parts.var(axis=1, ddof=1).mean())
-    between = float(parts.mean(axis=1).var(ddof=1))
-    return float(np.sqrt((within * (half - 1) / half + between) / within)) if within > 0 else 1.0
+    within = parts.var(axis=1, ddof=1).mean(axis=0)
+    between = parts.mean(axis=1).var(axis=0, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.sqrt((within * (half - 1) / half + between) / within)
+    return np.asarray(np.where(within > 0, ratio, 1.0), dtype=np.float64)

@@ -7,6 +7,7 @@ shown to anybody.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,11 @@ from peerveil.calibration.checks import infeasible, number
 from peerveil.errors import BadInput
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matplotlib.axes import Axes
+
+    Known = tuple[float, float, float]  # adversary error, conference error, slope of the latter in the former
 
 _SLACK = 1e-12  # a demand this close to an end of the frontier is the end
 
@@ -29,7 +34,9 @@ class Frontier:
     points : tuple of (float, float)
         The corners. One point alone means that there is nothing to trade: the decision leaks nothing.
     gap : float
-        By how much conference errors between the points may be overstated; 0 for an exact frontier.
+        By how much conference errors between the points may be overstated; 0 for an exact frontier. The points, and
+        the lines between them, can always be had: a coin between two tables errs, for conference and adversary alike,
+        at least as well as the line (the adversary's error is concave in the table).
     what : str
         Whose guess the adversary error is about.
     """
@@ -80,6 +87,7 @@ class Frontier:
         return (
             f"from conference error {c0:.4f} (adversary error {a0:.4f} about {self.what}) "
             f"to {c1:.4f} (adversary error {a1:.4f}, all that the scores leave)"
+            + (f"; conference errors in between may be overstated by up to {self.gap:.1g}" if self.gap > 0 else "")
         )
 
     def __str__(self) -> str:
@@ -90,3 +98,46 @@ class Frontier:
         from peerveil.calibration.figures import draw_frontier
 
         draw_frontier(ax, self)
+
+
+def traced(
+    start: Known, end: Known, solve: Callable[[float], Known], tolerance: float, most: int, what: str
+) -> Frontier:
+    """A convex, piecewise linear frontier from a solver that gives a point and its tangent.
+
+    The next solve is taken where the tangents of two neighbours meet, until no meeting point lies below the chord by
+    more than ``tolerance``, or ``most`` solves are done; what is left then is the gap.
+    """
+    known = [start, end]
+    for solves in range(most + 1):
+        gaps = [_meeting(a, b) for a, b in pairwise(known)]
+        widest = max(range(len(gaps)), key=lambda i: gaps[i][1])
+        place, gap = gaps[widest]
+        if gap <= tolerance or solves == most:
+            break
+        known.insert(widest + 1, solve(place))
+    points = tuple((cost, tau) for tau, cost, _ in _corners(known))
+    return Frontier(points, gap=0.0 if gap <= tolerance else gap, what=what)
+
+
+def _meeting(a: Known, b: Known) -> tuple[float, float]:
+    """Where the tangents of two points meet, and how far below the chord."""
+    (x0, y0, m0), (x1, y1, m1) = a, b
+    if m1 - m0 < 1e-12 or x1 - x0 < 1e-10:
+        return x0, 0.0
+    x = (y0 - y1 + m1 * x1 - m0 * x0) / (m1 - m0)
+    if not x0 + 1e-10 < x < x1 - 1e-10:
+        return x0, 0.0
+    chord = y0 + (y1 - y0) * (x - x0) / (x1 - x0)
+    return x, chord - (y0 + m0 * (x - x0))
+
+
+def _corners(known: list[Known]) -> list[Known]:
+    """The points without those that lie on the line between their neighbours."""
+    kept = [known[0]]
+    for here, after in pairwise(known[1:]):
+        x0, y0, _ = kept[-1]
+        straight = y0 + (after[1] - y0) * (here[0] - x0) / (after[0] - x0)
+        if straight - here[1] > 1e-12:
+            kept.append(here)
+    return [*kept, known[-1]]

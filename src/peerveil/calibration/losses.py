@@ -1,14 +1,18 @@
-"""How likely a paper is on the wrong side: of a line, or of a quota."""
+"""What can be decided, and how likely a paper is on the wrong side: of a line, or of a quota."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from itertools import combinations, compress, product
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from peerveil.calibration.beliefs import Curve, Normal, Point, below, integrate, on_grid
+from peerveil.calibration.checks import number, quality_prior, whole
+from peerveil.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,8 +21,93 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Whole = NDArray[np.int64]
+    Sets = tuple[tuple[tuple[int, ...], ...], tuple[int, ...], Whole]
 
 _BLOCK = 256  # candidates handled at once
+_MOST_DECISIONS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Accept the papers whose quality is above a line: however many they are, or exactly ``places`` of a panel.
+
+    >>> round(Threshold.share(0.25).quality, 4)  # the best quarter, if qualities are N(0, 1)
+    0.6745
+    """
+
+    quality: float
+    places: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "quality", number("quality", self.quality))
+        if self.places is not None:
+            object.__setattr__(self, "places", whole("places", self.places, 0))
+
+    @classmethod
+    def share(cls, accepted: float, prior: tuple[float, float] = (0.0, 1.0)) -> Threshold:
+        """The line that this share of all papers is expected to pass: public, since it uses the prior alone."""
+        share = number("accepted", accepted, low=1e-9, high=1 - 1e-9, want="a share between 0 and 1")
+        mean, deviation = quality_prior(prior)
+        return cls(mean - deviation * float(ndtri(share)))
+
+
+def sets_by_line(wrong: Floats, possible: NDArray[np.bool_], places: int | None) -> Sets:
+    """Decisions, pivotal papers and members, for a line.
+
+    ``wrong`` holds, for rejecting and accepting, how wrong that is for every candidate and paper. A paper whose better
+    side is the same under every possible candidate is settled: it stands there in all decisions.
+    """
+    papers = wrong.shape[2]
+    rather = np.sign(wrong[0] - wrong[1])[possible]  # +1: accept, -1: reject, 0: either
+    yes, no = (rather > 0).any(axis=0), (rather < 0).any(axis=0)
+    free = np.flatnonzero(yes & no).tolist()
+    settled = np.flatnonzero(yes & ~no).tolist()
+    if places is None:
+        if 2 ** len(free) > _MOST_DECISIONS:
+            raise BadInput("scores", got=Verbatim(f"{len(free)} papers near the line"), want="at most 14 in a panel")
+        chosen = [tuple(compress(free, row)) for row in product((0, 1), repeat=len(free))]
+    else:
+        if whole("places", places, 0, papers) - len(settled) not in range(len(free) + 1):
+            free, settled = list(range(papers)), []  # more or fewer places than the line would fill
+        chosen = _subsets(free, places - len(settled))
+    pivotal = tuple(free) if len(chosen) > 1 else ()
+    return _members([tuple(sorted([*settled, *one])) for one in chosen], pivotal, papers)
+
+
+def sets_by_quota(papers: int, places: int) -> Sets:
+    """Decisions, pivotal papers and members, for a number of places."""
+    pivotal = tuple(range(papers)) if 0 < places < papers else ()
+    return _members(_subsets(list(range(papers)), places), pivotal, papers)
+
+
+def _subsets(free: list[int], places: int) -> list[tuple[int, ...]]:
+    if math.comb(len(free), places) > _MOST_DECISIONS:
+        raise BadInput("accept", got=places, want=f"a quota with at most {_MOST_DECISIONS:,} possible decisions")
+    return list(combinations(free, places))
+
+
+def _members(decisions: list[tuple[int, ...]], pivotal: tuple[int, ...], papers: int) -> Sets:
+    inside = np.zeros((len(decisions), papers), dtype=np.int64)
+    for row, accepted in enumerate(decisions):
+        inside[row, list(accepted)] = 1
+    return tuple(decisions), pivotal, inside
+
+
+def wrong_sides(beliefs: list[list[Belief]], which: Whole, line: float) -> Floats:
+    """How wrong rejecting (first) and accepting (second) is, for every candidate and paper."""
+    wrong = np.empty((2, *which.shape))
+    for paper, known in enumerate(beliefs):
+        sides = np.array([sides_of_line(one, line) for one in known])[which[:, paper]]
+        wrong[0, :, paper], wrong[1, :, paper] = sides[:, 1], sides[:, 0]
+    return wrong
+
+
+def quota_errors(beliefs: list[list[Belief]], which: Whole, sets: Whole, noise: float) -> Floats:
+    """The expected share of places that should have gone to another paper, for every candidate and decision."""
+    if noise == 0:
+        return known_errors(beliefs, which, sets)
+    top = top_probabilities(beliefs, which, sets.shape[1])
+    return np.asarray(1.0 - top[:, sets].sum(axis=2) / sets.shape[1], dtype=np.float64)
 
 
 def sides_of_line(one: Belief, line: float) -> tuple[float, float]:

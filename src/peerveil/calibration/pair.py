@@ -207,6 +207,7 @@ class Pair:
             table=table,
             adversary="assignment",
             unit="which of the two reviewers wrote which review",
+            papers=2,
         )
 
     def _liked(self, index: int) -> tuple[float, float]:

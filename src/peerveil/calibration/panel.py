@@ -18,16 +18,14 @@ the whole is guessed with a small probability.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from copy import copy
 from functools import cached_property
-from itertools import combinations, pairwise, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from peerveil.calibration.assignments import read_assignments
-from peerveil.calibration.beliefs import belief
+from peerveil.calibration.beliefs import belief, mean_of
 from peerveil.calibration.checks import (
     infeasible,
     noise_level,
@@ -38,12 +36,13 @@ from peerveil.calibration.checks import (
     weights,
     whole,
 )
-from peerveil.calibration.frontier import Frontier
+from peerveil.calibration.frontier import Frontier, traced
 from peerveil.calibration.functions import read_reviewers
-from peerveil.calibration.losses import known_errors, sides_of_line, top_probabilities
+from peerveil.calibration.losses import Threshold, quota_errors, sets_by_line, sets_by_quota, wrong_sides
 from peerveil.calibration.program import Program, Solution
 from peerveil.calibration.strategy import ADVERSARIES, Strategy
 from peerveil.errors import BadInput, Verbatim
+from peerveil.progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,32 +56,10 @@ if TYPE_CHECKING:
     Whole = NDArray[np.int64]
 
 _SLACK = 1e-9
-_MOST_DECISIONS = 20_000
 _UNITS = {
     "paper": "the writer of one review (chosen before the decision is known)",
     "assignment": "the whole assignment",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Threshold:
-    """Accept every paper whose quality is above a line, however many they are.
-
-    >>> round(Threshold.share(0.25).quality, 4)  # the best quarter, if qualities are N(0, 1)
-    0.6745
-    """
-
-    quality: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "quality", number("quality", self.quality))
-
-    @classmethod
-    def share(cls, accepted: float, prior: tuple[float, float] = (0.0, 1.0)) -> Threshold:
-        """The line that this share of all papers is expected to pass: public, since it uses the prior alone."""
-        share = number("accepted", accepted, low=1e-9, high=1 - 1e-9, want="a share between 0 and 1")
-        mean, deviation = quality_prior(prior)
-        return cls(mean - deviation * float(ndtri(share)))
 
 
 class Panel:
@@ -142,9 +119,7 @@ class Panel:
         if adversary not in ADVERSARIES:
             raise BadInput("adversary", got=adversary, want="'paper' or 'assignment'")
         self.adversary = adversary
-        self.accept: int | Threshold = (
-            accept if isinstance(accept, Threshold) else whole("accept", accept, 0, len(self.scores))
-        )
+        self.accept: int | Threshold = 0
         functions = read_reviewers(list(reviewers), self.prior)
         counts = [len(one) for one in self.scores]
         self.assignments = read_assignments(assignments, counts, len(self.reviewers))
@@ -152,6 +127,7 @@ class Panel:
         self.odds = weights("odds", given, len(self.assignments))
         self._who = np.array(self.assignments, dtype=np.int64)
         self._judge(functions, counts)
+        self._decisions(accept)
 
     def __repr__(self) -> str:
         return (
@@ -168,8 +144,15 @@ class Panel:
 
     def _judge(self, functions: list[list[Any]], counts: list[int]) -> None:
         """Posterior and errors; draws of uncertain reviewers are integrated over, shared by all of one's papers."""
-        ends = np.cumsum(counts)
-        drawn = [self._beliefs(draw, ends, counts) for draw in functions]
+        committees: list[list[tuple[int, ...]]] = []
+        which = np.empty((len(self._who), self.papers), dtype=np.int64)
+        for paper, (end, count) in enumerate(zip(np.cumsum(counts).tolist(), counts, strict=True)):
+            held = list(map(tuple, self._who[:, end - count : end].tolist()))
+            listed = sorted(set(held))
+            place = {one: index for index, one in enumerate(listed)}
+            which[:, paper] = [place[one] for one in held]
+            committees.append(listed)
+        drawn = [self._beliefs(draw, committees, which) for draw in functions]
         evidence = np.array([part[0] for part in drawn])
         with np.errstate(divide="ignore"):
             joint = evidence + np.log(self.odds)
@@ -184,71 +167,56 @@ class Panel:
         within = mass / np.maximum(mass.sum(axis=0), 1e-300)
         self.belief_draws = drawn
         self.draw_weights: Floats = within
-        if isinstance(self.accept, Threshold):
-            line = (self.accept.quality - self.prior[0]) / self.prior[1]
-            self._threshold(line, drawn, within)
-        else:
-            self._quota(self.accept, drawn, within)
 
     def _beliefs(
-        self, functions: list[Any], ends: Whole, counts: list[int]
+        self, functions: list[Any], committees: list[list[tuple[int, ...]]], which: Whole
     ) -> tuple[Floats, list[list[Belief]], Whole]:
         """Log evidence of every candidate; per paper the distinct beliefs, and which of them each candidate holds."""
         found: list[list[Belief]] = []
-        which = np.empty((len(self._who), self.papers), dtype=np.int64)
-        evidence = np.zeros(len(self._who))
-        for paper, (end, count) in enumerate(zip(ends.tolist(), counts, strict=True)):
-            committees, places = np.unique(self._who[:, end - count : end], axis=0, return_inverse=True)
-            which[:, paper] = places.ravel()
-            found.append(
-                [
-                    belief(self.scores[paper], [functions[j] for j in committee], self.noise)
-                    for committee in committees.tolist()
-                ]
-            )
+        evidence = np.zeros(len(which))
+        for paper, listed in enumerate(committees):
+            found.append([belief(self.scores[paper], [functions[j] for j in one], self.noise) for one in listed])
             evidence += np.array([one.log_evidence for one in found[-1]])[which[:, paper]]
         return evidence, found, which
 
-    def _threshold(self, line: float, drawn: list[Any], within: Floats) -> None:
-        wrong = np.zeros((2, len(self._who), self.papers))  # rejecting, accepting
-        for (_, beliefs, which), share in zip(drawn, within, strict=True):
+    def expected(self) -> Floats:
+        """The expected quality of every paper, given scores alone: an average over candidates, so public."""
+        total = np.zeros(self.papers)
+        for (_, beliefs, which), share in zip(self.belief_draws, self.draw_weights, strict=True):
             for paper, known in enumerate(beliefs):
-                sides = np.array([sides_of_line(one, line) for one in known])[which[:, paper]]
-                wrong[0, :, paper] += share * sides[:, 1]
-                wrong[1, :, paper] += share * sides[:, 0]
-        possible = self.posterior > 0
-        rather = np.sign(wrong[0] - wrong[1])[possible]  # +1: accept, -1: reject, 0: either
-        yes, no = (rather > 0).any(axis=0), (rather < 0).any(axis=0)
-        pivotal = np.flatnonzero(yes & no)
-        settled = [int(paper) for paper in np.flatnonzero(yes & ~no)]
-        if 2 ** len(pivotal) > _MOST_DECISIONS:
-            raise BadInput("scores", got=Verbatim(f"{len(pivotal)} papers near the line"), want="at most 14 in a panel")
-        choices = np.array(list(product((0, 1), repeat=len(pivotal))), dtype=np.int64).reshape(
-            2 ** len(pivotal), len(pivotal)
-        )
-        inside = np.zeros((len(choices), self.papers), dtype=np.int64)
-        inside[:, settled] = 1
-        inside[:, pivotal] = choices
-        self.decisions = tuple(tuple(np.flatnonzero(row).tolist()) for row in inside)
-        self.errors: Floats = (wrong[1] @ inside.T + wrong[0] @ (1 - inside).T) / self.papers
-        self.pivotal = tuple(pivotal.tolist())
+                means = np.array([mean_of(one) for one in known])
+                total[paper] += float((self.posterior * share) @ np.nan_to_num(means)[which[:, paper]])
+        return self.prior[0] + self.prior[1] * total
 
-    def _quota(self, places: int, drawn: list[Any], within: Floats) -> None:
-        if math.comb(self.papers, places) > _MOST_DECISIONS:
-            raise BadInput("accept", got=places, want=f"a quota with at most {_MOST_DECISIONS:,} possible decisions")
-        self.decisions = tuple(combinations(range(self.papers), places))
-        self.pivotal = tuple(range(self.papers)) if 0 < places < self.papers else ()
+    def deciding(self, accept: int | Threshold) -> Panel:
+        """The same papers, scores and candidates with another rule of acceptance."""
+        other = copy(self)
+        for name in ("program", "_ends"):
+            other.__dict__.pop(name, None)
+        other._decisions(accept)
+        return other
+
+    def _decisions(self, accept: int | Threshold) -> None:
+        """What can be decided, and how wrong it is under every candidate."""
+        self.accept = accept if isinstance(accept, Threshold) else whole("accept", accept, 0, self.papers)
+        if isinstance(self.accept, Threshold):
+            line = (self.accept.quality - self.prior[0]) / self.prior[1]
+            wrong = np.zeros((2, len(self._who), self.papers))
+            for (_, beliefs, which), share in zip(self.belief_draws, self.draw_weights, strict=True):
+                wrong += share[:, None] * wrong_sides(beliefs, which, line)
+            found = sets_by_line(wrong, self.posterior > 0, self.accept.places)
+        else:
+            found = sets_by_quota(self.papers, self.accept)
+        self.decisions, self.pivotal, inside = found
+        if isinstance(self.accept, Threshold):
+            self.errors: Floats = (wrong[1] @ inside.T + wrong[0] @ (1 - inside).T) / self.papers
+            return
         self.errors = np.zeros((len(self._who), len(self.decisions)))
-        if places in {0, self.papers}:
+        if not self.pivotal:
             return
         sets = np.array(self.decisions)
-        for (_, beliefs, which), share in zip(drawn, within, strict=True):
-            if self.noise == 0:
-                found = known_errors(beliefs, which, sets)
-            else:
-                top = top_probabilities(beliefs, which, places)
-                found = 1.0 - top[:, sets].sum(axis=2) / places
-            self.errors += share[:, None] * found
+        for (_, beliefs, which), share in zip(self.belief_draws, self.draw_weights, strict=True):
+            self.errors += share[:, None] * quota_errors(beliefs, which, sets, self.noise)
         self.errors = self.errors.clip(0.0, 1.0)
 
     # ---- what can be promised -----------------------------------------------------------------------------------
@@ -271,34 +239,30 @@ class Panel:
             return start, start
         return start, self.program.solve(np.full(len(self.ceilings), highest))
 
-    def frontier(self, *, tolerance: float = 1e-9, most: int = 60) -> Frontier:
-        """The frontier, by parametric solves.
+    def frontier(self, *, tolerance: float = 1e-9, most: int = 30, progress: bool | None = None) -> Frontier:
+        """The frontier, by parametric solves: at most so many, each a linear program.
 
-        Every solve gives a point and a tangent; the next one is taken where the tangents of two neighbours meet, until
-        no meeting point lies below the chord by more than ``tolerance``, or ``most`` solves are done. What is left is
-        stated as ``gap``.
+        Where that is not enough to find every corner, ``gap`` says what is left; ``tolerance=0, most=1000`` goes on.
         """
         start, end = self._ends
         what = _UNITS[self.adversary]
         low, high = float(start.adversary_errors.min()), float(end.adversary_errors.min())
         if high - low < 1e-12:
             return Frontier(((start.conference_error, low),), what=what)
-        known = [(low, start.conference_error, 0.0), (high, end.conference_error, end.slope)]
-        solves = 0
-        while True:
-            gaps = [_meeting(a, b) for a, b in pairwise(known)]
-            widest = max(range(len(gaps)), key=lambda i: gaps[i][1])
-            place, gap = gaps[widest]
-            if gap <= tolerance or solves >= most:
-                break
-            found = self.program.solve(np.full(len(self.ceilings), place))
-            known.insert(widest + 1, (place, found.conference_error, found.slope))
-            solves += 1
-        return Frontier(
-            tuple((cost, tau) for tau, cost, _ in _corners(known)),
-            gap=0.0 if gap <= tolerance else gap,
-            what=what,
-        )
+
+        def solve(tau: float) -> tuple[float, float, float]:
+            found = self.program.solve(np.full(len(self.ceilings), tau))
+            return tau, found.conference_error, found.slope
+
+        with progress_bar("solving along the frontier", most, show=progress) as advance:
+
+            def counted(tau: float) -> tuple[float, float, float]:
+                found = solve(tau)
+                advance(1)
+                return found
+
+            ends = (low, start.conference_error, 0.0), (high, end.conference_error, end.slope)
+            return traced(*ends, counted, tolerance, most, what)
 
     def strategy(
         self, *, conference_error: float | None = None, adversary_error: float | None = None, capped: bool = False
@@ -350,6 +314,7 @@ class Panel:
             table=solution.table,
             adversary=self.adversary,
             unit=_UNITS[self.adversary],
+            papers=self.papers,
         )
 
     def draw(self, ax: Any) -> None:
@@ -368,26 +333,3 @@ def _read_scores(scores: Any) -> tuple[tuple[float, ...], ...]:
             raise BadInput(f"scores[{paper}]", got=given, want="one or more scores")
         found.append(tuple(row.tolist()))
     return tuple(found)
-
-
-def _meeting(a: tuple[float, float, float], b: tuple[float, float, float]) -> tuple[float, float]:
-    """Where the tangents of two points meet, and how far below the chord."""
-    (x0, y0, m0), (x1, y1, m1) = a, b
-    if m1 - m0 < 1e-12 or x1 - x0 < 1e-10:
-        return x0, 0.0
-    x = (y0 - y1 + m1 * x1 - m0 * x0) / (m1 - m0)
-    if not x0 + 1e-10 < x < x1 - 1e-10:
-        return x0, 0.0
-    chord = y0 + (y1 - y0) * (x - x0) / (x1 - x0)
-    return x, chord - (y0 + m0 * (x - x0))
-
-
-def _corners(known: list[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
-    """The points without those that lie on the line between their neighbours."""
-    kept = [known[0]]
-    for here, after in pairwise(known[1:]):
-        x0, y0, _ = kept[-1]
-        straight = y0 + (after[1] - y0) * (here[0] - x0) / (after[0] - x0)
-        if straight - here[1] > 1e-12:
-            kept.append(here)
-    return [*kept, known[-1]]

@@ -21,6 +21,7 @@ there is no room for that: an answer that misses it by up to 1e-8 is taken, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,7 +99,7 @@ class Program:
         self._bounds_from, self._reviews = int(starts[-1]), len(groups)
         self._free = free
 
-    @property
+    @cached_property
     def ceilings(self) -> Floats:
         """The adversary's error for every review when the decision says nothing: what the scores leave."""
         same = np.ones((len(self.posterior), 1))

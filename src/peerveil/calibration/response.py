@@ -73,7 +73,8 @@ def respond_assignment(problem: Pair | Panel, epsilon: Number) -> AssignmentResp
         posterior, errors, adversary = np.array(problem.posterior), np.array(problem.errors), "assignment"
     elif isinstance(problem, Panel):
         assignments, decisions, adversary = problem.assignments, problem.decisions, problem.adversary  # type: ignore[assignment]
-        posterior, errors, unit = problem.posterior, problem.errors, "the writer of one review"
+        posterior, errors = problem.posterior, problem.errors
+        unit = "the whole assignment" if adversary == "assignment" else "the writer of one review"
     else:
         raise BadInput("problem", got=problem, want="a Pair or a Panel")
     if len(assignments) < 2:
@@ -93,5 +94,6 @@ def respond_assignment(problem: Pair | Panel, epsilon: Number) -> AssignmentResp
         table=channel @ chosen,
         adversary=adversary,
         unit=unit,
+        papers=2 if isinstance(problem, Pair) else problem.papers,
     )
     return AssignmentResponse(strategy, response, tuple(favourites.tolist()))

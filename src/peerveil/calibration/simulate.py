@@ -1,4 +1,4 @@
-"""Whole conferences in simulation: what was promised against what happens, and what an adversary gets.
+"""Pairs in simulation: what was promised against what happens, and what an adversary gets.
 
 Every function draws qualities, an assignment and scores, lets the conference decide, hands scores and decisions to the
 adversary, and counts. Nothing that the adversary uses comes from the assignment.
@@ -12,14 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.calibration.adversary import MapAdversary
 from peerveil.calibration.arrays import pair_frontiers
-from peerveil.calibration.beliefs import Curve, Normal, Point
 from peerveil.calibration.checks import noise_level, number, whole
 from peerveil.calibration.functions import Affine, read_reviewers
-from peerveil.calibration.panel import Panel, Threshold
 from peerveil.errors import BadInput
-from peerveil.randomness import Randomness
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from peerveil.calibration.average import AverageStrategy
-    from peerveil.calibration.strategy import Strategy
 
     Floats = NDArray[np.float64]
 
@@ -140,8 +135,8 @@ def simulate_pairs(
     cost = found.start[:, 0] + mass * found.price
     return Simulation(
         count,
-        _tally("conference error", cost, wrong),
-        _tally("adversary error", np.where(torn, mass, found.end[:, 1]), missed),
+        tally("conference error", cost, wrong),
+        tally("adversary error", np.where(torn, mass, found.end[:, 1]), missed),
     )
 
 
@@ -160,9 +155,9 @@ def simulate_average(strategy: AverageStrategy, *, draws: int = 100_000, seed: i
         price=strategy.price,
     )
 
-    def against(tally: Tally, promised: float) -> Tally:
-        error = math.sqrt(tally.observed * (1 - tally.observed) / draws)
-        return Tally(tally.name, promised, tally.observed, error)
+    def against(found: Tally, promised: float) -> Tally:
+        error = math.sqrt(found.observed * (1 - found.observed) / draws)
+        return Tally(found.name, promised, found.observed, error)
 
     return Simulation(
         draws,
@@ -171,68 +166,9 @@ def simulate_average(strategy: AverageStrategy, *, draws: int = 100_000, seed: i
     )
 
 
-def simulate_panel(panel: Panel, strategy: Strategy, *, draws: int = 100_000, seed: int = 0) -> Simulation:
-    """The published scores of a panel stay; assignments and qualities are drawn from what they leave possible."""
-    count = whole("draws", draws, 1)
-    rng = np.random.default_rng(seed)
-    true = rng.choice(len(panel.assignments), count, p=panel.posterior)
-    chances = np.cumsum(strategy.table, axis=1)
-    decision = (rng.random(count)[:, None] >= chances[true]).sum(axis=1).clip(max=strategy.table.shape[1] - 1)
-    quality = _qualities(panel, true, rng)
-    inside = np.zeros((len(panel.decisions), panel.papers), dtype=np.bool_)
-    for row, accepted in enumerate(panel.decisions):
-        inside[row, list(accepted)] = True
-    chosen = inside[decision]
-    if isinstance(panel.accept, Threshold):
-        line = (panel.accept.quality - panel.prior[0]) / panel.prior[1]
-        wrong = (chosen != (quality > line)).mean(axis=1)
-    elif panel.accept in {0, panel.papers}:
-        wrong = np.zeros(count)
-    else:
-        last = np.sort(quality, axis=1)[:, -panel.accept][:, None]
-        wrong = (chosen & (quality < last)).sum(axis=1) / panel.accept
-    guesses = MapAdversary(strategy).attack(decision, Randomness.simulation(seed))
-    if strategy.adversary == "assignment":
-        missed = guesses[:, 0] != true
-    else:
-        weakest = int(strategy.review_errors.argmin())
-        missed = guesses[:, weakest] != np.array(panel.assignments)[true, weakest]
-    return Simulation(
-        count,
-        _tally("conference error", np.full(count, strategy.conference_error), wrong),
-        _tally("adversary error", np.full(count, strategy.adversary_error), missed),
-    )
-
-
-def _qualities(panel: Panel, true: Any, rng: np.random.Generator) -> Floats:
-    """Qualities from the posterior under the drawn assignments, with the draw of uncertain reviewers drawn too."""
-    weights = panel.draw_weights[:, true]
-    which_draw = (rng.random(len(true)) >= np.cumsum(weights, axis=0)).sum(axis=0).clip(max=len(weights) - 1)
-    quality = np.empty((len(true), panel.papers))
-    for draw, (_, beliefs, which) in enumerate(panel.belief_draws):
-        rows = np.flatnonzero(which_draw == draw)
-        for paper, known in enumerate(beliefs):
-            held = which[true[rows], paper]
-            for index, one in enumerate(known):
-                here = rows[held == index]
-                quality[here, paper] = _sample(one, len(here), rng)
-    return quality
-
-
-def _sample(one: Any, count: int, rng: np.random.Generator) -> Any:
-    if isinstance(one, Point):
-        return np.full(count, one.value)
-    if isinstance(one, Normal):
-        return one.mean + one.deviation * rng.standard_normal(count)
-    assert isinstance(one, Curve)
-    grid = np.unique(np.concatenate([np.linspace(a, b, 40) for a, b in zip(one.edges, one.edges[1:], strict=False)]))
-    density = np.exp(one.log_density(grid))
-    mass = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(grid))])
-    return np.interp(rng.random(count) * mass[-1], mass, grid)
-
-
-def _tally(name: str, promised: Floats, happened: Any) -> Tally:
+def tally(name: str, promised: Any, happened: Any) -> Tally:
     """The mean promise against the mean outcome; the standard error is that of their difference."""
+    promised = np.broadcast_to(promised, np.shape(happened))
     difference = np.asarray(happened, dtype=np.float64) - promised
     error = float(difference.std() / math.sqrt(len(difference)))
     return Tally(name, float(promised.mean()), float(np.mean(happened)), error)

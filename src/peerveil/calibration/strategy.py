@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from peerveil.calibration.checks import numbers
+from peerveil.calibration.checks import numbers, whole
 from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import Guarantee
 from peerveil.randomness import Randomness
@@ -80,6 +80,8 @@ class Strategy:
         What the table achieves. For ``"paper"``, the adversary error is that of the review that is guessed best.
     review_errors : array
         The adversary's error for every review (one number for ``"assignment"``).
+    papers : int
+        How many papers are decided together; the last accepted one's place if it is not said.
     """
 
     assignments: tuple[tuple[int, ...], ...]
@@ -89,6 +91,7 @@ class Strategy:
     table: Floats = field(repr=False)
     adversary: str = "paper"
     unit: str = "the writer of one review (chosen before the decision is known)"
+    papers: int = 0
     conference_error: float = field(init=False)
     adversary_error: float = field(init=False)
     review_errors: Floats = field(init=False, repr=False)
@@ -107,6 +110,9 @@ class Strategy:
             raise BadInput("table", got=Verbatim("rows that are no probabilities"), want="rows that add up to 1")
         if (posterior < 0).any() or abs(float(posterior.sum()) - 1) > 1e-9:
             raise BadInput("posterior", got=Verbatim("no probabilities"), want="probabilities that add up to 1")
+        named = 1 + max((paper for decision in self.decisions for paper in decision), default=-1)
+        if self.papers and whole("papers", self.papers, 1) < named:
+            raise BadInput("papers", got=self.papers, want=f"at least {named}: a decision accepts paper {named - 1}")
         caught = guess_errors(self.assignments, posterior, table, self.adversary)
         for name, value in (
             ("table", table),
@@ -115,13 +121,9 @@ class Strategy:
             ("conference_error", float((posterior[:, None] * table * errors).sum())),
             ("adversary_error", float(caught.min())),
             ("review_errors", caught),
+            ("papers", self.papers or named),
         ):
             object.__setattr__(self, name, value)
-
-    @property
-    def papers(self) -> int:
-        """How many papers are decided together."""
-        return 1 + max((paper for decision in self.decisions for paper in decision), default=-1)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -173,8 +175,9 @@ class Strategy:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values. Nothing in it depends on the true assignment."""
-        names = ("assignments", "decisions", "posterior", "errors", "table", "adversary", "unit")
-        return {name: plain(getattr(self, name)) for name in names}
+        names = ("assignments", "decisions", "posterior", "errors", "table", "adversary", "unit", "papers")
+        own = tuple(one.name for one in fields(self) if one.name == "keep")  # of a pair
+        return {name: plain(getattr(self, name)) for name in (*names, *own)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -182,10 +185,14 @@ class Strategy:
         names = {"assignments", "decisions", "posterior", "errors", "table", "adversary", "unit"}
         if not isinstance(data, Mapping) or not names <= set(data):
             raise BadInput("data", got=data, want="what Strategy.to_dict() returns")
-        fields: dict[str, Any] = {name: data[name] for name in names}
+        given: dict[str, Any] = {name: data[name] for name in names}
         for name in ("assignments", "decisions"):
-            fields[name] = tuple(tuple(row) for row in data[name])
-        return cls(**fields)
+            given[name] = tuple(tuple(row) for row in data[name])
+        if any(one.name == "keep" for one in fields(cls)):
+            if "keep" not in data:
+                raise BadInput("data", got=Verbatim("no keep"), want="what PairStrategy.to_dict() returns")
+            given["keep"] = tuple(data["keep"])
+        return cls(papers=data.get("papers", 0), **given)
 
 
 def guess_errors(
@@ -198,6 +205,6 @@ def guess_errors(
     who = np.asarray(assignments)
     found = np.empty(who.shape[1])
     for review in range(who.shape[1]):
-        held = (np.unique(who[:, review])[:, None] == who[:, review]).astype(np.float64)
-        found[review] = 1.0 - (held @ joint).max(axis=0).sum()
+        held = (np.arange(who[:, review].max() + 1)[:, None] == who[:, review]).astype(np.float64)
+        found[review] = 1.0 - (held @ joint).max(axis=0).sum()  # a reviewer who never wrote it has row 0
     return found.clip(0.0)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from peerveil.cli.base import AsJson, Debug, emit, example, new_group, print_table
 from peerveil.errors import BadInput
+
+if TYPE_CHECKING:
+    from peerveil.calibration import Conference, Frontier, Simulation, Tradeoff
+    from peerveil.judgements import Reviews
 
 app = new_group("calibration", "Decisions that use what is known of reviewers' strictness without naming the reviewer.")
 
@@ -18,17 +23,27 @@ Functions = Annotated[
     typer.Option("--reviewers", help="A table with reviewer, scale and bias: score = scale * quality + bias."),
 ]
 History = Annotated[
-    list[Path] | None, typer.Option(help="Reviews of a past conference, to fit scales, biases and noise from.")
+    list[Path] | None,
+    typer.Option(help="Reviews of a past conference, to fit scales, biases and noise from; may be given often."),
 ]
 Noise = Annotated[float | None, typer.Option(help="Standard deviation of scores; fitted if --history is given.")]
+Draws = Annotated[
+    int,
+    typer.Option(help="With --history: how many credible functions of each reviewer to carry along; 1 for the mean."),
+]
 Seed = Annotated[int | None, typer.Option(help="Simulate, repeatably; leave out for secure randomness.")]
+Picture = Annotated[Path | None, typer.Option(help="Where to write the picture, an .svg file.")]
+GroupSize = Annotated[int, typer.Option(help="Papers whose committees could have been exchanged, 2 to 6.")]
+Accept = Annotated[int | None, typer.Option(help="How many papers to accept, exactly.")]
+
+_AT_ONCE = 720  # so many candidate assignments are solved as one panel; more papers are a conference
 
 
 @app.command(
     "frontier",
     epilog=example(
         "peerveil calibration frontier reviews.csv --reviewers reviewers.csv --noise 0.5 --accept 1",
-        "peerveil calibration frontier reviews.csv --history past.csv --accept 2 --figure frontier.svg",
+        "peerveil calibration frontier reviews.csv --history past.csv --accept 10 --figure frontier.svg",
     ),
 )
 def frontier(
@@ -37,47 +52,64 @@ def frontier(
     reviewers: Functions = None,
     history: History = None,
     noise: Noise = None,
+    draws: Draws = 8,
     adversary: Annotated[str, typer.Option(help="paper: guesses the writer of one review; assignment: all.")] = "paper",
-    figure: Annotated[Path | None, typer.Option(help="Where to write the picture, an .svg file.")] = None,
+    group_size: GroupSize = 5,
+    figure: Picture = None,
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Show what protection costs for a handful of papers (up to six or seven, each reviewer equally often)."""
-    from peerveil.calibration import Panel
-    from peerveil.judgements import Reviews
+    """Show what protection costs: exactly for a handful of papers, group by group for a conference.
 
-    reviews = Reviews.read(file)
-    reviews.require_reviewers("calibration")
+    Nothing is decided. Up to six papers, each reviewer with equally many reviews, are solved as one panel; more are put
+    into groups, as 'decide' does.
+    """
+    from peerveil.calibration import Conference, Panel
+
+    _check_picture(figure)
+    reviews = _read(file)
     people = sorted(reviews.frame["reviewer"].unique().to_list(), key=str)
-    functions, level = _known(people, reviewers, history, noise)
+    functions, level = _known(people, reviewers, history, noise, draws)
     table = reviews.frame.sort("paper", maintain_order=True).group_by("paper", maintain_order=True).agg("score")
-    panel = Panel(table["score"].to_list(), [functions[one] for one in people], level, accept, adversary=adversary)
-    found = panel.frontier()
+    scores = table["score"].to_list()
+    written = sum(len(one) for one in scores)
+    found: Frontier | Tradeoff
+    if written == len(people) and math.factorial(written) <= _AT_ONCE:
+        panel = Panel(scores, [functions[one] for one in people], level, accept, adversary=adversary)
+        found = panel.frontier()
+        columns: tuple[str, ...] = ("conference error", "adversary error")
+        shown = found.points if len(found.points) <= 12 else found.points[:: -(-len(found.points) // 12)]
+        rows: list[tuple[str, ...]] = [(f"{c:.4f}", f"{a:.4f}") for c, a in dict.fromkeys([*shown, found.end])]
+        data: dict[str, Any] = {
+            "points": found.points,
+            "start": found.start,
+            "end": found.end,
+            "gap": found.gap,
+            "about": found.what,
+        }
+    else:
+        if adversary != "paper":
+            want = "paper: a conference is decided group by group, against the guess of one review"
+            raise BadInput("--adversary", got=adversary, want=want)
+        found = Conference(reviews, functions, level, accept, size=group_size).tradeoff()
+        columns, rows, data = _tradeoff_rows(found)
     if figure is not None:
-        from peerveil.files import write_text
-        from peerveil.report.figures import house_style, new_axes, svg
-
-        (ax,) = new_axes(6, 4)
-        with house_style():
-            found.draw(ax)
-        write_text(figure, svg(ax, alt=f"Error of the adversary against error of the conference: {found.summary()}"))
+        _write_picture(figure, found, f"Error of the adversary against error of the conference: {found.summary()}")
 
     def tables() -> None:
         typer.echo(found.summary())
-        shown = found.points if len(found.points) <= 12 else found.points[:: -(-len(found.points) // 12)]
-        rows = [(f"{c:.4f}", f"{a:.4f}") for c, a in dict.fromkeys([*shown, found.end])]
-        print_table(("conference error", "adversary error"), rows)
+        print_table(columns, rows)
 
-    emit(
-        {"points": found.points, "start": found.start, "end": found.end, "gap": found.gap, "about": found.what},
-        as_json,
-        tables,
-    )
+    emit(data, as_json, tables)
 
 
 @app.command(
     "decide",
-    epilog=example("peerveil calibration decide reviews.csv --history past.csv --adversary-error 0.6 --out decisions"),
+    epilog=example(
+        "peerveil calibration decide reviews.csv --history past.csv --accept 40 --adversary-error 0.6 --out decisions",
+        "peerveil calibration decide reviews.csv --reviewers reviewers.csv --noise 0.5 --accepted 0.25 "
+        "--adversary-error 0.6 --out decisions",
+    ),
 )
 def decide(
     file: ReviewsFile,
@@ -85,81 +117,164 @@ def decide(
     adversary_error: Annotated[
         float, typer.Option(help="How often the best guess of a review's writer shall be wrong.")
     ],
-    accepted: Annotated[float, typer.Option(help="The share of papers expected above the line.")] = 0.25,
+    accept: Accept = None,
+    about: Annotated[
+        bool, typer.Option("--about", help="With --accept: about so many, by the line alone; errs less.")
+    ] = False,
+    accepted: Annotated[
+        float | None, typer.Option(help="Instead of --accept: the share of all papers expected above the line.")
+    ] = None,
     reviewers: Functions = None,
     history: History = None,
     noise: Noise = None,
-    group_size: Annotated[int, typer.Option(help="Papers whose committees could have been exchanged, 2 to 6.")] = 5,
+    draws: Draws = 8,
+    group_size: GroupSize = 5,
+    exchange: Annotated[
+        str, typer.Option(help="committees: whole committees may be exchanged; reviews: within them too.")
+    ] = "committees",
+    pictures: Annotated[bool, typer.Option(help="Draw protection and trade-off into chair/.")] = True,
     seed: Seed = None,
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Decide a whole conference, and keep apart what may be published."""
+    """Decide a whole conference, and keep apart what may be published. Decide once: two runs show two decisions."""
     from peerveil.calibration import Conference, Threshold
-    from peerveil.judgements import Reviews
     from peerveil.randomness import Randomness
 
-    reviews = Reviews.read(file)
-    reviews.require_reviewers("calibration")
-    people = reviews.frame["reviewer"].unique().to_list()
-    functions, level = _known(people, reviewers, history, noise)
+    reviews = _read(file)
+    if (accept is None) == (accepted is None):
+        raise BadInput("--accept, --accepted", got=(accept, accepted), want="one of the two: a number, or a share")
+    functions, level = _known(reviews.frame["reviewer"].unique().to_list(), reviewers, history, noise, draws)
     randomness = Randomness.secure() if seed is None else Randomness.simulation(seed)
-    conference = Conference(reviews, functions, level, Threshold.share(accepted), size=group_size)
+    rule: int | Threshold = Threshold.share(accepted) if accepted is not None else accept  # type: ignore[assignment]
+    conference = Conference(reviews, functions, level, rule, size=group_size, exactly=not about, exchange=exchange)
     decision = conference.decide(adversary_error=adversary_error, randomness=randomness)
     folder = decision.write(out)
-    emit(
-        {"folder": str(folder), "summary": decision.summary(), **decision.to_dict()},
-        as_json,
-        f"{decision}\nmay be published: {folder / 'public'}\nfor the chair alone: {folder / 'chair'}",
-    )
+    data = {"folder": str(folder), "summary": decision.summary(), **decision.to_dict()}
+    lines = [str(decision), *_warnings(conference)]
+    if pictures:
+        tried = conference.tradeoff(most=40)
+        for name, what in (("protection", decision), ("tradeoff", tried)):
+            _write_picture(folder / "chair" / f"{name}.svg", what, what.summary())
+            (folder / "chair" / f"{name}.svg").chmod(0o600)
+        data["tradeoff"] = tried.to_dict()
+        lines.append(f"trade-off: {tried}")
+    lines += [f"may be published: {folder / 'public'}", f"for the chair alone: {folder / 'chair'}"]
+    emit(data, as_json, "\n".join(lines))
 
 
 @app.command(
     "simulate",
     epilog=example(
-        "peerveil calibration simulate --scale 1 --scale 0.7 --bias 0.5 --bias -0.5 --noise 0.4 --share 0.6"
+        "peerveil calibration simulate --scale 1 --scale 0.7 --bias 0.5 --bias -0.5 --noise 0.4 --share 0.6",
+        "peerveil calibration simulate --scale 1 --scale 0.7 --scale 1.2 --bias 0.5 --bias -0.5 --bias 0 --accept 1 "
+        "--adversary-error 0.5 --draws 500",
     ),
 )
 def simulate(
-    scale: Annotated[list[float], typer.Option(help="The scales of the two reviewers.")] = [1.0, 0.7],  # noqa: B006
+    scale: Annotated[list[float], typer.Option(help="The scales of the reviewers, one option each.")] = [1.0, 0.7],  # noqa: B006
     bias: Annotated[list[float], typer.Option(help="Their biases.")] = [0.5, -0.5],  # noqa: B006
     noise: Annotated[float, typer.Option(help="Standard deviation of scores.")] = 0.4,
     share: Annotated[
-        float, typer.Option(help="How much of the protection to buy: 0 none, 1 all that the scores leave.")
+        float, typer.Option(help="Two reviewers: how much of the protection to buy: 0 none, 1 all that scores leave.")
     ] = 0.5,
-    draws: Annotated[int, typer.Option(help="How many pairs of papers.")] = 100_000,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same pairs.")] = 0,
+    accept: Annotated[int, typer.Option(help="More reviewers: how many papers to accept.")] = 1,
+    adversary_error: Annotated[
+        float, typer.Option(help="More reviewers: how often the guess of a review's writer shall be wrong.")
+    ] = 0.5,
+    draws: Annotated[
+        int | None, typer.Option(help="How many pairs (100000 if left out) or panels (1000) of papers.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same papers.")] = 0,
+    figure: Picture = None,
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Play many pairs of papers against the best adversary: promised errors against what happens."""
-    from peerveil.calibration import Affine, simulate_pairs
+    """Play many pairs or panels of papers against the best adversary: promised errors against what happens."""
+    from peerveil.calibration import Affine, simulate_pairs, simulate_panels
 
-    if len(scale) != 2 or len(bias) != 2:
-        raise BadInput("--scale, --bias", got=(scale, bias), want="two of each")
-    pair = [Affine(a, b) for a, b in zip(scale, bias, strict=True)]
-    found = simulate_pairs(pair, noise, share, draws=draws, seed=seed)
+    _check_picture(figure)
+    if len(scale) != len(bias) or len(scale) < 2:
+        raise BadInput("--scale, --bias", got=(scale, bias), want="two or more, and as many of one as of the other")
+    people = [Affine(a, b) for a, b in zip(scale, bias, strict=True)]
+    found: Simulation
+    if len(people) == 2:
+        found = simulate_pairs(people, noise, share, draws=100_000 if draws is None else draws, seed=seed)
+    else:
+        asked = {"adversary_error": adversary_error, "draws": 1000 if draws is None else draws, "seed": seed}
+        found = simulate_panels(people, noise, accept, **asked)  # type: ignore[arg-type]
     data = {
         "draws": found.draws,
+        "mark": "simulation, not private",
         **{
             name: {"promised": t.promised, "observed": t.observed, "standard_error": t.standard_error}
             for name, t in (("conference", found.conference), ("adversary", found.adversary))
         },
     }
+    if figure is not None:
+        _write_picture(figure, found, found.summary())
     emit(data, as_json, f"{found}\n[simulation, not private]")
 
 
+def _read(file: Path) -> Reviews:
+    from peerveil.judgements import Reviews
+
+    reviews = Reviews.read(file)
+    reviews.require_reviewers("calibration")
+    return reviews
+
+
+def _tradeoff_rows(found: Tradeoff) -> tuple[tuple[str, ...], list[tuple[str, ...]], dict[str, Any]]:
+    rows: list[tuple[str, ...]] = [
+        (f"{asked:g}", f"{cost:.4f}", f"{missed:.4f}")
+        for asked, cost, missed in zip(found.asked, found.conference_error, found.adversary_error, strict=True)
+    ]
+    return ("asked", "papers on the wrong side", "writers missed"), rows, found.to_dict()
+
+
+def _warnings(conference: Conference) -> list[str]:
+    """What the promise does not cover, where this conference has it."""
+    said = []
+    if conference.alone and conference.exchange == "committees":
+        said.append(f"note: {conference.alone} papers share their number of reviews with no other; nothing hides them")
+    if conference.linked:
+        said.append(
+            f"note: {conference.linked} reviewers sit in several groups, and their functions are uncertain: what one "
+            "group's scores say of them in another is not covered"
+        )
+    return said
+
+
+def _check_picture(path: Path | None) -> None:
+    if path is not None and path.suffix != ".svg":
+        raise BadInput("--figure", got=str(path), want="a file name that ends in .svg")
+
+
+def _write_picture(path: Path, what: Any, alt: str) -> None:
+    from peerveil.files import write_text
+    from peerveil.report.figures import house_style, new_axes, svg
+
+    (ax,) = new_axes(6, 4)
+    with house_style():
+        what.plot(ax) if hasattr(what, "plot") else what.draw(ax)
+    page = '<svg style="color: #1b1f24; background: #ffffff" '
+    write_text(path, svg(ax, alt=alt).replace("<svg ", page, 1))
+
+
 def _known(
-    people: list[Any], reviewers: Path | None, history: list[Path] | None, noise: float | None
+    people: list[Any], reviewers: Path | None, history: list[Path] | None, noise: float | None, draws: int
 ) -> tuple[dict[Any, Any], float]:
-    """Functions and noise, from a table or from past conferences."""
+    """Functions and noise, from a table or from past conferences (then with what is not known of them)."""
     from peerveil.calibration import fit_miscalibration, read_history, read_miscalibration
 
     if (reviewers is None) == (not history):
         raise BadInput("--reviewers, --history", got=(reviewers, history), want="one of the two")
     if history:
         fit = fit_miscalibration(read_history(*history))
-        return {one: fit.function(one) for one in people}, fit.noise if noise is None else noise
+        level = fit.noise if noise is None else noise
+        if draws == 1:
+            return {one: fit.function(one) for one in people}, level
+        return {one: fit.uncertain(one, draws) for one in people}, level
     assert reviewers is not None
     if noise is None:
         raise BadInput("--noise", got=None, want="a standard deviation, or --history to fit it")

@@ -108,6 +108,9 @@ def synthetic(
     reviewers: Annotated[int, typer.Option(help="How many reviewers.")] = 150,
     reviews_per_paper: Annotated[int, typer.Option(help="Reviews of each paper.")] = 3,
     seed: Annotated[int, typer.Option(help="The same seed gives the same conference.")] = 0,
+    people_seed: Annotated[
+        int | None, typer.Option(help="Conferences with the same one have the same reviewers, equally strict.")
+    ] = None,
     format_: Annotated[str, typer.Option("--format", help="csv, tsv, jsonl or parquet.")] = "csv",
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
@@ -115,7 +118,7 @@ def synthetic(
     """Invent a conference: all four tables, consistent with one another, with the truth behind them."""
     from peerveil.judgements import synthetic_conference
 
-    conference = synthetic_conference(papers, reviewers, reviews_per_paper, seed=seed)
+    conference = synthetic_conference(papers, reviewers, reviews_per_paper, seed=seed, people_seed=people_seed)
     written = conference.write(folder, format=format_)
     emit({"folder": str(written), "summary": str(conference)}, as_json, f"{conference}\nwritten: {written}")
 

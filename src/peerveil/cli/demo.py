@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
     def demo(
         out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("out/demo"),
         papers: Annotated[int, typer.Option(help="Papers of the synthetic conference.")] = 600,
-        reviewers: Annotated[int, typer.Option(help="Reviewers of the synthetic conference.")] = 450,
+        reviewers: Annotated[int, typer.Option(help="Reviewers of the synthetic conference.")] = 1800,
         seed: Annotated[int, typer.Option(help="Another seed makes another conference.")] = 2026,
         as_json: AsJson = False,
         debug: Debug = False,  # noqa: ARG001
@@ -25,14 +25,22 @@ def register(app: typer.Typer) -> None:
         """Do the main job on a synthetic conference, and write a page to look at."""
         from peerveil.demo import run_demo
 
-        page = run_demo(out, papers=papers, reviewers=reviewers, seed=seed)
+        done = run_demo(out, papers=papers, reviewers=reviewers, seed=seed)
         lines = (
-            f"written: {page}",
-            f"look at it in a browser; the tables are in {out / 'data'}, the budget in {out / 'ledger.db'}",
-            f"next: peerveil ledger show {out / 'ledger.db'}   peerveil data check {out / 'data' / 'reviews.csv'}",
+            f"written: {done.report}",
+            f"look at it in a browser; what may be published is in {done.result / 'public'}",
+            f"a second release was refused: {done.refusal}",
+            f"next: peerveil ledger show {done.study.parent / 'peerveil-ledger.db'}",
+            f"      change {done.study}, then: peerveil run {done.study} --out out/mine",
+            "      peerveil new YOUR_DATA_FOLDER > study.toml",
         )
         emit(
-            {"report": str(page), "data": str(out / "data"), "ledger": str(out / "ledger.db")},
+            {
+                "report": str(done.report),
+                "study": str(done.study),
+                "result": str(done.result),
+                "refused": done.refusal,
+            },
             as_json,
             "\n".join(lines),
         )

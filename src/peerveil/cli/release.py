@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -117,11 +115,6 @@ def _write_published(published: PublishedMeans, out: Path) -> list[Path]:
     from peerveil.files import write_text
     from peerveil.report import house_style, new_axes, svg
 
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    writer.writerow(["rank", "published_mean", "noisy_mean", "expected_from_public_data", "lower", "upper"])
-    columns = (published.means, published.noisy, published.expectation, published.region.lower, published.region.upper)
-    writer.writerows([rank + 1, *(repr(float(c[rank])) for c in columns)] for rank in range(published.means.size))
     (ax,) = new_axes(height=4)
     with house_style():
         published.plot(ax)
@@ -129,7 +122,7 @@ def _write_published(published: PublishedMeans, out: Path) -> list[Path]:
         picture = svg(ax, f"{published.summary()}. {published.beyond_public()}")
     name = f"means-{published.weight}"
     return [
-        write_text(out / f"{name}.csv", table.getvalue()),
+        write_text(out / f"{name}.csv", published.to_csv()),
         write_text(out / f"{name}.json", published.to_json(indent=2) + "\n"),
         write_text(out / f"{name}.svg", _alone(picture)),
     ]

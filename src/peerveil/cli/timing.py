@@ -33,7 +33,21 @@ class Kind(StrEnum):
     queue = "queue"
 
 
-@app.command("audit", epilog=example("peerveil timing audit events.csv --out audit.html"))
+class Engine(StrEnum):
+    """Where an audit is counted."""
+
+    memory = "memory"
+    duckdb = "duckdb"
+    spark = "spark"
+
+
+@app.command(
+    "audit",
+    epilog=example(
+        "peerveil timing audit events.csv --out audit.html",
+        "peerveil timing audit 'log/*.parquet' --engine duckdb --memory 2GB",
+    ),
+)
 def audit(
     file: File,
     window: Window = "5m",
@@ -42,6 +56,13 @@ def audit(
     epsilon: Annotated[list[str] | None, typer.Option(help="Strengths to try.", show_default="0.5, 1, 2")] = None,
     within: Annotated[str | None, typer.Option(help="Compare only posts with the same value of this column.")] = None,
     suspects: Annotated[int, typer.Option(help="How many people an observer suspects at first.")] = 10,
+    engine: Annotated[
+        Engine, typer.Option(help="Where to count: for logs beyond memory, a Parquet file.")
+    ] = Engine.memory,
+    memory: Annotated[str | None, typer.Option(help="With --engine: the most memory to use, such as 2GB.")] = None,
+    posted: Annotated[
+        str | None, typer.Option(help="With --engine: the column with posting times, to attack these.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the report as a page: audit.html.")] = None,
     column: Column = None,
     format_: Format = None,
@@ -54,6 +75,16 @@ def audit(
     from peerveil.timing.durations import parse_duration
     from peerveil.timing.figures import audit_page
 
+    if engine is not Engine.memory:
+        if any((gap, epsilon, within, out, column, format_, time_zone)):
+            want = "only --window, --memory, --posted and --json: a database counts, and draws no delays"
+            raise BadInput("--engine", got=engine.value, want=want)
+        _count(file, parse_duration(window, "--window"), engine.value, memory, posted, as_json)
+        return
+    if memory or posted:
+        raise BadInput(
+            "--memory" if memory else "--posted", got=memory or posted, want="--engine duckdb or spark with it"
+        )
     events = _read(file, column, format_, time_zone, within)
     found = audit_log(
         events,
@@ -63,11 +94,37 @@ def audit(
         epsilons=epsilon or ["0.5", "1", "2"],
         within=within,
         suspects=suspects,
+        progress=None,
     )
     if out is not None:
         audit_page(found, events).write(out)
-    written = f"\n\nwritten: {out}" if out else ""
-    emit({**found.to_dict(), "written": None if out is None else str(out)}, as_json, f"{found}{written}")
+
+    def show() -> None:
+        head, rows = found.table()
+        typer.echo(f"{found.summary}\n{found.leak}\n")
+        print_table(
+            ["epsilon", *head[1:7], "best test wrong", "order known", "all history"],
+            [row[:10] for row in rows],
+            title="what delays would do",
+        )
+        typer.echo("\n" + "\n\n".join(found.advice))
+        typer.echo("\nFor the operator only: these are facts about the people in the log.")
+        if out:
+            typer.echo(f"written: {out}")
+
+    emit({**found.to_dict(), "written": None if out is None else str(out)}, as_json, show)
+
+
+def _count(file: Path, window: float, engine: str, memory: str | None, posted: str | None, as_json: bool) -> None:
+    """The rates and the attack, counted in a database."""
+    from peerveil.timing import audit_table
+
+    found = audit_table(file, window, engine=engine, memory=memory, posted=posted)
+    emit(
+        {**found.to_dict(), "engine": engine},
+        as_json,
+        f"{found}\nFor the operator only: facts about the people in the log.",
+    )
 
 
 @app.command("choose", epilog=example("peerveil timing choose lastyear.csv --crossover 0.25 --epsilon 0.8"))
@@ -123,7 +180,9 @@ def choose(
     emit(data, as_json, table)
 
 
-@app.command("post", epilog=example("peerveil timing post events.csv --gap 45m --epsilon 1 --out posted.csv"))
+@app.command(
+    "post", epilog=example("peerveil timing post events.csv --gap 45m --epsilon 1 --out public.csv --schedule mine.csv")
+)
 def post_log(
     file: File,
     out: Annotated[Path, typer.Option(help="Where to write what the public sees: .csv, .jsonl or .parquet.")],
@@ -134,29 +193,54 @@ def post_log(
     weight: Annotated[float, typer.Option(help="Weight of batched comments in the mean delay to minimise.")] = 1.0,
     step: Annotated[str, typer.Option(help="For the queue: its clock.")] = "1m",
     causal: Annotated[bool, typer.Option(help="Replies never before what they answer.")] = True,
+    schedule: Annotated[
+        Path | None, typer.Option(help="Also write, for you alone: id, public id, when to post.")
+    ] = None,
     column: Column = None,
     format_: Format = None,
     time_zone: Zone = None,
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Draw every delay once, from the secure lane, and write what the public sees."""
-    from peerveil.judgements.writing import write_frame
+    """Draw every delay once, from the secure lane, and write what the public sees.
+
+    With --schedule also what you need to post it: which post of yours gets which public id, and when.
+    """
+    from peerveil.judgements.writing import WRITABLE, write_frame
     from peerveil.timing import post
     from peerveil.timing.durations import parse_duration
 
     events = _read(file, column, format_, time_zone, None)
-    if out.exists():
-        raise BadInput(
-            "--out", got=str(out), want="a new file: delays are drawn once, and never again for the same log"
-        )
+    for name, target in (("--out", out), ("--schedule", schedule)):
+        if target is not None and target.exists():
+            want = "a new file: delays are drawn once, and never again for the same log"
+            raise BadInput(name, got=str(target), want=want)
+        if target is not None and not target.name.lower().removesuffix(".gz").endswith(
+            (".csv", ".tsv", ".jsonl", ".parquet")
+        ):
+            raise BadInput(name, got=str(target), want=f"a file name ending in {WRITABLE}")
+    if schedule is not None and schedule.resolve() == out.resolve():
+        raise BadInput("--schedule", got=str(schedule), want="another file than --out: it links public ids to yours")
     beta = parse_duration(window, "--window")
     chosen = _mechanism(mechanism, epsilon, gap, beta, weight, parse_duration(step, "--step"))
     posted = post(events, chosen, causal=causal)
+    if schedule is not None:
+        write_frame(posted.schedule, schedule)
     write_frame(posted.public, out)
-    data = {"written": str(out), "summary": posted.summary(), "guarantee": str(posted.guarantee), "mark": posted.mark}
+    data = {
+        "written": str(out),
+        "summary": posted.summary(),
+        "guarantee": str(posted.guarantee),
+        "mark": posted.mark,
+        "for_the_operator_only": {
+            "schedule": None if schedule is None else str(schedule),
+            "delays": posted.for_operator,
+        },
+    }
     promise = f"\n{chosen.promise}" if mechanism is Kind.queue else ""
-    emit(data, as_json, f"{posted}{promise}\nwritten: {out}")
+    mine = "" if schedule is None else f"\nwritten, for the operator only: {schedule}"
+    text = f"{posted}{promise}\nwritten, for the public: {out}{mine}\n\nFor the operator only: {posted.for_operator}."
+    emit(data, as_json, text)
 
 
 def _mechanism(kind: Kind, epsilon: str, gap: str | None, beta: float, weight: float, step: float) -> Any:

@@ -133,6 +133,7 @@ def synthetic_conference(
     ability: tuple[float, float] = (0.55, 0.95),
     gold_rate: float = 0.1,
     seed: int = 0,
+    people_seed: int | None = None,
 ) -> SyntheticConference:
     """Make a conference out of nothing, the same one for the same seed.
 
@@ -169,6 +170,9 @@ def synthetic_conference(
         lowest and highest chance of a right answer
     gold_rate
         share of tasks whose right answer is in the labels' truth column
+    people_seed
+        two conferences with the same one have the same reviewers, as strict and as lenient in both: last year's and this
+        year's
 
     Examples
     --------
@@ -197,6 +201,11 @@ contribution; 2026-01-05 to 2026-03-03
     quality = streams[0].standard_normal(papers)
     lengths = np.exp(stretch * streams[0].standard_normal(reviewers))
     shifts = bias * streams[0].standard_normal(reviewers)
+    if people_seed is not None:
+        _whole("people_seed", people_seed, 0)
+        people_stream = np.random.default_rng([people_seed, 1])
+        lengths = np.exp(stretch * people_stream.standard_normal(reviewers))
+        shifts = bias * people_stream.standard_normal(reviewers)
 
     paper, person = balanced_assignment(demand, reviewers, streams[1])
     seen = lengths[person] * quality[paper] + shifts[person] + noise * streams[1].standard_normal(len(paper))

@@ -43,6 +43,17 @@ def write_frame(frame: pl.DataFrame, path: str | os.PathLike[str]) -> Path:
     return write_atomically(target, fill)
 
 
+def csv_text(frame: pl.DataFrame) -> str:
+    """A frame as CSV, exactly as :func:`write_frame` writes it to a file.
+
+    >>> csv_text(pl.DataFrame({"paper": [1], "accepted": [True]})).split()
+    ['paper,accepted', '1,true']
+    """
+    buffer = io.BytesIO()
+    _csv(frame, buffer)
+    return buffer.getvalue().decode()
+
+
 def _csv(frame: pl.DataFrame, handle: IO[bytes]) -> None:
     frame.write_csv(handle, datetime_format=_TIMES, quote_style="necessary")
 

@@ -152,6 +152,13 @@ class PublishedMeans(Result):
         data["reviewer_guarantee_in_words"] = str(self.reviewer_guarantee)
         return data
 
+    def to_csv(self) -> str:
+        """What may be published, a line a reviewer (in order of the means, without names)."""
+        columns = (self.means, self.noisy, self.expectation, self.region.lower, self.region.upper)
+        lines = ["rank,published_mean,noisy_mean,expected_from_public_data,lower,upper"]
+        lines += [f"{rank + 1}," + ",".join(repr(float(c[rank])) for c in columns) for rank in range(self.means.size)]
+        return "\n".join(lines) + "\n"
+
     def draw(self, ax: Axes) -> None:
         """The published curve, the region, the public expectation and the noisy input."""
         from peerveil.release.figures import draw_published

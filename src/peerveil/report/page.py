@@ -25,6 +25,7 @@ h2 { font-size: 1.3rem; margin: 2.5rem 0 .5rem; padding-top: 1rem; border-top: 1
 p { margin: .5rem 0; }
 .lead { color: var(--pale); }
 .promise { background: var(--card); border-left: 4px solid var(--accent); padding: .75rem 1rem; margin: 1rem 0; }
+.warning { border: 1px solid var(--line); border-left: 4px solid #d1495b; padding: .5rem 1rem; margin: 1rem 0; }
 figure { margin: 1rem 0; break-inside: avoid; }
 figure svg { width: 100%; height: auto; }
 figcaption { color: var(--pale); font-size: .9rem; }
@@ -67,6 +68,11 @@ class Page:
     def promise(self, text: str) -> None:
         """A guarantee in words, set apart."""
         self._parts.append(f'<p class="promise">{_text(text)}</p>')
+
+    def warning(self, title: str, lines: Sequence[str]) -> None:
+        """Facts that must stay with the reader, set apart under a title."""
+        body = "".join(f"<p>{_text(line)}</p>" for line in lines)
+        self._parts.append(f'<div class="warning"><p><strong>{_text(title)}</strong></p>{body}</div>')
 
     def figure(self, drawing: str, caption: str) -> None:
         """A picture, as :func:`peerveil.report.svg` makes it, with a caption."""

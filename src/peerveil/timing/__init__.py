@@ -22,8 +22,8 @@ Times are seconds (or timedeltas) everywhere. The frontier's linear program is i
 
 >>> from peerveil import Randomness
 >>> from peerveil.judgements import synthetic_conference
->>> log = synthetic_conference(papers=60, reviewers=40, seed=1).events
->>> mechanism = FollowUp(1, gap=choose_gap(log, 25, beta=300), beta=300)
+>>> history, log = (synthetic_conference(papers=60, reviewers=40, seed=s).events for s in (1, 2))
+>>> mechanism = FollowUp(1, gap=choose_gap(history, 25, beta=300), beta=300)
 >>> posted = post(log, mechanism, randomness=Randomness.simulation(1))
 >>> len(posted) == len(log), posted.mark
 (True, 'simulation, not private')
@@ -34,7 +34,6 @@ from peerveil.timing.batches import Batches, find_batches, posterior, posterior_
 from peerveil.timing.check import LossCheck, exact_check, grid_check, sampled_check
 from peerveil.timing.choose import Frontier, choose_gap, choose_gaps, covered, frontier, intervals
 from peerveil.timing.engine import audit_table
-from peerveil.timing.exponential import Exponential
 from peerveil.timing.exposure import TimingAudit, audit_log
 from peerveil.timing.follow_up import FollowUp
 from peerveil.timing.leaks import Leak, find_leaks
@@ -43,7 +42,7 @@ from peerveil.timing.optimal import OptimalAttack, optimal_attack
 from peerveil.timing.post import Posted, post
 from peerveil.timing.queue import Queue
 from peerveil.timing.simulate import partial_adoption
-from peerveil.timing.staircase import Staircase
+from peerveil.timing.unbounded import Exponential, Staircase
 from peerveil.timing.uneven import UnevenSplit
 from peerveil.timing.zero_inflated import Uniform, ZeroInflatedUniform
 

@@ -164,18 +164,19 @@ def posterior(same_rate: float, other_rate: float, suspects: ArrayLike) -> NDArr
     >>> float(posterior(0.301, 0.0066, 10).round(4))  # the paper's introduction: 83.51%
     0.8352
     """
-    number = _suspects(suspects)
+    number = check_suspects(suspects)
     return np.asarray(same_rate / (same_rate + other_rate * (number - 1)))
 
 
 def posterior_apart(same_rate: float, other_rate: float, suspects: ArrayLike) -> NDArray[np.float64]:
     """The same after learning that the two comments did *not* arrive together: the best guess is somebody else."""
-    number = _suspects(suspects)
+    number = check_suspects(suspects)
     apart, elsewhere = 1 - same_rate, 1 - other_rate
     return np.asarray(np.maximum(apart, elsewhere) / (apart + elsewhere * (number - 1)))
 
 
-def _suspects(suspects: ArrayLike) -> NDArray[np.float64]:
+def check_suspects(suspects: ArrayLike) -> NDArray[np.float64]:
+    """Numbers of suspects."""
     number = np.asarray(suspects, dtype=float)
     if not np.all(number >= 2):
         raise BadInput("suspects", got=suspects, want="whole numbers, at least 2")

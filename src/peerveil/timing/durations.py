@@ -74,3 +74,15 @@ def in_words(seconds: float) -> str:
     if seconds < 2 * 86_400:
         return f"{minutes // 60} h {minutes % 60:02d} min" if minutes % 60 else f"{minutes // 60} h"
     return f"{seconds / 86_400:.3g} days"
+
+
+def percent(share: float) -> str:
+    """A share as people read it: neither 1e+02% nor ten digits.
+
+    >>> percent(1.0), percent(0.352), percent(0.0421), percent(0.000123), percent(0.0)
+    ('100%', '35%', '4.2%', '0.012%', '0%')
+    """
+    value = 100 * share
+    if value >= 9.95 or value == 0:
+        return f"{value:.0f}%"
+    return f"{value:.{max(1 - int(np.floor(np.log10(value))), 1)}f}%"

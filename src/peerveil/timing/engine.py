@@ -8,14 +8,14 @@ person, since a status depends on one person's events only), keep the posting ti
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.errors import BadInput
+from peerveil.engines import micros, open_table, rows_of
+from peerveil.result import plain
 from peerveil.timing.adversary import LinkageAttack
-from peerveil.timing.durations import read_duration
+from peerveil.timing.durations import in_words, percent, read_duration
 
 if TYPE_CHECKING:
     import os
@@ -45,6 +45,24 @@ class TableAudit:
         """Appendix B's first rate."""
         return self.close_steps / self.steps if self.steps else 0.0
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON values."""
+        cut, precision, recall = self.attack.best
+        return dict(plain({
+            "for": "the operator only: these are facts about the people in the log",
+            **{name: getattr(self, name) for name in ("events", "actors", "batched", "follow_ups", "steps", "same_rate",
+                                                      "other_rate", "mean_delay", "max_delay")},
+            "linkage": {"cut_off": cut, "precision": precision, "recall": recall, "pairs": self.attack.batched},
+        }))  # fmt: skip
+
+    def __str__(self) -> str:
+        waits = f"; posts wait {in_words(self.mean_delay)} on average" if self.max_delay else ""
+        return (
+            f"{self.events:,} events by {self.actors:,} actors, {percent(self.batched / max(self.events, 1))} of them in "
+            f"batches; {percent(self.same_rate)} of one person's consecutive comments on different threads are that close"
+            f"{waits}\n{self.attack}"
+        )
+
 
 def audit_table(
     source: str | os.PathLike[str] | Any,
@@ -61,42 +79,36 @@ def audit_table(
     Parameters
     ----------
     source
-        A Parquet file (or a pattern such as ``log/*.parquet``) with columns actor, thread and time, the last one as a
-        timestamp or whole microseconds (on Spark the latter); or an Ibis table that has them. Equal times are taken in the
-        order of the column id, if there is one.
+        A Parquet file (or a pattern such as ``log/*.parquet``) with columns actor, thread and time, the last one as
+        timestamps or whole microseconds since 1970; or an Ibis table that has them. Equal times are taken in the order
+        of the column id, if there is one.
     window
         Seconds: two comments of one person on different threads this close are a batch.
     thresholds
         Cut-offs of the attack, in seconds.
     engine
-        ``"duckdb"``, or ``"spark"`` (a local session is started) where ``source`` is a file.
+        ``"duckdb"``, or ``"spark"``, where ``source`` is a file (see :mod:`peerveil.engines`).
     memory
-        For DuckDB: the most memory to use, such as ``"2GB"``; beyond it, it works on disk.
+        The most memory to use, such as ``"2GB"``; beyond it, DuckDB works on disk.
     posted
         The column with posting times; without it the attack sees arrival times.
     baseline
         Also count close pairs of different persons. That is a join of everybody with everybody within the window.
     """
-    if engine not in ("duckdb", "spark"):
-        raise BadInput("engine", got=engine, want="'duckdb' or 'spark'")
-    ibis = _ibis()
     micro = read_duration(window, "window", zero=True) // 1000
     limits = np.unique(np.asarray(thresholds, dtype=float))
     cut = [round(1e6 * float(x)) for x in limits]
-    connection, table = _open(ibis, source, engine, memory)
-    try:
-        return _audit(ibis, table, micro, limits, cut, posted, baseline)
-    finally:
-        if connection is not None:
-            connection.disconnect()
+    columns = ["actor", "thread", "time", *([posted] if posted else [])]
+    with open_table(source, columns, engine=engine, memory=memory) as table:
+        return _audit(table, micro, limits, cut, posted, baseline)
 
 
-def _audit(
-    ibis: Any, table: Any, micro: int, limits: Any, cut: list[int], posted: str | None, baseline: bool
-) -> TableAudit:
+def _audit(table: Any, micro: int, limits: Any, cut: list[int], posted: str | None, baseline: bool) -> TableAudit:
+    import ibis
+
     # equal times in the order of ids, where the log has them, as Events holds them
     tie = table["id"] if "id" in table.columns else table["thread"]
-    time, seen = (_micro(table, name) for name in ("time", posted or "time"))
+    time, seen = (micros(table, name) for name in ("time", posted or "time"))
     t = table.select(actor="actor", thread="thread", time=time, seen=seen, tie=tie)
     # the nearest comment of the same person on another thread lies just outside the run of comments on one thread
     mine = ibis.window(group_by=t.actor, order_by=[t.time, t.tie])
@@ -122,9 +134,9 @@ def _audit(
         mean=(joined.seen - joined.time).mean(),
         longest=(joined.seen - joined.time).max(),
     )
-    row = sums.to_pyarrow().to_pylist()[0]
-    flagged = _pairs_within(ibis, t, cut, None) - _pairs_within(ibis, t, cut, "thread")
-    right = _batched_pairs(ibis, t, micro, cut)
+    row = rows_of(sums)[0]
+    flagged = _pairs_within(t, cut, None) - _pairs_within(t, cut, "thread")
+    right = _batched_pairs(t, micro, cut)
     rate = _other_rate(t, micro, int(row["actors"])) if baseline else None
     return TableAudit(
         events=int(row["events"]),
@@ -140,8 +152,10 @@ def _audit(
     )
 
 
-def _pairs_within(ibis: Any, t: Any, cut: list[int], group: str | None) -> Any:
+def _pairs_within(t: Any, cut: list[int], group: str | None) -> Any:
     """Pairs (on one thread, if asked) that were seen within each cut-off: a sliding count, equal moments taken once."""
+    import ibis
+
     keys = [] if group is None else [t[group]]
     counts = t.group_by([*keys, t.seen]).aggregate(n=t.count()) if keys else t.group_by(t.seen).aggregate(n=t.count())
     by = {} if group is None else {"group_by": counts[group]}
@@ -151,13 +165,15 @@ def _pairs_within(ibis: Any, t: Any, cut: list[int], group: str | None) -> Any:
     })  # fmt: skip
     sums = {"tied": (ahead.n * (ahead.n - 1) / 2).sum()}
     sums |= {f"s{i}": (ahead.n * (ahead[f"w{i}"] - ahead.n)).sum() for i in range(len(cut))}
-    row = ahead.aggregate(**sums).to_pyarrow().to_pylist()[0]
+    row = rows_of(ahead.aggregate(**sums))[0]
     return np.array([round(row[f"s{i}"] + row["tied"]) for i in range(len(cut))], dtype=np.int64)
 
 
-def _batched_pairs(ibis: Any, t: Any, micro: int, cut: list[int]) -> Any:
+def _batched_pairs(t: Any, micro: int, cut: list[int]) -> Any:
     """Pairs of one person on different threads that arrived within the window, by how close they were seen."""
-    numbered = t.mutate(row=ibis.row_number().over(ibis.window(order_by=[t.actor, t.time, t.tie])))
+    import ibis
+
+    numbered = t.mutate(row=ibis.row_number().over(ibis.window(group_by=t.actor, order_by=[t.time, t.tie])))
     other = numbered.view()
     pairs = numbered.join(
         other,
@@ -167,7 +183,7 @@ def _batched_pairs(ibis: Any, t: Any, micro: int, cut: list[int]) -> Any:
     pairs = pairs.filter((pairs.row < pairs.row_2) & (pairs.thread != pairs.thread_2))
     apart = (pairs.seen - pairs.seen_2).abs()
     sums = {f"s{i}": (apart <= limit).cast("int64").sum() for i, limit in enumerate(cut)}
-    row = pairs.aggregate(every=pairs.count(), **sums).to_pyarrow().to_pylist()[0]
+    row = rows_of(pairs.aggregate(every=pairs.count(), **sums))[0]
     return np.array([*(row[f"s{i}"] or 0 for i in range(len(cut))), row["every"]], dtype=np.int64)
 
 
@@ -182,48 +198,4 @@ def _other_rate(t: Any, micro: int, people: int) -> float:
         [moments.actor < other.actor, other.time <= moments.time + micro, other.time >= moments.time - micro],
         rname="{name}_2",
     ).select("actor", "actor_2").distinct()  # fmt: skip
-    return int(met.count().to_pyarrow().as_py()) / (people * (people - 1) / 2)
-
-
-def _micro(table: Any, name: str) -> Any:
-    """Whole microseconds since 1970."""
-    if name not in table.columns:
-        raise BadInput("posted", got=name, want=f"one of the columns {', '.join(table.columns)}")
-    column = table[name]
-    if column.type().is_integer():
-        return column
-    if table.get_backend().name == "pyspark":  # it cannot take microseconds out of a timestamp
-        raise BadInput(name, got=str(column.type()), want="whole microseconds since 1970 on Spark")
-    return column.truncate("s").epoch_seconds().cast("int64") * 1_000_000 + column.microsecond()
-
-
-def _ibis() -> Any:
-    try:
-        return import_module("ibis")
-    except ImportError:
-        raise BadInput(
-            "engine", got="no Ibis", want="pip install 'ibis-framework[duckdb]' for logs beyond memory"
-        ) from None
-
-
-def _open(ibis: Any, source: Any, engine: str, memory: str | None) -> tuple[Any, Any]:
-    if hasattr(source, "columns") and hasattr(source, "to_pyarrow"):
-        return None, _with_columns(source)
-    if engine == "duckdb":
-        connection = ibis.duckdb.connect(**({"memory_limit": memory} if memory else {}))
-        connection.raw_sql("SET TimeZone = 'UTC'")
-    else:
-        try:
-            builder = import_module("pyspark.sql").SparkSession.builder
-        except ImportError:
-            raise BadInput("engine", got=engine, want="pip install pyspark (and Java) for the Spark engine") from None
-        session = builder.appName("peerveil").config("spark.sql.session.timeZone", "UTC").getOrCreate()
-        connection = ibis.pyspark.connect(session)
-    return connection, _with_columns(connection.read_parquet(str(source)))
-
-
-def _with_columns(table: Any) -> Any:
-    missing = [name for name in ("actor", "thread", "time") if name not in table.columns]
-    if missing:
-        raise BadInput("source", got=list(table.columns), want=f"columns actor, thread and time; {missing} missing")
-    return table
+    return int(rows_of(met.aggregate(n=met.count()))[0]["n"]) / (people * (people - 1) / 2)

@@ -9,12 +9,13 @@ import numpy as np
 
 from peerveil.errors import BadInput
 from peerveil.judgements import Events
+from peerveil.progress import progress_bar
 from peerveil.randomness import Randomness
 from peerveil.result import plain
 from peerveil.timing.adversary import LinkageAttack, linkage_attack
 from peerveil.timing.batches import Batches, find_batches
 from peerveil.timing.choose import choose_gap, intervals
-from peerveil.timing.durations import in_words, read_duration
+from peerveil.timing.durations import in_words, percent, read_duration
 from peerveil.timing.follow_up import FollowUp
 from peerveil.timing.leaks import Leak, find_leaks
 from peerveil.timing.optimal import OptimalAttack, optimal_attack
@@ -38,7 +39,11 @@ class Protected:
     max_delay: float
     attack: LinkageAttack
     best_attack: OptimalAttack
+    """The best test against lone comments up to the gap apart, which the guarantee covers."""
     known_order: OptimalAttack
+    """The same where the order of the two comments is known."""
+    all_history: OptimalAttack
+    """The best test against lone comments as far apart as in the whole log, beyond the gap too."""
     early_replies: tuple[int, int]
     overtaken: float
     batch_cost: tuple[float, float]
@@ -56,6 +61,8 @@ class Protected:
             "crossover": self.best_attack.crossover,
             "crossover_when_order_is_known": self.known_order.crossover,
             "guaranteed_crossover": self.best_attack.least_crossover,
+            "crossover_over_all_history": self.all_history.crossover,
+            "history_within_the_gap": self.all_history.covered,
             "early_replies": self.early_replies[0],
             "early_replies_with_causal_release": self.early_replies[1],
             "overtaken_in_thread": self.overtaken,
@@ -90,42 +97,61 @@ class TimingAudit:
         return max(self.protected, key=lambda one: one.best_attack.crossover, default=None)
 
     @property
-    def recommendation(self) -> str:
-        """What to do, in plain words."""
-        lines = []
+    def advice(self) -> list[str]:
+        """What to do, in plain words: one entry a paragraph, the most urgent first."""
+        lines = [f"Close another leak first: {leak}." for leak in self.leaks]
+        if self.leaks:
+            lines.append("Hold posts before they reach the platform: what it publishes beside a post is beyond recall.")
         chosen = self.recommended
         if not len(self.batches):
             lines.append("Nobody in this log commented on two threads in one sitting; delays would protect nothing.")
         elif chosen is None:
             lines.append("Too little history to choose a gap: give one with --gap.")
         else:
-            m = chosen.mechanism
-            _, before, found = self.raw.best
+            lines += self._advice_on(chosen)
+        return lines
+
+    def _advice_on(self, chosen: Protected) -> list[str]:
+        m = chosen.mechanism
+        _, before, found = self.raw.best
+        lines = [
+            f"Delay every post once, by a random time (status by predecessor, epsilon {m.epsilon:g}, gap {in_words(m.gap)}): "
+            f"posts that follow one of the same person on another thread within {in_words(m.beta)} wait "
+            f"{in_words(m.mean_batched)} on average, all others {in_words(m.mean_unbatched)}, nobody longer than "
+            f"{in_words(m.max_delay)}. The command: peerveil timing post LOG --epsilon {m.epsilon:g} --gap {m.gap:g}s "
+            f"--window {m.beta:g}s --out public.csv --schedule mine.csv",
+            "The best possible test of whether two comments were written together, or apart by up to the gap, is then "
+            f"wrong {100 * chosen.best_attack.crossover:.0f} times in 100 (a coin: 50), "
+            f"{100 * chosen.known_order.crossover:.0f} times if it is known which of the two came first. Linking by time "
+            f"falls from {percent(before)} precision at {percent(found)} recall to {percent(chosen.attack.best[1])} at "
+            f"{percent(chosen.attack.best[2])}.",
+        ]
+        if chosen.all_history.covered < 0.995:
             lines.append(
-                f"Delay posts by status by predecessor with epsilon {m.epsilon:g} and gap {in_words(m.gap)}: follow-ups "
-                f"wait {in_words(m.mean_batched)} on average, all other posts {in_words(m.mean_unbatched)}, nobody longer "
-                f"than {in_words(m.max_delay)}. The best possible test on a pair of comments is then wrong "
-                f"{100 * chosen.best_attack.crossover:.0f} times in 100 (a coin: 50), and linking by time falls from "
-                f"{100 * before:.2g}% precision at {100 * found:.2g}% recall to {100 * chosen.attack.best[1]:.2g}% at "
-                f"{100 * chosen.attack.best[2]:.2g}%."
+                f"{percent(1 - chosen.all_history.covered)} of this log's pauses are longer than the gap. Counting these "
+                f"too, the best test is wrong {100 * chosen.all_history.crossover:.0f} times in 100. A longer gap covers "
+                "more, and delays more."
             )
-            if self.batches.largest > 3:
-                lines.append(
-                    f"This covers pairs. A whole sitting costs more: the largest here, {self.batches.largest} comments, is "
-                    f"linked at epsilon {chosen.batch_cost[1]:.3g}. Ask people to spread very long sittings."
-                )
-            if self.has_replies and chosen.early_replies[0]:
-                lines.append("Release replies causally (the default), so that none appears before what it answers.")
-        lines += [f"Close another leak first: {leak}." for leak in self.leaks]
-        if self.leaks:
-            lines.append("Hold posts before they reach the platform: what it publishes beside a post is beyond recall.")
-        return " ".join(lines)
+        if self.batches.largest > 3:
+            lines.append(
+                f"All this is about pairs. A whole sitting costs more: the largest here, {self.batches.largest} comments, "
+                f"is linked at epsilon {chosen.batch_cost[1]:.3g}. Ask people to spread very long sittings."
+            )
+        if self.has_replies and chosen.early_replies[0]:
+            lines.append("Release replies causally (the default), so that none appears before what it answers.")
+        return lines
+
+    @property
+    def recommendation(self) -> str:
+        """The advice in one text."""
+        return " ".join(self.advice)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values."""
         b = self.batches
         cut, precision, recall = self.raw.best
         return dict(plain({
+            "for": "the operator only: these are facts about the people in the log",
             "log": self.summary,
             "window": b.window,
             "gap": self.gap,
@@ -141,23 +167,41 @@ class TimingAudit:
             "recommendation": self.recommendation,
         }))  # fmt: skip
 
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """What delays would do, as head and rows: one a strength, and one without protection."""
+        head = ["epsilon", "delay: mean", "median", "longest", "linkage: precision", "recall", "cut-off",
+                "best test wrong, up to the gap", "order known", "all history", "early replies", "causal",
+                "overtaken", "whole batch: mean", "largest"]  # fmt: skip
+        cut, precision, recall = self.raw.best
+        rows = [["none", "0 s", "0 s", "0 s", percent(precision), percent(recall), in_words(cut), *["-"] * 8]]
+        for one in self.protected:
+            cut, precision, recall = one.attack.best
+            early = [f"{n:,}" for n in one.early_replies] if self.has_replies else ["-", "-"]
+            rows.append([
+                f"{one.mechanism.epsilon:g}", in_words(one.mean_delay), in_words(one.median_delay),
+                in_words(one.max_delay), percent(precision), percent(recall), in_words(cut),
+                *(percent(a.crossover) for a in (one.best_attack, one.known_order, one.all_history)), *early,
+                percent(one.overtaken), *(f"epsilon {cost:.3g}" for cost in one.batch_cost),
+            ])  # fmt: skip
+        return head, rows
+
+    @property
+    def leak(self) -> str:
+        """How exposed people are, in words."""
+        text = str(self.batches) + "."
+        if self.batches.same_rate and self.batches.other_rate == self.batches.other_rate:
+            sure = percent(float(self.batches.risk(self.suspects)))
+            text += (
+                f" An observer with {self.suspects} suspects who sees two comments that close is {sure} sure who it is."
+            )
+        return text
+
     def __str__(self) -> str:
-        lines = [self.summary, str(self.batches)]
-        if self.batches.same_rate:
-            lines.append(
-                f"An observer with {self.suspects} suspects who sees two comments arrive that close is "
-                f"{100 * float(self.batches.risk(self.suspects)):.1f}% sure who it is."
-            )
-        lines.append(f"Without protection: {self.raw}.")
-        lines += [
-            (
-                f"epsilon {one.mechanism.epsilon:g}: delay mean {in_words(one.mean_delay)}, median "
-                f"{in_words(one.median_delay)}, longest {in_words(one.max_delay)}; {one.attack}; cross-over of the best "
-                f"attack {one.best_attack.crossover:.3f} ({one.known_order.crossover:.3f} if the order is known)"
-            )
-            for one in self.protected
+        head, rows = self.table()
+        parts = [
+            "; ".join(f"{name} {cell}" for name, cell in zip(head, row, strict=True) if cell != "-") for row in rows
         ]
-        return "\n".join([*lines, "", self.recommendation])
+        return "\n".join([self.summary, self.leak, *parts, "", *self.advice])
 
 
 def audit_log(
@@ -171,6 +215,7 @@ def audit_log(
     suspects: int = 10,
     randomness: Randomness | None = None,
     baseline: bool = True,
+    progress: bool | None = False,
 ) -> TimingAudit:
     """Audit a log: rates, attack before and after, delays, re-ordered replies, other leaks, and what to do.
 
@@ -192,22 +237,30 @@ def audit_log(
         The secure lane unless given. Delays are drawn to be measured; nothing is posted.
     baseline
         False leaves out the rate of close pairs of different persons.
+    progress
+        Show a bar on standard error; None shows it on a terminal only.
     """
     if not isinstance(events, Events):
         raise BadInput("events", got=events, want="an Events table")
     seconds = read_duration(window, "window", zero=True) / 1e9
     source = Randomness.secure() if randomness is None else randomness
-    batches = find_batches(events, seconds, baseline=baseline)
     waits = intervals(events, beta=seconds)
-    history = choose_gap(waits, percentile) if waits.size else 0.0
+    history = float(np.ceil(choose_gap(waits, percentile))) if waits.size else 0.0  # whole seconds, for people
     chosen = history if gap is None else read_duration(gap, "gap") / 1e9
-    groups = events.numbered(within)[0] if isinstance(within, str) else within
-    raw = linkage_attack(events, window=seconds, within=groups)
-    if chosen > seconds:
-        share = waits if waits.size else np.array([chosen])
-        tried = tuple(_try(events, FollowUp(e, chosen, seconds), batches, share, groups, source) for e in epsilons)
-    else:
-        tried = ()
+    if gap is not None and chosen <= seconds:
+        raise BadInput("gap", got=gap, want=f"more than the window of one sitting ({in_words(seconds)})")
+    mechanisms = [FollowUp(e, chosen, seconds) for e in epsilons] if chosen > seconds else []
+    tried = []
+    with progress_bar("auditing", 2 + len(mechanisms), show=progress) as advance:
+        batches = find_batches(events, seconds, baseline=baseline)
+        advance(1)
+        groups = events.numbered(within)[0] if isinstance(within, str) else within
+        raw = linkage_attack(events, window=seconds, within=groups)
+        advance(1)
+        for mechanism in mechanisms:
+            share = waits if waits.size else np.array([chosen])
+            tried.append(_try(events, mechanism, batches, share, groups, source))
+            advance(1)
     return TimingAudit(
         summary=str(events).split("\n")[0],
         events=len(events),
@@ -217,7 +270,7 @@ def audit_log(
         intervals=int(waits.size),
         batches=batches,
         raw=raw,
-        protected=tried,
+        protected=tuple(tried),
         leaks=tuple(find_leaks(events)),
         suspects=suspects,
         has_replies=events.has_replies,
@@ -240,6 +293,7 @@ def _try(
         attack=linkage_attack(posted, window=batches.window, within=groups),
         best_attack=optimal_attack(mechanism, away, cells=100),
         known_order=optimal_attack(mechanism, away, order="known", cells=100),
+        all_history=optimal_attack(mechanism, waits, cells=100),
         early_replies=posted.truth.early_replies,
         overtaken=posted.truth.overtaken,
         batch_cost=batches.cost(mechanism.epsilon),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from peerveil.judgements import Events
     from peerveil.timing.exposure import TimingAudit
 
-SHADES = ("#0b3c5d", "#2b7bba", "#7fb8de", "#c98a00")
+SHADES = ("#2b7bba", "#c98a00", "#2e8b57", "#9b6bc7")  # apart from each other, and from both papers
 
 
 def draw_waits(ax: Axes, events: Events, window: float, gap: float | None = None) -> None:
@@ -81,12 +81,13 @@ def audit_page(audit: TimingAudit, events: Events) -> Page:
     with house_style():
         page = Page("How exposed are people by when they post?", lead=audit.summary)
         page.heading("What to do")
-        page.paragraph(audit.recommendation)
+        for text in audit.advice:
+            page.paragraph(text)
         page.paragraph("For the operator only: this page states facts about the people in the log.")
         if audit.recommended is not None:
             page.promise(str(audit.recommended.mechanism.guarantee))
         page.heading("The leak")
-        page.paragraph(str(b) + ".")
+        page.paragraph(audit.leak)
         axes = new_axes(height=3.2)
         draw_waits(axes[0], events, b.window, audit.gap or None)
         page.figure(svg(axes[0], "Histogram of waits between posts of one person on different threads."),
@@ -117,25 +118,18 @@ def _protection(page: Page, audit: TimingAudit) -> None:
         f"The gap is {in_words(audit.gap)}. Posts that follow a post of the same person on another thread wait longest; "
         "the table shows status by predecessor at several strengths."
     )
-    rows: list[list[Any]] = []
-    for one in audit.protected:
-        cut, precision, recall = one.attack.best
-        rows.append([
-            f"{one.mechanism.epsilon:g}", in_words(one.mean_delay), in_words(one.median_delay), in_words(one.max_delay),
-            f"{100 * precision:.2g}% / {100 * recall:.2g}% (within {in_words(cut)})",
-            f"{one.best_attack.crossover:.3f} ({one.known_order.crossover:.3f})",
-            f"{one.early_replies[0]:,} → {one.early_replies[1]:,}" if audit.has_replies else "no replies in the log",
-            f"{100 * one.overtaken:.3g}%",
-            f"{one.batch_cost[0]:.3g} / {one.batch_cost[1]:.3g}",
-        ])  # fmt: skip
-    page.table(
-        ["epsilon", "mean", "median", "longest", "linkage precision / recall", "cross-over (order known)",
-         "early replies, causal", "overtaken in thread", "whole batch: mean / largest epsilon"], rows,
-    )  # fmt: skip
-    cut, precision, recall = audit.raw.best
+    head, rows = audit.table()
+    for columns in (
+        [0, 1, 2, 3, 10, 11, 12],
+        [0, 4, 5, 6, 7, 8, 9, 13, 14],
+    ):  # what it costs, what it takes from attackers
+        page.table([head[i] for i in columns], [[row[i] for i in columns] for row in rows])
     page.paragraph(
-        f"Without protection the linkage attack has {100 * precision:.2g}% precision at {100 * recall:.2g}% recall "
-        f"(posts within {in_words(cut)})."
+        "Linkage: every two posts that appear within the cut-off are taken for one person's; the cut-off is the one that "
+        "serves the attacker best. Best test: how often the best possible test on one pair of comments is wrong when both "
+        'kinds of error are equal (50% is a coin); "all history" counts lone comments further apart than the gap as well. '
+        "Overtaken: posts of a thread that appear before the one that came before them. Whole batch: the epsilon at which a "
+        "whole sitting is linked."
     )
     axes = new_axes(height=3.2, columns=2)
     draw_attacks(axes[0], audit)

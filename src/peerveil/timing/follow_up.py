@@ -60,7 +60,7 @@ class FollowUp(DelayMechanism):
         super().__init__(epsilon, gap, beta)
         self._weight, self._given_eta = _weight(weight), eta
         eta_ = best_eta(float(self.loss), self._weight) if eta is None else eta
-        self.batched, self.unbatched, self._whole_eta = build(self.reach, self.loss, eta_)
+        self.batched, self.unbatched, self._whole_eta = build(self.reach, self.loss, eta_, self._epsilon)
 
     @property
     def eta(self) -> float:
@@ -90,7 +90,8 @@ class FollowUp(DelayMechanism):
             "these are ordered: the second of two comments of one person on different threads, which followed the "
             f"first alone by {'' if not self._beta else 'more than beta and '}at most the gap, moves {close}"
             f"{'' if not self._beta else ' after it'}; which of the two came first is the same in both, and no other "
-            "comment begins or ceases to follow another"
+            "comment begins or ceases to follow another; whoever knows the order within sittings but not otherwise can "
+            "see up to twice this ratio"
         )
 
     def with_beta(self, beta: Duration) -> Self:

@@ -13,7 +13,7 @@ Subclasses say which these are, and bound the product.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from peerveil.timing.durations import Duration
 
 
+MOST: Final = 100
+"""The largest epsilon: far beyond use, and far from where floats overflow."""
+
+
 class DelayMechanism(ABC):
     """A pair of delay distributions, for batched and for other comments, with what it guarantees.
 
@@ -50,6 +54,8 @@ class DelayMechanism(ABC):
 
     def __init__(self, epsilon: Number, gap: Duration, beta: Duration = 0) -> None:
         self._epsilon = read_epsilon(epsilon)
+        if self._epsilon > MOST:
+            raise BadInput("epsilon", got=epsilon, want=f"at most {MOST}; beyond 10 hardly anything is promised anyway")
         self._gap = read_duration(gap, "gap")
         self._beta = read_duration(beta, "beta", zero=True)
         if self._beta >= self._gap:
@@ -134,10 +140,10 @@ class DelayMechanism(ABC):
 
     # ---- status -------------------------------------------------------------------------------------------------
 
-    def status(self, actor: Any, thread: Any, times: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which comments get the long delay. Times in microseconds, sorted."""
+    def status(self, actor: Any, thread: Any, times: NDArray[np.int64], window: int | None = None) -> NDArray[np.bool_]:
+        """Which comments get the long delay. Times in microseconds, sorted; the window is beta unless given."""
         order, before, after = nearest_elsewhere(actor, thread, times)
-        window = self._beta // 1000
+        window = self._beta // 1000 if window is None else window
         out = np.empty(times.size, dtype=np.bool_)
         out[order] = before <= window if self.by_predecessor else (before <= window) | (after <= window)
         return out
@@ -166,9 +172,8 @@ class DelayMechanism(ABC):
 
     def batch_cost(self, size: int) -> float:
         """The epsilon at which a whole batch of this size is told from as many lone comments."""
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 2:
-            raise BadInput("size", got=size, want="a whole number, at least 2")
-        return self.epsilon * ((size - 1) if self.by_predecessor else size / 2)
+        number = check_size(size)
+        return self.epsilon * ((number - 1) if self.by_predecessor else number / 2)
 
     def with_beta(self, beta: Duration) -> Self:
         """The same mechanism for sittings of another width."""
@@ -196,3 +201,10 @@ class DelayMechanism(ABC):
             f"{self!r}: batched {in_words(self.mean_batched)}, others {in_words(self.mean_unbatched)} on average, "
             f"at most {in_words(self.max_delay)}" + (f", after a hold of {in_words(self.hold)}" if self.hold else "")
         )
+
+
+def check_size(size: int) -> int:
+    """The size of a batch."""
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 2:
+        raise BadInput("size", got=size, want="a whole number, at least 2")
+    return int(size)

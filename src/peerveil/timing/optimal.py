@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from peerveil.errors import BadInput
+from peerveil.timing.batches import check_suspects
 from peerveil.timing.mechanism import DelayMechanism
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class OptimalAttack:
         What the mechanism claims.
     order : str
         What the attacker knows of the order of the two comments.
+    ratio : float
+        The largest likelihood ratio of any output; at most e^epsilon where lone comments are within the gap.
     """
 
     type_one: Floats
@@ -51,6 +54,7 @@ class OptimalAttack:
     covered: float
     epsilon: float
     order: str
+    ratio: float
 
     def bound(self, type_one: ArrayLike) -> Floats:
         """Proposition 5.1: power <= e^epsilon / F(g) * type-I error, and never above 1."""
@@ -64,11 +68,8 @@ class OptimalAttack:
 
     def posterior(self, suspects: ArrayLike) -> Floats:
         """The most that an attacker with K equally likely suspects can be sure of, after the most telling output."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            steps = np.diff(self.power) / np.diff(self.type_one)
-        ratio = float(np.nanmax(steps)) if steps.size else 1.0
-        others = np.asarray(suspects, dtype=float) - 1
-        return np.ones(others.shape) if math.isinf(ratio) else np.asarray(ratio / (ratio + others))
+        others = check_suspects(suspects) - 1
+        return np.ones(others.shape) if math.isinf(self.ratio) else np.asarray(self.ratio / (self.ratio + others))
 
     def __str__(self) -> str:
         return (
@@ -131,12 +132,12 @@ def optimal_attack(
         together = (together + together.T) / 2
     if order != "known":
         apart = (apart + apart.T) / 2
-    type_one, power, crossover = _curve(together.ravel(), apart.ravel())
+    type_one, power, crossover, ratio = _curve(together.ravel(), apart.ravel())
     # a hold delays both hypotheses alike and tells nothing, so it does not enter
     covered = float(np.mean(away <= mechanism.gap * (1 + 1e-12)))
     if order == "known in batches":
         covered /= 2
-    return OptimalAttack(type_one, power, crossover, covered, mechanism.epsilon, order)
+    return OptimalAttack(type_one, power, crossover, covered, mechanism.epsilon, order, ratio)
 
 
 def _separations(separation: Any) -> Floats:
@@ -187,7 +188,7 @@ def _masses(delay: Delay, shifts: Floats, edges: Floats, points: Floats) -> Floa
     return np.asarray(np.maximum(out, 0.0) / shifts.size)
 
 
-def _curve(together: Floats, apart: Floats) -> tuple[Floats, Floats, float]:
+def _curve(together: Floats, apart: Floats) -> tuple[Floats, Floats, float, float]:
     """Reject where the ratio is largest first; ties are one step. At most 2,000 points are kept for drawing."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(apart > 1e-15, together / np.maximum(apart, 1e-300), np.where(together > 1e-15, np.inf, -1.0))
@@ -204,4 +205,4 @@ def _curve(together: Floats, apart: Floats) -> tuple[Floats, Floats, float]:
     kept = np.unique(np.concatenate([[0], np.searchsorted(y, np.linspace(0, 1, 1000)), [reached, x.size - 1]]))
     more = np.searchsorted(x, np.linspace(0, 1, 1000))
     kept = np.unique(np.minimum(np.concatenate([kept, more]), x.size - 1))
-    return x[kept], y[kept], crossover
+    return x[kept], y[kept], crossover, float(ratio[together > 1e-12].max())

@@ -84,6 +84,7 @@ class Posted(Result):
 
     truth: Truth = field(repr=False, compare=False)
     threads: pl.Series = field(repr=False, compare=False)
+    ids: pl.Series = field(repr=False, compare=False)
     mechanism: str = ""
 
     @cached_property
@@ -94,17 +95,43 @@ class Posted(Result):
         across threads. No other column of the log is passed on, since serial numbers and second timestamps would tell
         the order of arrival. Posts of one moment stand in the order of their own drawn times, never of their arrival.
         """
-        return _public(self.threads, self.truth)
+        return _public(self.threads, self.truth, self._place)
+
+    @cached_property
+    def schedule(self) -> pl.DataFrame:
+        """What the operator does: the log's own id of each post, its public id, and when to let it appear. Not public.
+
+        It is the only link between the two ids: keep it as safe as the log, and do not draw again.
+        """
+        return pl.DataFrame(
+            {
+                "id": self.ids,
+                "public_id": self._place + 1,
+                "time": pl.Series(self.truth.posted).cast(pl.Datetime("us", "UTC")),
+            }
+        ).sort("public_id")
+
+    @cached_property
+    def _place(self) -> Whole:
+        """The place of each event in the order of posting, from 0."""
+        place = np.empty(len(self), dtype=np.int64)
+        place[posting_order(self.truth)] = np.arange(len(self))
+        return place
 
     def __len__(self) -> int:
         return int(self.truth.posted.size)
 
     def summary(self) -> str:
         """The finding in one line."""
-        delay = self.truth.delay
+        return f"{len(self):,} comments posted by {self.mechanism}"
+
+    @property
+    def for_operator(self) -> str:
+        """How long posts wait, in one line. Not public: a mean tells how many comments came in batches."""
+        delay, (early, left) = self.truth.delay, self.truth.early_replies
         return (
-            f"{len(self):,} comments posted by {self.mechanism}; delay mean {in_words(float(delay.mean()))}, median "
-            f"{in_words(float(np.median(delay)))}, longest {in_words(float(delay.max()))}"
+            f"delay mean {in_words(float(delay.mean()))}, median {in_words(float(np.median(delay)))}, longest "
+            f"{in_words(float(delay.max()))}; replies before what they answer: {early:,} as drawn, {left:,} as posted"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -193,9 +220,9 @@ def post(
         guarantee, held, name = mechanism.guarantee, 0, repr(mechanism)
     else:
         mechanism, held = _held(mechanism, hold, declared, as_printed)
-        status = replace_beta(mechanism, held) if as_printed else mechanism
         told = None if declared is None else _declared(declared, actor, times, mechanism)
-        batched = status.status(actor, thread, times) if told is None else told
+        look = held if as_printed else None
+        batched = mechanism.status(actor, thread, times, look) if told is None else told
         ticks, gap = _draw(events, mechanism, batched, source, gaps, by)
         own = np.where(adopted, times + held + -(-ticks // 1000), times)
         guarantee, name = _promise(mechanism, declared, as_printed, gap, adopters is not None), repr(mechanism)
@@ -207,7 +234,8 @@ def post(
         actor, thread, times, posted, own, parent, source.permutation(times.size), batched, adopted, window, gap
     )
     stamped = source.stamp(guarantee)
-    return Posted(guarantee=stamped, truth=truth, threads=events.numbered("thread")[1], mechanism=name)
+    threads, ids = events.numbered("thread")[1], events.frame["id"]
+    return Posted(guarantee=stamped, truth=truth, threads=threads, ids=ids, mechanism=name)
 
 
 def behind_parents(own: Whole, parent: Whole) -> Whole:
@@ -221,15 +249,13 @@ def behind_parents(own: Whole, parent: Whole) -> Whole:
         latest[going], above[going] = np.maximum(latest[going], latest[up]), above[up]
 
 
-def replace_beta(mechanism: DelayMechanism, held: int) -> DelayMechanism:
-    """A mechanism whose status looks ``held`` microseconds both ways; only its status is used."""
-    return mechanism.with_beta(held / 1e6)
-
-
 def _held(
     mechanism: DelayMechanism, hold: Duration | None, declared: object, as_printed: bool
 ) -> tuple[DelayMechanism, int]:
     """The mechanism to draw from, and the hold in microseconds."""
+    if as_printed and (mechanism.by_predecessor or mechanism.beta or hold is None):
+        want = "a symmetric mechanism without beta, and hold=: the paper's tables hold for beta and draw for the gap"
+        raise BadInput("as_printed", got=mechanism, want=want)
     if hold is None:
         wait = (
             0 if declared is not None or mechanism.by_predecessor else read_duration(mechanism.beta, "hold", zero=True)
@@ -298,9 +324,17 @@ def _draw(
     order = np.argsort(gap, kind="stable")
     edges = np.flatnonzero(np.diff(gap[order])) + 1
     for part in np.split(order, edges):
-        one = mechanism if gap[part[0]] == mechanism.gap else mechanism.with_gap(float(gap[part[0]]))
-        ticks[part] = one.draw_ticks(batched[part], source)
+        ticks[part] = _with_gap(mechanism, float(gap[part[0]]), by).draw_ticks(batched[part], source)
     return ticks, gap
+
+
+def _with_gap(mechanism: DelayMechanism, gap: float, by: str) -> DelayMechanism:
+    if gap == mechanism.gap:
+        return mechanism
+    if not mechanism.beta < gap < np.inf:
+        want = f"gaps above the mechanism's beta ({in_words(mechanism.beta)}) for every {by}"
+        raise BadInput("gaps", got=gap, want=want)
+    return mechanism.with_gap(gap)
 
 
 def _promise(mechanism: DelayMechanism, declared: object, as_printed: bool, gap: Any, partial: bool) -> Any:
@@ -338,22 +372,26 @@ def _parents(events: Events) -> Whole:
     return found.cast(pl.Int64).fill_null(-1).to_numpy().astype(np.int64)
 
 
-def _public(threads: pl.Series, truth: Truth) -> pl.DataFrame:
-    """The posts in the order of posting; parents before replies that appear in the same moment.
+def posting_order(truth: Truth) -> Whole:
+    """The order of posting; parents before replies that appear in the same moment.
 
     Replies that waited for one parent share its moment. Their order is that of their own drawn times, which the
     guarantee covers, and random where these are equal. The order of the rows is that of arrival: it must never break
     a tie, or ids would tell what the delays hide.
     """
-    size = truth.posted.size
-    depth = np.zeros(size, dtype=np.int64)
+    depth = np.zeros(truth.posted.size, dtype=np.int64)
     above = truth.parent.copy()
     while (going := np.flatnonzero(above >= 0)).size:
         depth[going] += 1
         above[going] = truth.parent[above[going]]
-    order = np.lexsort((truth.shuffle, truth.own, depth, truth.posted))
-    place = np.empty(size, dtype=np.int64)
-    place[order] = np.arange(1, size + 1)
+    return np.lexsort((truth.shuffle, truth.own, depth, truth.posted))
+
+
+def _public(threads: pl.Series, truth: Truth, place: Whole) -> pl.DataFrame:
+    """The posts in the order of posting."""
+    size = place.size
+    order = np.empty(size, dtype=np.int64)
+    order[place] = np.arange(size)
     parent = truth.parent[order]
     return pl.DataFrame(
         {
@@ -361,7 +399,7 @@ def _public(threads: pl.Series, truth: Truth) -> pl.DataFrame:
             "thread": threads.gather(truth.thread[order]),
             "author": _authors(truth.thread[order].astype(np.int64), truth.actor[order].astype(np.int64)),
             "time": pl.Series(truth.posted[order]).cast(pl.Datetime("us", "UTC")),
-            "reply_to": pl.Series(place[np.maximum(parent, 0)]).set(pl.Series(parent < 0), None),
+            "reply_to": pl.Series(place[np.maximum(parent, 0)] + 1).set(pl.Series(parent < 0), None),
         }
     )
 

@@ -30,7 +30,8 @@ class Queue:
     Parameters
     ----------
     step
-        Seconds (or a timedelta): the clock of the queue. One comment is posted a step, at its end.
+        Seconds (or a timedelta): the clock of the queue, in whole steps since 1970. One comment is posted a step, at its
+        end.
 
     Notes
     -----
@@ -74,7 +75,7 @@ class Queue:
         self, actor: Any, times: NDArray[np.int64], randomness: Randomness
     ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Which comments shared a step with another of their author's, and when each is posted (microseconds)."""
-        number = (times - times[0]) // self._step
+        number = times // self._step  # a public clock: one that began with the first comment would show its arrival
         crowded = np.zeros(times.size, dtype=np.bool_)
         order = np.lexsort((number, actor))
         same = (actor[order][1:] == actor[order][:-1]) & (number[order][1:] == number[order][:-1])
@@ -83,7 +84,7 @@ class Queue:
         shuffled = np.lexsort((randomness.permutation(times.size), number))  # within a step the order is random
         steps = _serve(number[shuffled])
         out = np.empty(times.size, dtype=np.int64)
-        out[shuffled] = times[0] + (steps + 1) * self._step
+        out[shuffled] = (steps + 1) * self._step
         return crowded, out
 
 

@@ -17,7 +17,7 @@ from peerveil.errors import BadInput
 from peerveil.numerics.exact import exp_bounds
 from peerveil.timing.delays import WHOLE, Steps
 from peerveil.timing.durations import LONGEST, TICKS
-from peerveil.timing.mechanism import DelayMechanism
+from peerveil.timing.mechanism import DelayMechanism, check_size
 from peerveil.timing.zero_inflated import _weight
 
 if TYPE_CHECKING:
@@ -90,6 +90,17 @@ class UnevenSplit(DelayMechanism):
     def mean_unbatched(self) -> float:
         """E[U] = (g + W/2)/rho1 + g^2/(2 W rho2)."""
         return self.unbatched.mean
+
+    def batch_cost(self, size: int) -> float:
+        """Epsilon + (size - 2) ln rho2: the first two comments cost rho1 rho2 = e^epsilon, every further one rho2.
+
+        That is more than the size epsilon/2 of an even split. It is what a short delay costs people with long sittings.
+
+        >>> round(UnevenSplit(4, gap=1).batch_cost(5), 2), UnevenSplit(4, gap=1).batch_cost(2)
+        (13.92, 4.0)
+        """
+        further = check_size(size) - 2
+        return self.epsilon + further * (self.epsilon - math.log(self.rho))
 
     def with_beta(self, beta: Duration) -> Self:
         """The same for sittings of another width."""

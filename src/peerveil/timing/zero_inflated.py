@@ -68,7 +68,7 @@ class ZeroInflatedUniform(DelayMechanism):
         super().__init__(epsilon, gap, beta)
         self._weight, self._given_eta = _weight(weight), eta
         eta_ = best_eta(float(self.loss), self._weight) if eta is None else eta
-        self.batched, self.unbatched, self._whole_eta = build(self.reach, self.loss, eta_)
+        self.batched, self.unbatched, self._whole_eta = build(self.reach, self.loss, eta_, self._epsilon)
 
     @property
     def eta(self) -> float:
@@ -135,7 +135,7 @@ def best_eta(loss: float, weight: float) -> float:
     return min(1.0, q * (1 + math.sqrt(1 + weight / (q * (1 - weight)))))
 
 
-def build(reach: int, loss: Fraction, eta: float) -> tuple[Steps, Steps, int]:
+def build(reach: int, loss: Fraction, eta: float, epsilon: Fraction) -> tuple[Steps, Steps, int]:
     """B, U and eta in units of 2^-53, on whole ticks, rounded to the safe side."""
     growth = exp_bounds(loss)[0]
     if isinstance(eta, bool) or not isinstance(eta, (int, float, np.floating)) or not 0 < eta <= 1:
@@ -146,7 +146,7 @@ def build(reach: int, loss: Fraction, eta: float) -> tuple[Steps, Steps, int]:
         raise BadInput("eta", got=eta, want=f"a number above e^-loss = {math.exp(-loss):.6g}, at most 1")
     width = math.ceil(reach / margin)  # W >= g / (eta e^l - 1)
     if reach + width > LONGEST * TICKS:
-        raise BadInput("epsilon", got=float(loss), want="an epsilon and a gap whose delays stay below ten years")
+        raise BadInput("epsilon", got=float(epsilon), want="an epsilon and a gap whose delays stay below ten years")
     end = reach + width
     return Steps(((reach, end, WHOLE),)), Steps(((0, end, whole),)), whole
 

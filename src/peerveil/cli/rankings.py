@@ -1,0 +1,201 @@
+"""``peerveil rankings``: is there any signal in rankings, how many people would show it, and local reports."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from peerveil.cli.base import AsJson, Debug, emit, example, new_group
+from peerveil.errors import BadInput
+
+if TYPE_CHECKING:
+    from peerveil.rankings import PowerCurve, UniformityTest
+
+app = new_group("rankings", "Do rankings differ from chance? Privately, with a p-value that may be published.")
+
+File = Annotated[Path, typer.Argument(help="Rankings: PrefLib (.soc .soi .toc .toi), or wide or long CSV or Parquet.")]
+Epsilon = Annotated[str | None, typer.Option(help="The privacy of one ranking: 1, 0.5 or 1/3.", show_default="none")]
+Needed = Annotated[str, typer.Option(help="The privacy of one ranking: 1, 0.5 or 1/3.")]
+Level = Annotated[float, typer.Option(help="How often uniform rankings may be called different.")]
+Seed = Annotated[int | None, typer.Option(help="Simulate instead: repeatable, marked, not private.")]
+Out = Annotated[Path, typer.Option(help="The folder to write to.")]
+About = Annotated[str, typer.Option(help="What is asked: items, pairs, own or bits.")]
+Questions = Annotated[int, typer.Option(help="How many questions all people share.")]
+Public = Annotated[int, typer.Option("--public-seed", help="Fixes the shared questions; publish it beforehand.")]
+
+
+@app.command(
+    "test",
+    epilog=example(
+        "peerveil rankings test votes.soc --epsilon 0.5",
+        "peerveil rankings test votes.csv --epsilon 0.5 --ledger budget.db --account survey-2026",
+        "peerveil rankings test votes.soc --method friedman",
+    ),
+)
+def run_test(
+    file: File,
+    epsilon: Epsilon = None,
+    method: Annotated[str, typer.Option(help="auto, or a test by name (an unknown one lists them).")] = "auto",
+    level: Level = 0.05,
+    tolerance: Annotated[float, typer.Option(help="For trunc only: the paper's tolerance.")] = 0.5,
+    ledger: Annotated[str | None, typer.Option(envvar="PEERVEIL_LEDGER", help="The ledger to debit.")] = None,
+    account: Annotated[str | None, typer.Option(help="The account to debit; it must exist.")] = None,
+    seed: Seed = None,
+    out: Out = Path("out/rankings"),
+    as_json: AsJson = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Test whether rankings differ from chance: the finding with its guarantee, as JSON and as a figure."""
+    from peerveil.ledger import Ledger
+    from peerveil.randomness import Randomness
+    from peerveil.rankings import uniformity_test
+
+    if account is not None and ledger is None:
+        raise BadInput("--account", got=account, want="both --ledger and --account, or neither")
+    if seed is not None and account is not None:
+        raise BadInput("--seed", got=seed, want="no seed with a ledger: a simulation can never be entered")
+    settings: dict[str, Any] = {
+        "method": method,
+        "epsilon": epsilon,
+        "level": level,
+        "tolerance": tolerance,
+        "randomness": None if seed is None else Randomness.simulation(seed),
+    }
+    if account is None:
+        found = uniformity_test(file, **settings)
+    else:
+        with Ledger.open(str(ledger), create=False) as book:
+            found = uniformity_test(file, account=book.account(account), **settings)
+    _finish(found, out / f"test-{found.method}", as_json)
+
+
+@app.command(
+    "power",
+    epilog=example(
+        "peerveil rankings power --items 100 --spread 0.99 --epsilon 0.5",
+        "peerveil rankings power --items 20 --spread 0.95 --methods friedman,unif",
+    ),
+)
+def power(
+    items: Annotated[int, typer.Option(help="How many items are ranked.")],
+    spread: Annotated[float, typer.Option(help="The signal to be found: Mallows' spread, 1 is uniform.")],
+    epsilon: Epsilon = None,
+    level: Level = 0.05,
+    wanted: Annotated[float, typer.Option("--power", help="How often the signal shall be found.")] = 0.8,
+    methods: Annotated[
+        str, typer.Option(help="Tests, separated by commas; local, local-pairs, local-own, local-bits too.")
+    ] = "",
+    trials: Annotated[int, typer.Option(help="Simulated data sets for each number of people.")] = 100,
+    out: Out = Path("out/rankings"),
+    as_json: AsJson = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """How many people do I need? A curve, and what the paper's theorems ask for."""
+    from peerveil.rankings import plan_rankings
+
+    chosen = [name.strip() for name in methods.split(",")] if methods else None
+    found = plan_rankings(items, spread, epsilon=epsilon, level=level, power=wanted, methods=chosen, trials=trials)
+    path = _write_curve(found, out)
+    emit({**found.to_dict(), "written": [str(path)]}, as_json, f"{found}\nwritten: {path}")
+
+
+@app.command(
+    "report",
+    epilog=example("peerveil rankings report votes.soc --epsilon 0.5 --public-seed 7 --to reports.jsonl"),
+)
+def report(
+    file: File,
+    epsilon: Needed,
+    about: About = "items",
+    questions: Questions = 3,
+    public_seed: Public = 0,
+    to: Annotated[Path, typer.Option(help="Where the reports go, one line of JSON a person.")] = Path("reports.jsonl"),
+    seed: Seed = None,
+    as_json: AsJson = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Turn rankings into local reports, as each person's device would; in random order."""
+    from peerveil.files import write_text
+    from peerveil.randomness import Randomness
+    from peerveil.rankings import LocalReporter
+    from peerveil.rankings.intake import Ballots
+
+    ballots = Ballots.of(file)
+    reporter = LocalReporter(ballots.items, epsilon, about, questions, public_seed)
+    source = Randomness.secure() if seed is None else Randomness.simulation(seed)
+    reports = reporter.reports(ballots.rows("a report", source), source)
+    head = {"peerveil": "rankings reports 1", **reporter.protocol.to_dict(), "simulated": seed is not None}
+    path = write_text(to, "\n".join([json.dumps(head), *(one.to_json() for one in reports)]) + "\n")
+    promise = source.stamp(reporter.guarantee)
+    text = f"{len(reports):,} reports\n{promise}\nwritten: {path}"
+    emit({"reports": len(reports), "protocol": head, "guarantee": str(promise), "written": [str(path)]}, as_json, text)
+
+
+@app.command("aggregate", epilog=example("peerveil rankings aggregate reports.jsonl"))
+def aggregate(
+    file: Annotated[Path, typer.Argument(help="Reports: the protocol's line, then one line of JSON a person.")],
+    level: Level = 0.05,
+    out: Out = Path("out/rankings"),
+    as_json: AsJson = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Test whether rankings differ from chance, from local reports alone."""
+    from peerveil.rankings import LocalProtocol, aggregate_reports
+
+    with file.open(encoding="utf-8") as lines:
+        try:
+            head = json.loads(next(lines, ""))
+            version, simulated = head.pop("peerveil"), head.pop("simulated")
+        except (ValueError, KeyError, AttributeError, TypeError):
+            version, head, simulated = None, {}, False
+        if version != "rankings reports 1":
+            want = "reports as 'peerveil rankings report' writes them: first the protocol's line"
+            raise BadInput(f"{file}, line 1", got=version, want=want)
+        protocol = LocalProtocol.from_dict(head)
+        found = aggregate_reports(
+            (line for line in lines if line.strip()),
+            protocol.items,
+            protocol.exact_epsilon,
+            level,
+            method=protocol.method,
+            questions=protocol.questions,
+            seed=protocol.seed,
+            simulated=bool(simulated),
+        )
+    _finish(found, out / "aggregate", as_json)
+
+
+def _finish(found: UniformityTest, path: Path, as_json: bool) -> None:
+    """Write the finding as JSON and as a figure, and show it."""
+    from peerveil.files import write_text
+    from peerveil.report import house_style, new_axes, svg
+
+    (ax,) = new_axes(height=4)
+    with house_style():
+        found.plot(ax)
+        ax.set_title(found.summary(), fontsize=9, loc="left")
+        picture = svg(ax, found.summary())
+    written = [
+        write_text(path.with_name(f"{path.name}.json"), found.to_json(indent=2) + "\n"),
+        write_text(path.with_name(f"{path.name}.svg"), _alone(picture)),
+    ]
+    text = f"{found}\n" + "\n".join(f"written: {one}" for one in written)
+    emit({**found.to_dict(), "written": [str(one) for one in written]}, as_json, text)
+
+
+def _write_curve(found: PowerCurve, out: Path) -> Path:
+    from peerveil.files import write_text
+    from peerveil.report import house_style, new_axes, svg
+
+    (ax,) = new_axes(height=4)
+    with house_style():
+        found.plot(ax)
+    return write_text(out / "power.svg", _alone(svg(ax, str(found))))
+
+
+def _alone(picture: str) -> str:
+    """A picture in a file of its own: on white, in dark ink."""
+    return picture.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1)

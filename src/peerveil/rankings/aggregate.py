@@ -1,0 +1,136 @@
+"""The collector's side of local differential privacy: from reports alone to a test."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from peerveil.errors import BadInput, Verbatim
+from peerveil.rankings.local import QUESTIONS, LocalProtocol, Report
+from peerveil.rankings.nulls import squares_null
+from peerveil.rankings.uniformity import UniformityTest, read_level
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from peerveil.numerics.exact import Number
+
+    Ints = NDArray[np.int64]
+
+
+def aggregate_reports(
+    reports: Iterable[Report | str | Mapping[str, Any]],
+    items: int,
+    epsilon: Number,
+    level: float = 0.05,
+    *,
+    method: str = "items",
+    questions: int = QUESTIONS,
+    seed: int = 0,
+    simulated: bool = False,
+) -> UniformityTest:
+    """Test whether rankings differ from chance, from one report a person.
+
+    Parameters
+    ----------
+    reports
+        Reports, or their lines of JSON. Nothing else is needed, and nothing private is left in them.
+    items, epsilon, method, questions, seed
+        The protocol under which they were made (:class:`LocalProtocol`); reports of another are refused.
+    level
+        How often uniform rankings may be called different.
+    simulated
+        Whether the reports were made in the simulation lane; a report does not say so itself.
+
+    Notes
+    -----
+    For uniform rankings every answer is a fair coin (an odd number of items has a middle place, where a coin decides), and
+    stays one through randomized response. So with n_d answers to question d, their signed sum A_d is a sum of n_d fair
+    signs, independent over d: the law of the sum of squares is exact. The statistic is that sum over n/D.
+
+    Examples
+    --------
+    >>> from peerveil.randomness import Randomness
+    >>> from peerveil.rankings import LocalReporter, Mallows
+    >>> simulation = Randomness.simulation(1)
+    >>> reporter = LocalReporter(20, epsilon=1)
+    >>> reports = [reporter.report(row, simulation) for row in Mallows(20, 0.5).sample(500, simulation)]
+    >>> test = aggregate_reports(reports, 20, 1, simulated=True)
+    >>> test.reject, test.rankings
+    (True, 500)
+    """
+    protocol = LocalProtocol(items, epsilon, method, questions, seed)
+    read_level(level)
+    if isinstance(reports, (str, bytes)) or not isinstance(reports, Iterable):
+        raise BadInput("reports", got=reports, want="reports, or their lines of JSON")
+    counts, sums = _sums(reports, protocol)
+    people = int(counts[0]) if method == "bits" else int(counts.sum())
+    if people < 1:
+        raise BadInput("reports", got=Verbatim("no reports"), want="at least one")
+    return answer_of_sums(protocol, counts, sums, people, float(level), simulated=simulated)
+
+
+def answer_of_sums(
+    protocol: LocalProtocol, counts: Ints, sums: Ints, people: int, level: float, *, simulated: bool = False
+) -> UniformityTest:
+    """The test from how many answered each question, and the signed sum of their answers."""
+    asked = counts > 0
+    unit = people if protocol.method == "bits" else people / max(1, protocol.questions)
+    law = squares_null(tuple(counts[asked].tolist()))
+    square = sum(int(s) ** 2 for s in sums)
+    p_value = law.tail(float(square))
+    promise = protocol.guarantee
+    return UniformityTest(
+        guarantee=promise.as_simulated() if simulated else promise,
+        method="local",
+        reject=p_value <= level,
+        statistic=square / unit,
+        critical=law.critical(level) / unit,
+        p_value=p_value,
+        level=level,
+        rankings=people,
+        items=protocol.items,
+        settings={"questions": protocol.questions, "about": protocol.method, "seed": protocol.seed},
+        null=law.mapped(lambda v: v / unit),
+    )
+
+
+def _sums(reports: Iterable[Any], protocol: LocalProtocol) -> tuple[Ints, Ints]:
+    """How many answers each question has, and their signed sums; every report is checked."""
+    name, number = protocol.fingerprint, protocol.questions
+    counts, sums = np.zeros(number, dtype=np.int64), np.zeros(number, dtype=np.int64)
+    vector = protocol.method == "bits"
+    width = math.ceil(number / 8)
+    for place, given in enumerate(reports, start=1):
+        try:
+            report = given if isinstance(given, Report) else Report.from_json(_text(given))
+        except BadInput as error:
+            raise BadInput(f"reports, line {place}", got=error.got, want=error.want) from None
+        if report.protocol != name:
+            want = f"reports made under this protocol ({name}): the same items, epsilon, method, questions and seed"
+            raise BadInput(f"reports, line {place}", got=report.protocol, want=want)
+        if report.question >= (1 if vector else number):
+            raise BadInput(f"reports, line {place}", got=report.question, want=f"a question below {number}")
+        if report.bits >> (number if vector else 1):
+            raise BadInput(f"reports, line {place}", got=report.bits, want=f"{number if vector else 1} bits")
+        if vector:
+            row = np.frombuffer(report.bits.to_bytes(width, "little"), dtype=np.uint8)
+            counts += 1
+            sums += 2 * np.unpackbits(row, bitorder="little")[:number].astype(np.int64) - 1
+        else:
+            counts[report.question] += 1
+            sums[report.question] += 2 * report.bits - 1
+    return counts, sums
+
+
+def _text(given: Any) -> str:
+    if isinstance(given, str):
+        return given
+    if isinstance(given, Mapping):
+        import json
+
+        return json.dumps(dict(given))
+    raise BadInput("report", got=given, want="a Report or its line of JSON")

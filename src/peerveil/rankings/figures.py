@@ -1,0 +1,99 @@
+"""Pictures of the rankings room."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from peerveil.rankings.noise import NoisyLaw
+from peerveil.report import COLOURS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from peerveil.rankings.planning import PowerCurve
+    from peerveil.rankings.uniformity import UniformityTest
+
+_NOUNS = {
+    "two-sample": "summed Kendall distance of pairs of rankings",
+    "mallows": "summed Kendall distance to the centre of the other half",
+    "kendall-distance": "mean Kendall distance of two rankings",
+    "friedman": "Friedman's statistic",
+    "unif": "mean squared pair sum",
+    "laplace": "mean squared pair sum, noised",
+    "rank-norm": "length of the summed rankings, noised",
+    "clipped-norm": "clipped length of the summed rankings, noised",
+    "pairs-norm": "length of the pair sums, noised",
+    "clipped-batches": "summed clipped concordance of batches, noised",
+    "local": "mean squared sum of answers",
+}
+
+
+def draw_test(test: UniformityTest, ax: Axes) -> None:
+    """The null's density, where rejection begins, and what was observed."""
+    if test.null is None:
+        _draw_decision(test, ax)
+        return
+    x, y = null_curve(test.null)
+    reach = [test.statistic, test.critical] if math.isfinite(test.critical) else [test.statistic]
+    low, high = min([x[0], *reach]), max([x[-1], *reach])
+    room = 0.03 * (high - low or 1.0)
+    ax.fill_between(x, y, color=COLOURS["truth"], alpha=0.35, lw=0, label="if rankings were uniform")
+    if math.isfinite(test.critical):
+        beyond = x >= test.critical if test.upper else x <= test.critical
+        ax.fill_between(x[beyond], y[beyond], color=COLOURS["leak"], alpha=0.6, lw=0)
+        ax.axvline(
+            test.critical, color=COLOURS["leak"], ls="--", lw=1.2, label=f"rejected beyond (level {test.level:g})"
+        )
+    colour = COLOURS["private"] if test.guarantee.private else COLOURS["accent"]
+    p = f"{test.p_value:.2g}" if test.p_value >= 1e-6 else "below 0.000001"
+    ax.axvline(test.statistic, color=colour, lw=2.2, label=f"observed (p {'=' if test.p_value >= 1e-6 else ''} {p})")
+    ax.set_xlim(low - room, high + room)
+    ax.set_ylim(bottom=0)
+    ax.set_yticks([])
+    ax.set_xlabel(_NOUNS.get(test.method, "statistic"))
+    ax.set_ylabel("density")
+    ax.legend(fontsize="small", loc="best")
+
+
+def _draw_decision(test: UniformityTest, ax: Axes) -> None:
+    ax.barh(["rejected", "not rejected"], [float(test.reject), float(not test.reject)], color=COLOURS["private"])
+    ax.set_xticks([])
+    ax.set_xlabel(f"{test.method}: only the decision is published")
+
+
+def null_curve(null: Any) -> tuple[Any, Any]:
+    """Points of the null's density."""
+    law = null.law if isinstance(null, NoisyLaw) else null
+    order = np.cumsum(law.chances)
+    low = float(law.values[min(int(np.searchsorted(order, 1e-4)), law.values.size - 1)])
+    high = float(law.values[min(int(np.searchsorted(order, 1 - 1e-4)), law.values.size - 1)])
+    if isinstance(null, NoisyLaw):
+        grid = np.linspace(low - 5 * null.scale, high + 5 * null.scale, 300)
+        return grid, null.density(grid)
+    if high <= low:
+        high = low + 1
+    bins = min(60, max(5, law.values.size))
+    height, edges = np.histogram(law.values, bins=bins, range=(low, high), weights=law.chances, density=True)
+    return np.repeat(edges, 2)[1:-1], np.repeat(height, 2)
+
+
+def draw_power(curve: PowerCurve, ax: Axes) -> None:
+    """Power against the number of people, one line a test."""
+    shades = [COLOURS["private"], COLOURS["good"], COLOURS["accent"], COLOURS["leak"], COLOURS["truth"]]
+    for i, method in enumerate(dict.fromkeys(row.method for row in curve.rows)):
+        rows = [row for row in curve.rows if row.method == method]
+        people, power = [row.rankings for row in rows], [row.power for row in rows]
+        ax.errorbar(
+            people, power, yerr=[row.error for row in rows], color=shades[i % 5], marker="o", ms=3.5, label=method
+        )
+    ax.axhline(curve.wanted, color="0.5", ls=":", lw=1)
+    ax.text(1.0, curve.wanted, f" {curve.wanted:g}", transform=ax.get_yaxis_transform(), va="center", fontsize=8)
+    if len({row.rankings for row in curve.rows}) > 1:
+        ax.set_xscale("log")
+    ax.set_ylim(0, 1.02)
+    ax.set_xlabel("people")
+    ax.set_ylabel(f"power at level {curve.level:g}")
+    ax.legend(fontsize="small", loc="best")

@@ -1,0 +1,250 @@
+"""Compiled loops over rankings: sampling, distances and sums. Ranks count from 0, a row a ranking, a column an item."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def insert_all(uniform: Any, log_spread: float, center: Any, out: Any) -> None:
+    """Turn uniform numbers into Mallows rankings by repeated insertion, O(m log m) a ranking.
+
+    Item i of the central order jumps over V_i of the i items before it, P[V_i = v] proportional to spread^v, v = 0..i,
+    independently (Doignon, Pekec and Regenwetter, 2004). Read from the last item back, item i takes the V_i-th free place
+    from the back among the i + 1 places still free: a Fenwick tree finds it.
+    """
+    n, m = uniform.shape
+    top = 1
+    while 2 * top <= m:
+        top *= 2
+    tree = np.empty(m + 1, np.int64)
+    full = np.empty(m + 1, np.int64)
+    for j in range(m + 1):
+        full[j] = j & (-j)
+    total = np.empty(m, np.float64)  # 1 - spread^(i+1), negated
+    for i in range(m):
+        total[i] = np.expm1((i + 1) * log_spread)
+    for row in range(n):
+        tree[:] = full
+        for i in range(m - 1, -1, -1):
+            if log_spread == 0.0:
+                jump = int(uniform[row, i] * (i + 1))
+            else:
+                jump = int(np.log1p(uniform[row, i] * total[i]) / log_spread)
+            jump = min(jump, i)
+            rest = i - jump  # how many free places stand before the one that is taken
+            place = 0
+            step = top
+            while step > 0:
+                ahead = place + step
+                if ahead <= m and tree[ahead] <= rest:
+                    place = ahead
+                    rest -= tree[ahead]
+                step >>= 1
+            out[row, center[i]] = place
+            place += 1
+            while place <= m:
+                tree[place] -= 1
+                place += place & (-place)
+
+
+@njit(cache=True, nogil=True)
+def shuffle_rows(out: Any, seed: int) -> None:
+    """Fill every row with a uniformly random order (for public simulations)."""
+    np.random.seed(seed)
+    n, m = out.shape
+    for row in range(n):
+        for j in range(m):
+            k = np.random.randint(0, j + 1)
+            out[row, j] = out[row, k]
+            out[row, k] = j
+
+
+@njit(cache=True, nogil=True)
+def inversions(values: Any, spare: Any) -> int:
+    """The number of pairs out of order, by merge sort; sorts ``values`` in place."""
+    n = values.size
+    block = 8
+    count = 0
+    for start in range(0, n, block):
+        stop = min(start + block, n)
+        for i in range(start + 1, stop):
+            held = values[i]
+            j = i
+            while j > start and values[j - 1] > held:
+                values[j] = values[j - 1]
+                j -= 1
+            values[j] = held
+            count += i - j
+    width = block
+    while width < n:
+        for start in range(0, n - width, 2 * width):
+            middle = start + width
+            if values[middle - 1] <= values[middle]:
+                continue
+            stop = min(start + 2 * width, n)
+            spare[:width] = values[start:middle]
+            i, j, k = 0, middle, start
+            while i < width and j < stop:
+                x, y = spare[i], values[j]
+                right = y < x  # without a branch: which side is next is as good as random
+                values[k] = min(x, y)
+                count += (width - i) * right
+                i += 1 - right
+                j += right
+                k += 1
+            while i < width:
+                values[k] = spare[i]
+                i += 1
+                k += 1
+        width *= 2
+    return count
+
+
+@njit(cache=True, nogil=True)
+def distance(a: Any, b: Any) -> int:
+    """Kendall's distance of two complete rankings."""
+    m = a.size
+    ordered = np.empty(m, np.int32)
+    for j in range(m):
+        ordered[a[j]] = b[j]
+    return inversions(ordered, np.empty(m, np.int32))
+
+
+@njit(cache=True, nogil=True)
+def distances_to(center: Any, ranks: Any, out: Any) -> None:
+    """Kendall's distance of every row to one ranking."""
+    m = center.size
+    ordered, spare = np.empty(m, np.int32), np.empty(m, np.int32)
+    for row in range(ranks.shape[0]):
+        for j in range(m):
+            ordered[center[j]] = ranks[row, j]
+        out[row] = inversions(ordered, spare)
+
+
+@njit(cache=True, nogil=True)
+def pair_distances(ranks: Any, out: Any) -> None:
+    """Kendall's distance of rows 0 and 1, 2 and 3, ..."""
+    for pair in range(out.size):
+        out[pair] = distance(ranks[2 * pair], ranks[2 * pair + 1])
+
+
+@njit(cache=True, nogil=True)
+def add_ranks(ranks: Any, counts: Any, sums: Any) -> None:
+    """Add counts times ranks to the sum of each item."""
+    for row in range(ranks.shape[0]):
+        count = counts[row]
+        for j in range(ranks.shape[1]):
+            sums[j] += count * ranks[row, j]
+
+
+@njit(cache=True, nogil=True)
+def first_bad_row(ranks: Any) -> int:
+    """The first row that is not a complete order of 0 .. m-1; -1 if there is none."""
+    n, m = ranks.shape
+    seen = np.full(m, -1, np.int64)
+    for row in range(n):
+        for j in range(m):
+            rank = ranks[row, j]
+            if rank < 0 or rank >= m or seen[rank] == row:
+                return row
+            seen[rank] = row
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def add_pairs(ranks: Any, counts: Any, first: Any, second: Any, sums: Any, open_: Any) -> int:
+    """Add the signed orders of disjoint pairs; where one cannot be told, note how many people left it open."""
+    left = 0
+    for row in range(ranks.shape[0]):
+        count = counts[row]
+        for i in range(first.size):
+            a, b = ranks[row, first[i]], ranks[row, second[i]]
+            if a < 0 or b < 0 or a == b:
+                open_[i] += count
+                left += count
+            elif a < b:
+                sums[i] += count
+            else:
+                sums[i] -= count
+    return left
+
+
+@njit(cache=True, nogil=True)
+def batch_norms(ranks: Any, size: int, out: Any) -> None:
+    """For consecutive batches of rows the squared norm of their summed centred ranks (times 4)."""
+    m = ranks.shape[1]
+    for batch in range(out.size):
+        square = 0.0
+        for j in range(m):
+            total = 0
+            for row in range(batch * size, (batch + 1) * size):
+                total += 2 * np.int64(ranks[row, j]) - (m - 1)
+            square += float(total) * float(total)
+        out[batch] = square
+
+
+@njit(cache=True, nogil=True)
+def batch_norms_of_shuffles(size: int, items: int, seed: int, out: Any) -> None:
+    """The same for uniformly random rankings; the first of each batch is 0 .. m-1, which changes no distribution."""
+    np.random.seed(seed)
+    row = np.empty(items, np.int64)
+    total = np.empty(items, np.int64)
+    for batch in range(out.size):
+        for j in range(items):
+            total[j] = 2 * j - (items - 1)
+        for _ in range(size - 1):
+            for j in range(items):
+                k = np.random.randint(0, j + 1)
+                row[j] = row[k]
+                row[k] = j
+            for j in range(items):
+                total[j] += 2 * row[j] - (items - 1)
+        square = 0.0
+        for j in range(items):
+            square += float(total[j]) * float(total[j])
+        out[batch] = square
+
+
+@njit(cache=True, nogil=True)
+def agreement_counts(ranks: Any, counts: Any, wins: Any) -> None:
+    """How many rankings put item a before item b, for every a and b."""
+    m = ranks.shape[1]
+    for row in range(ranks.shape[0]):
+        count = counts[row]
+        for a in range(m):
+            for b in range(m):
+                if ranks[row, a] < ranks[row, b]:
+                    wins[a, b] += count
+
+
+@njit(cache=True, nogil=True)
+def top_half(items: int, place: int, log_spread: float) -> float:
+    """P[the item at ``place`` of the centre is ranked in the upper half] minus P[in the lower half] under Mallows.
+
+    The item enters at i - V_i and moves down by one whenever a later item enters above it: item i enters at or above place
+    r with probability spread^(i-r) (1 - spread^(r+1)) / (1 - spread^(i+1)). O(m^2), exact.
+    """
+    power = np.empty(items + 1, np.float64)
+    share = np.empty(items + 1, np.float64)  # (1 - spread^j)/(1 - spread)
+    for j in range(items + 1):
+        power[j] = np.exp(j * log_spread)
+        share[j] = float(j) if log_spread == 0.0 else np.expm1(j * log_spread) / np.expm1(log_spread)
+    chance = np.zeros(items + 1, np.float64)
+    for r in range(place + 1):
+        chance[r] = power[place - r] / share[place + 1]
+    for i in range(place + 1, items):
+        for r in range(i, -1, -1):
+            stays = chance[r] * (1.0 - power[i - r] * share[r + 1] / share[i + 1])
+            moved = chance[r - 1] * power[i - r + 1] * share[r] / share[i + 1] if r > 0 else 0.0
+            chance[r] = moved + stays
+    upper = lower = 0.0
+    for r in range(items):
+        if 2 * r < items - 1:
+            upper += chance[r]
+        elif 2 * r > items - 1:
+            lower += chance[r]
+    return upper - lower

@@ -1,0 +1,96 @@
+"""The step of the calibration room: decide a conference without naming the reviewer."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+from peerveil.calibration import Conference, Fit, Threshold, fit_miscalibration
+from peerveil.errors import BadInput
+from peerveil.judgements.writing import csv_text
+from peerveil.study.outcome import Outcome
+from peerveil.study.step import REQUIRED, Option, Step, number, text, whole
+
+if TYPE_CHECKING:
+    from peerveil.judgements import Reviews
+    from peerveil.ledger import Account
+    from peerveil.randomness import Randomness
+
+
+class Decide(Step):
+    """Accept the better papers, with what is known of reviewers' strictness."""
+
+    room, do = "calibration", "decide"
+    about = "accept the better papers, correcting for strictness, without the decisions naming the reviewer"
+    publishes = "which papers are accepted"
+    wants = "reviews"
+    also: ClassVar = {"history": "reviews"}
+    options: ClassVar = (
+        Option(
+            "history", text, REQUIRED, "the name under [data] of a past conference, from which strictness is learned"
+        ),
+        Option("adversary_error", number(0, 1), REQUIRED, "how often the best guess of a writer shall be wrong"),
+        Option("accept", whole(1, 1_000_000), None, "how many papers to accept; or give accepted"),
+        Option("accepted", number(0, 1), 0.25, "the share of papers to accept"),
+        Option("group_size", whole(2, 6), 3, "papers whose committees could have been exchanged"),
+        Option("iterations", whole(60, 1_000_000), 1500, "of the fit of strictness"),
+    )
+
+    @cached_property
+    def fit(self) -> Fit:
+        """Strictness, learned from the past: not private, and not about this conference."""
+        return fit_miscalibration(self.tables["history"], iterations=self.iterations)
+
+    def _conference(self, table: Reviews) -> Conference:
+        table.require_reviewers("calibration")
+        papers = table.frame["paper"].n_unique()
+        if self.accept is not None and self.accept > papers:
+            raise BadInput("accept", got=self.accept, want=f"at most the {papers} papers that there are")
+        functions = {one: self.fit.function(one) for one in table.frame["reviewer"].unique().to_list()}
+        line: int | Threshold = Threshold.share(self.accepted) if self.accept is None else self.accept
+        return Conference(table, functions, self.fit.noise, line, size=self.group_size)
+
+    @classmethod
+    def suggest(cls, data: str, table: Reviews) -> str | None:
+        """A commented step: it needs a past conference."""
+        if not table.has_reviewers:
+            return None
+        return f"""# To decide with what past conferences tell of reviewers' strictness, name one under [data], then:
+# [[steps]]
+# room = "calibration"
+# do = "decide"
+# data = "{data}"
+# history = "past"
+# adversary_error = 0.5      # the best guess of a review's writer is wrong at least this often
+# accepted = 0.25
+"""
+
+    def promise(self, table: Reviews) -> None:
+        """None to debit: such promises do not add up. All that can be refused is refused here."""
+        self._conference(table)
+
+    def carry_out(self, table: Reviews, randomness: Randomness, account: Account | None) -> Outcome:  # noqa: ARG002
+        """Decide once."""
+        decision = self._conference(table).decide(adversary_error=self.adversary_error, randomness=randomness)
+        outcome = Outcome("Which papers should be accepted, if strict reviewers are corrected for?")
+        outcome.promises(decision.guarantee)
+        accepted, papers = int(decision.decisions["accepted"].sum()), decision.decisions.height
+        outcome.found = [
+            f"{accepted} of {papers} papers are accepted. The expected share of papers on the wrong side of the line is "
+            f"{decision.conference_error:.3f}."
+        ]
+        outcome.private_found = [f"{decision.summary()}.", str(self.fit)]
+        outcome.attack = ["The promise is about one review, fixed before the decisions are known; who picks the review "
+                          "afterwards, or holds other knowledge, can do better."]  # fmt: skip
+        outcome.picture(decision.plot, "How often the best guess of each review's writer is wrong, sorted.",
+                        "How often the best adversary is wrong about each review's writer, against what the scores alone "
+                        "leave.", public=False)  # fmt: skip
+        outcome.file("decisions.csv", csv_text(decision.decisions), public=True)
+        outcome.file("decisions.json", json.dumps(decision.to_dict(), indent=2, allow_nan=False) + "\n", public=True)
+        outcome.file("sheet.csv", csv_text(decision.chair), public=False)
+        outcome.results = {"accepted": accepted, "papers": papers, "conference_error": decision.conference_error}
+        return outcome
+
+
+STEPS = (Decide,)

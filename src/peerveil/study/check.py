@@ -1,0 +1,200 @@
+"""Before anything is spent: read all data, read all settings, and say what would be spent and published."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from dataclasses import dataclass
+from fractions import Fraction
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from peerveil import judgements
+from peerveil.errors import BadInput, Verbatim
+from peerveil.ledger import BudgetExceeded, Ledger
+from peerveil.numerics.exact import printed
+from peerveil.study.spec import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from peerveil.guarantee import Guarantee
+    from peerveil.study.spec import DataFile, Study
+    from peerveil.study.step import Step
+
+_ROOMS: Final = ("release", "timing", "calibration", "audit")
+
+
+def all_steps() -> dict[tuple[str, str], type[Step]]:
+    """Every step that a study can have, by room and what it does."""
+    found: dict[tuple[str, str], type[Step]] = {}
+    for room in _ROOMS:
+        for kind in import_module(f"peerveil.study.{room}").STEPS:
+            found[kind.room, kind.do] = kind
+    return found
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A step that was checked against its data."""
+
+    step: Step
+    table: Any
+    guarantee: Guarantee | None
+
+    @property
+    def debit(self) -> Fraction:
+        """What it takes from its account: its epsilon, where its notion of privacy adds up."""
+        if self.guarantee is None or self.step.spec.account is None or not self.guarantee.notion.adds_up:
+            return Fraction(0)
+        return self.guarantee.exact_epsilon or Fraction(0)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A study that could be run: nothing has been spent, drawn or written."""
+
+    study: Study
+    planned: tuple[Planned, ...]
+    digests: Mapping[str, str]
+    """SHA-256 of every data file, as it was read."""
+
+    @property
+    def spends(self) -> dict[str, Fraction]:
+        """What each account would be debited."""
+        total: dict[str, Fraction] = defaultdict(Fraction)
+        for one in self.planned:
+            if one.step.spec.account is not None and not self.simulated:
+                total[one.step.spec.account] += one.debit
+        return {name: amount for name, amount in total.items() if amount}
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the study asks for a simulation."""
+        return self.study.seed is not None
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """A row a step: name, what it does, what it spends, what it publishes."""
+        out = []
+        for one in self.planned:
+            spec = one.step.spec
+            spent = "nothing"
+            if one.guarantee is not None:
+                epsilon = one.guarantee.exact_epsilon
+                spent = f"epsilon {printed(epsilon, 'up'):g}" if epsilon is not None else one.guarantee.notion.value
+                if spec.account and not self.simulated:
+                    spent += f" from {spec.account}" if one.debit else f", recorded in {spec.account}, not debited"
+                else:
+                    spent += ", no account"
+            out.append((spec.name, one.step.about, spent, one.step.publishes))
+        return out
+
+
+def check_study(study: Study, *, tag: str | None = None) -> Checked:
+    """Read everything that the study names, and refuse what could not be run to its end.
+
+    Parameters
+    ----------
+    study
+        The study.
+    tag
+        The mark of an interrupted run in the ledger, whose debits stand already.
+
+    Raises
+    ------
+    BadInput
+        A setting, a file or a name is wrong: the message names its place in the study.
+    BudgetExceeded
+        The steps together ask for more than an account has left; none of them has run.
+    """
+    kinds = all_steps()
+    steps = []
+    for spec in study.steps:
+        kind = kinds.get((spec.room, spec.do))
+        if kind is None:
+            known = ", ".join(f"{room}/{do}" for room, do in kinds)
+            raise BadInput(spec.place, got=f"{spec.room}/{spec.do}", want=f"one of {known}")
+        step = kind(spec)
+        if kind.spends and spec.account is None and study.seed is None:
+            raise BadInput(f"{spec.place}.account", got=None, want="the account to debit, a name under [accounts]")
+        if not kind.spends and spec.account is not None:
+            raise BadInput(f"{spec.place}.account", got=spec.account, want="no account: this step spends nothing")
+        steps.append(step)
+    tables, digests = _read_all(study, steps)
+    planned = []
+    for step in steps:
+        table = tables[step.spec.data] if step.spec.data else None
+        for setting in step.also:
+            if (name := step.settings[setting]) is not None:
+                step.tables[setting] = tables[name]
+        try:
+            planned.append(Planned(step, table, step.promise(table)))
+        except BadInput as error:
+            raise BadInput(f"{step.spec.place}: {error.argument}", got=error.got, want=error.want) from None
+    checked = Checked(study, tuple(planned), digests)
+    _afford(checked, tag)
+    return checked
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _read_all(study: Study, steps: list[Step]) -> tuple[dict[str, Any], dict[str, str]]:
+    wanted: dict[str, str] = {}
+    for step in steps:
+        names = [(step.spec.data, step.wants, "data")]
+        names += [(step.settings[setting], kind, setting) for setting, kind in step.also.items()]
+        for name, kind, setting in names:
+            if name is None or kind is None:
+                continue
+            place = f"{step.spec.place}.{setting}"
+            if name not in study.data:
+                raise BadInput(place, got=name, want=f"one of the names under [data] ({', '.join(study.data)})")
+            stated = study.data[name].kind or wanted.get(name)
+            if stated not in (None, kind):
+                raise BadInput(place, got=Verbatim(f"{name}, which holds {stated}"), want=kind)
+            wanted[name] = kind
+    tables, digests = {}, {}
+    for name, kind in wanted.items():
+        tables[name], digests[name] = _read(study.data[name], kind)
+    return tables, digests
+
+
+def _read(file: DataFile, kind: str) -> tuple[Any, str]:
+    """The table, and the digest of the file it came from, which must not change while it is read."""
+    assert kind in KINDS
+    before = digest(file.path)
+    table: Any = getattr(judgements, kind.capitalize())
+    options = {"columns": dict(file.columns)} if file.columns else {}
+    found = table.read(file.path, format=file.format, **options)
+    if digest(file.path) != before:
+        raise BadInput(f"data.{file.name}", got=str(file.path), want="a file that nobody changes while it is read")
+    return found, before
+
+
+def _afford(checked: Checked, tag: str | None) -> None:
+    """Refuse before the first step what would be refused in the last. Debits of an interrupted run count as paid."""
+    if not checked.spends:
+        return
+    study = checked.study
+    remaining, paid = dict(study.accounts), dict.fromkeys(study.accounts, Fraction(0))
+    if "://" in study.ledger or Path(study.ledger).exists():
+        with Ledger.open(study.ledger) as book:
+            for account in book.accounts():
+                if account.name not in remaining:
+                    continue
+                if account.exact_epsilon != remaining[account.name]:
+                    raise BadInput(f"accounts.{account.name}.epsilon", got=str(remaining[account.name]),
+                                   want=f"{account.exact_epsilon}, with which it was opened in the ledger")  # fmt: skip
+                remaining[account.name] = account.exact_remaining
+                if tag is not None:
+                    paid[account.name] = sum(
+                        (e.exact_debit for e in account.entries() if tag in e.purpose), Fraction(0)
+                    )
+    for name, amount in checked.spends.items():
+        if amount - paid[name] > remaining[name]:
+            raise BudgetExceeded(name, requested=amount - paid[name], remaining=remaining[name])

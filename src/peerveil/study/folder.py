@@ -1,0 +1,133 @@
+"""The folder of a run: what may be published, what must not, and how far the run has come.
+
+::
+
+    report.html        for whoever ran the study: everything, private parts marked
+    results.json       machine-readable, public parts only
+    public/            may be published: report.html, results.json, ledger.csv, and a folder a step
+    private/           must not (readable by its owner alone): a folder a step, the journal, the study as it was run
+
+A step is kept as ``private/<step>/outcome.json`` *before* any other file of it is written, all or nothing; all other files
+are made from it and can be made again. So a killed run is finished by running it again: steps with an outcome are
+not repeated, and a step whose debit stands but whose outcome is missing is repeated without a second debit (nobody can
+have seen what it drew).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import secrets
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from peerveil.errors import BadInput, PeerveilError
+from peerveil.files import write_text
+from peerveil.study.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from peerveil.study.spec import Study
+
+_JOURNAL: Final = "journal.json"
+_FORMAT: Final = 1
+
+
+class Folder:
+    """The folder of one run. Open it with :meth:`opened`, which also keeps others out."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.public = path / "public"
+        self.private = path / "private"
+        self.run = ""
+
+    @property
+    def tag(self) -> str:
+        """The mark that debits of this run carry in the ledger."""
+        return f"[run {self.run}]"
+
+    @classmethod
+    @contextmanager
+    def opened(cls, path: Path, study: Study) -> Iterator[Folder]:
+        """Begin a run, or go on with one; refused if the folder is somebody else's or another process is at work."""
+        folder = cls(path)
+        if path.exists() and not path.is_dir():
+            raise BadInput("out", got=str(path), want="a folder")
+        begun = (folder.private / _JOURNAL).exists()
+        if path.is_dir() and any(path.iterdir()) and not begun:
+            raise BadInput(
+                "out", got=str(path), want="a new or empty folder, or one that an earlier run of this study began"
+            )
+        if any(part.is_symlink() for part in (folder.private, folder.public)):
+            raise BadInput("out", got=str(path), want="a folder whose public and private parts are not links")
+        folder.private.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.private.chmod(0o700)
+        with (folder.private / "lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise PeerveilError(f"{path}: another process is running this study; nothing was done") from None
+            folder._begin(study)
+            yield folder
+
+    def _begin(self, study: Study) -> None:
+        own = sha256(study.text.encode()).hexdigest()
+        where = self.private / _JOURNAL
+        if where.exists():
+            journal = self._journal()
+            if journal["study"] != own:
+                raise BadInput("out", got=str(self.path), want="the study file that this folder was begun with (it has "
+                               "changed since), or another folder for the new one")  # fmt: skip
+            self.run = journal["run"]
+            return
+        self.run = secrets.token_hex(8)
+        write_text(self.private / "study.toml", study.text)
+        write_text(where, json.dumps({"format": _FORMAT, "run": self.run, "study": own, "data": {}}, indent=2) + "\n")
+
+    def _journal(self) -> dict[str, Any]:
+        where = self.private / _JOURNAL
+        try:
+            journal = json.loads(where.read_text(encoding="utf-8"))
+            if journal["format"] != _FORMAT or not isinstance(journal["run"], str):
+                raise ValueError
+        except (ValueError, KeyError, TypeError):
+            raise BadInput("out", got=str(where), want="the journal that an earlier run wrote") from None
+        return dict(journal)
+
+    def pin_data(self, digests: Mapping[str, str]) -> None:
+        """Remember which data the run is about; other data under the same names are refused from now on."""
+        journal = self._journal()
+        for name, digest in digests.items():
+            if journal["data"].setdefault(name, digest) != digest:
+                raise BadInput(f"data.{name}", got="another file than when this run began",
+                               want="the same data, or another --out: a run is about one set of data")  # fmt: skip
+        write_text(self.private / _JOURNAL, json.dumps(journal, indent=2) + "\n")
+
+    # ---- outcomes ---------------------------------------------------------------------------------------------
+
+    def outcome(self, step: str) -> Outcome | None:
+        """What an earlier run kept of a step."""
+        where = self.private / step / "outcome.json"
+        if not where.exists():
+            return None
+        try:
+            return Outcome.from_dict(json.loads(where.read_text(encoding="utf-8")))
+        except (ValueError, KeyError, TypeError):
+            raise BadInput("out", got=str(where), want="the outcome that an earlier run wrote") from None
+
+    def keep(self, step: str, outcome: Outcome) -> None:
+        """Keep an outcome for good, then make its files."""
+        write_text(self.private / step / "outcome.json", json.dumps(outcome.to_dict(), allow_nan=False) + "\n")
+        self.make_files(step, outcome)
+
+    def make_files(self, step: str, outcome: Outcome) -> None:
+        """Everything of a step but its outcome; the same files however often it is called."""
+        for file in outcome.files:
+            write_text((self.public if file.public else self.private) / step / file.name, file.text)
+        for number, picture in enumerate(outcome.pictures, start=1):
+            where = (self.public if picture.public else self.private) / step / f"figure-{number}.svg"
+            write_text(where, picture.svg.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1))

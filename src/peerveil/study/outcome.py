@@ -1,0 +1,125 @@
+"""What a step hands over: findings, pictures, tables and files, each marked as public or not, as plain data.
+
+An outcome is kept as one JSON file before anything is made of it, so that a study that was interrupted is finished from
+what it already has: nothing is drawn twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from peerveil.report import house_style, new_axes, svg
+from peerveil.result import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from matplotlib.axes import Axes
+
+    from peerveil.guarantee import Guarantee
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure as SVG."""
+
+    svg: str
+    caption: str
+    public: bool
+
+
+@dataclass(frozen=True)
+class TableOf:
+    """A small table for the report."""
+
+    columns: list[str]
+    rows: list[list[str]]
+    public: bool
+
+
+@dataclass(frozen=True)
+class File:
+    """A text file of the study's folder."""
+
+    name: str
+    text: str
+    public: bool
+
+
+@dataclass
+class Outcome:
+    """Everything that a step found.
+
+    Attributes
+    ----------
+    asked
+        What was asked, in a sentence.
+    found
+        What was found, in sentences that may be published; ``private_found`` must not.
+    promise
+        The guarantee in words, or why there is none to give.
+    attack
+        What an attacker could still do, in sentences.
+    """
+
+    asked: str
+    found: list[str] = field(default_factory=list)
+    private_found: list[str] = field(default_factory=list)
+    promise: str = ""
+    guarantee: dict[str, Any] | None = None
+    mark: str | None = None
+    attack: list[str] = field(default_factory=list)
+    pictures: list[Picture] = field(default_factory=list)
+    tables: list[TableOf] = field(default_factory=list)
+    files: list[File] = field(default_factory=list)
+    results: dict[str, Any] = field(default_factory=dict)
+
+    def promises(self, guarantee: Guarantee) -> None:
+        """Take over a guarantee, in words and as data."""
+        self.promise, self.guarantee, self.mark = str(guarantee), guarantee.to_dict(), guarantee.mark
+
+    def picture(
+        self,
+        draw: Callable[..., object],
+        alt: str,
+        caption: str,
+        *,
+        public: bool,
+        height: float = 3.6,
+        columns: int = 1,
+    ) -> None:
+        """Draw on new axes (as many as ``columns``) and keep the figure; the mark is written across each."""
+        axes: Sequence[Axes] = new_axes(height=height, columns=columns)
+        with house_style():
+            draw(*axes)
+            if self.mark:
+                from peerveil.result import stamp_axes
+
+                for ax in axes:
+                    if not any(text.get_gid() == "mark" for text in ax.texts):
+                        stamp_axes(ax, self.mark)
+            self.pictures.append(Picture(svg(axes[0], alt), caption, public))
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, public: bool) -> None:
+        """Keep a table."""
+        self.tables.append(TableOf(list(columns), [[str(cell) for cell in row] for row in rows], public))
+
+    def file(self, name: str, text: str, *, public: bool) -> None:
+        """Keep a file."""
+        self.files.append(File(name, text, public))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON values."""
+        return dict(plain(asdict(self)))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Outcome:
+        """What :meth:`to_dict` gave."""
+        rest = dict(data)
+        lists: dict[str, Any] = {
+            "pictures": [Picture(**item) for item in rest.pop("pictures")],
+            "tables": [TableOf(**item) for item in rest.pop("tables")],
+            "files": [File(**item) for item in rest.pop("files")],
+        }
+        return cls(**rest, **lists)

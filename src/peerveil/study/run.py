@@ -1,0 +1,216 @@
+"""Run a study: check, ask, carry out step by step, write the folder. A killed run goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from peerveil.errors import PeerveilError
+from peerveil.files import write_text
+from peerveil.ledger import Ledger
+from peerveil.progress import progress_bar
+from peerveil.randomness import Randomness
+from peerveil.study.check import Checked, check_study
+from peerveil.study.folder import Folder
+from peerveil.study.report import write_reports
+from peerveil.study.spec import Study
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from peerveil.guarantee import Guarantee
+    from peerveil.ledger import Account, Entry
+    from peerveil.study.outcome import Outcome
+
+_LONGEST_PURPOSE: Final = 400
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """A study that ran to its end.
+
+    Attributes
+    ----------
+    folder : pathlib.Path
+        Where everything was written; ``folder / "public"`` may be published.
+    outcomes : dict
+        What every step found, by its name.
+    repeated : tuple of str
+        Steps that an earlier, interrupted run had already finished.
+    """
+
+    checked: Checked
+    folder: Path
+    outcomes: dict[str, Outcome]
+    repeated: tuple[str, ...]
+
+    @property
+    def report(self) -> Path:
+        """The page for whoever ran the study."""
+        return self.folder / "report.html"
+
+
+class Declined(PeerveilError):
+    """Somebody was asked before spending, and said no."""
+
+
+class _Once:
+    """An account that debits a step at most once in a run, however often the step is begun.
+
+    If the debit of this step stands in the ledger although the step has no outcome, an earlier process was killed
+    between the two. Nothing that it drew was ever written, so the debit still covers one draw.
+    """
+
+    def __init__(self, account: Account, title: str, tag: str) -> None:
+        self._account, self._title, self._tag = account, title, tag
+
+    @property
+    def name(self) -> str:
+        """The account's name."""
+        return self._account.name
+
+    def spend(self, guarantee: Guarantee, *, purpose: str, data: Any, randomness: Randomness) -> Entry:
+        """Debit, unless this step's debit stands already."""
+        for entry in self._account.entries():
+            if self._tag in entry.purpose:
+                if entry.guarantee != guarantee:
+                    raise PeerveilError(
+                        f"the ledger holds another promise for this step ({entry.words}); nothing was spent"
+                    )
+                return entry
+        words = f"{self._title}: {purpose}"[:_LONGEST_PURPOSE]
+        return self._account.spend(guarantee, purpose=f"{words} {self._tag}", data=data, randomness=randomness)
+
+
+def run_study(
+    study: Study | str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    confirm: Callable[[Checked], bool] | None = None,
+    progress: bool | None = None,
+) -> StudyRun:
+    """Run a study to its end, or go on with a run that was interrupted.
+
+    Parameters
+    ----------
+    study
+        A study, or the path of its file.
+    out
+        The folder to write to; ``out/<name of the study file>`` by default. One folder is one run.
+    confirm
+        Asked once, after everything was checked and before anything is spent; if it answers False, nothing happens.
+        Not asked if nothing (more) would be spent.
+    progress
+        Show a bar; by default on a terminal only.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from peerveil.judgements import synthetic_conference
+    >>> text = '''
+    ... [study]
+    ... title = "How strict are we?"
+    ... [accounts.chairs]
+    ... epsilon = 3
+    ... [data.reviews]
+    ... path = "data/reviews.csv"
+    ... [[steps]]
+    ... room = "release"
+    ... do = "means"
+    ... data = "reviews"
+    ... account = "chairs"
+    ... epsilon = 2
+    ... weight = "miscalibration"
+    ... scale = [1, 10]
+    ... '''
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = synthetic_conference(40, 30).write(f"{folder}/data")
+    ...     file = Path(folder) / "study.toml"
+    ...     _ = file.write_text(text)
+    ...     done = run_study(file, f"{folder}/out")
+    ...     sorted(path.name for path in (done.folder / "public" / "release-means").iterdir())
+    ['figure-1.svg', 'means-miscalibration.csv', 'means-miscalibration.json']
+    """
+    plan = study if isinstance(study, Study) else Study.read(study)
+    target = Path(out) if out is not None else Path("out") / plan.path.stem
+    # everything is read and checked first; only then is a folder begun
+    fresh = not (target / "private" / "journal.json").exists()
+    first = check_study(plan) if fresh else None
+    if first is not None and first.spends and confirm is not None and not confirm(first):
+        raise Declined("nothing was spent, nothing was written")
+    with Folder.opened(target, plan) as folder:
+        checked = first or check_study(plan, tag=folder.tag)
+        folder.pin_data(checked.digests)
+        kept = {one.step.spec.name: folder.outcome(one.step.spec.name) for one in checked.planned}
+        left = [one for one in checked.planned if kept[one.step.spec.name] is None]
+        if first is None and any(one.debit for one in left) and confirm is not None and not confirm(checked):
+            raise Declined("nothing more was spent")
+        outcomes = _carry_out(checked, folder, kept, progress)
+        write_reports(folder, checked, outcomes)
+    done = tuple(name for name, outcome in kept.items() if outcome is not None)
+    return StudyRun(checked, target, outcomes, done)
+
+
+def _carry_out(
+    checked: Checked, folder: Folder, kept: dict[str, Outcome | None], progress: bool | None
+) -> dict[str, Outcome]:
+    study = checked.study
+    outcomes: dict[str, Outcome] = {}
+    with ExitStack() as stack:
+        named = {one.step.spec.account for one in checked.planned} - {None}
+        book = None
+        if named and not checked.simulated:
+            book = stack.enter_context(Ledger.open(study.ledger))
+        advance = stack.enter_context(progress_bar("steps", total=len(checked.planned), show=progress))
+        for number, one in enumerate(checked.planned):
+            spec = one.step.spec
+            found = kept[spec.name]
+            if found is None:
+                randomness = (
+                    Randomness.secure() if study.seed is None else Randomness.simulation(study.seed * 1000 + number)
+                )
+                account: Any = None
+                if book is not None and spec.account is not None:
+                    real = book.account(spec.account, epsilon=study.accounts[spec.account])
+                    account = _Once(real, study.title, f"{folder.tag} [step {spec.name}]")
+                found = one.step.carry_out(one.table, randomness, account)
+                folder.keep(spec.name, found)
+            else:
+                folder.make_files(spec.name, found)
+            outcomes[spec.name] = found
+            advance(1)
+        if book is not None:
+            write_text(folder.public / "ledger.csv", "".join(
+                book.to_csv(name) if first else book.to_csv(name).split("\n", 1)[1]
+                for first, name in ((i == 0, name) for i, name in enumerate(sorted(str(n) for n in named)))
+            ))  # fmt: skip
+    _results(folder, checked, outcomes)
+    return outcomes
+
+
+def _results(folder: Folder, checked: Checked, outcomes: dict[str, Outcome]) -> None:
+    """What programs may read: public parts only."""
+    data = {
+        "study": checked.study.title,
+        "simulated": checked.simulated,
+        "steps": [
+            {
+                "name": one.step.spec.name,
+                "room": one.step.room,
+                "do": one.step.do,
+                "found": outcomes[one.step.spec.name].found,
+                "promise": outcomes[one.step.spec.name].promise,
+                "guarantee": outcomes[one.step.spec.name].guarantee,
+                "mark": outcomes[one.step.spec.name].mark,
+                "results": outcomes[one.step.spec.name].results,
+            }
+            for one in checked.planned
+        ],
+    }
+    text = json.dumps(data, indent=2, allow_nan=False) + "\n"
+    write_text(folder.path / "results.json", text)
+    write_text(folder.public / "results.json", text)

@@ -1,0 +1,255 @@
+"""A study file, read and checked as far as it can be without its data.
+
+The keys::
+
+    [study]
+    title = "..."            # what the report is called
+    ledger = "budget.db"     # optional: a file (beside the study unless absolute) or a PostgreSQL address
+    seed = 1                 # optional: simulate instead; everything is marked, nothing can be spent
+
+    [accounts.NAME]
+    epsilon = 3              # opened if it does not exist; never changed if it does
+
+    [data.NAME]
+    path = "reviews.csv"     # beside the study unless absolute
+    kind = "reviews"         # reviews, events, rankings or labels; recognised if left out
+    format = "csv"           # recognised if left out
+    columns = { paper = "submission" }
+
+    [[steps]]
+    room = "release"
+    do = "means"
+    data = "NAME"
+    account = "NAME"
+    epsilon = 1
+    name = "..."             # optional: what its files are called
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from peerveil.errors import BadInput, Verbatim
+from peerveil.guarantee import read_epsilon
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from fractions import Fraction
+
+KINDS: Final = ("reviews", "events", "rankings", "labels")
+_LARGEST_FILE: Final = 1_000_000
+_NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,58}[a-z0-9])?")
+_NAME_IN_WORDS: Final = "a name of small letters, digits, - and _, 60 at most"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One ``[data.NAME]``."""
+
+    name: str
+    path: Path
+    kind: str | None = None
+    format: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StepSpec:
+    """One ``[[steps]]``: what stands in the file, its settings still unread."""
+
+    number: int
+    name: str
+    room: str
+    do: str
+    data: str | None
+    account: str | None
+    settings: Mapping[str, Any]
+
+    @property
+    def place(self) -> str:
+        """Where it stands, for error messages."""
+        return f"steps[{self.number}]"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study file."""
+
+    title: str
+    path: Path
+    text: str
+    ledger: str
+    accounts: Mapping[str, Fraction]
+    data: Mapping[str, DataFile]
+    steps: tuple[StepSpec, ...]
+    seed: int | None = None
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Study:
+        """Read a study file; every problem is named with its place.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     file = Path(folder) / "study.toml"
+        ...     lines = ["[study]", "title = 'Scores'", "[[steps]]", "room = 'audit'", "do = 'house'"]
+        ...     _ = file.write_text(chr(10).join(lines))
+        ...     study = Study.read(file)
+        >>> study.title, study.steps[0].name
+        ('Scores', 'audit-house')
+        """
+        where = regular_file(Path(path), "study")
+        if where.stat().st_size > _LARGEST_FILE:
+            raise BadInput("study", got=str(where), want=f"a file of at most {_LARGEST_FILE:,} bytes")
+        try:
+            text = where.read_text(encoding="utf-8")
+            content = tomllib.loads(text)
+        except UnicodeDecodeError:
+            raise BadInput("study", got=str(where), want="a text file in UTF-8") from None
+        except tomllib.TOMLDecodeError as error:
+            raise BadInput(str(where), got=Verbatim(str(error)), want="a TOML file") from None
+        only(content, ("study", "accounts", "data", "steps"), "the study")
+        head = table(content, "study")
+        only(head, ("title", "ledger", "seed"), "[study]")
+        return cls(
+            title=words(head.get("title"), "study.title"),
+            path=where,
+            text=text,
+            ledger=_ledger(head.get("ledger"), where),
+            accounts=_accounts(table(content, "accounts")),
+            data=_data(table(content, "data"), where.parent),
+            steps=_steps(content.get("steps"), content),
+            seed=_seed(head.get("seed")),
+        )
+
+
+def regular_file(path: Path, argument: str) -> Path:
+    """A path to a file that can be read from beginning to end: no folder, device or pipe."""
+    if "\0" in str(path):
+        raise BadInput(argument, got=str(path), want="a path without a zero byte")
+    if not path.exists():
+        raise BadInput(argument, got=str(path), want="a file that exists")
+    if not path.is_file():
+        raise BadInput(argument, got=str(path), want="a regular file")
+    if not os.access(path, os.R_OK):
+        raise BadInput(argument, got=str(path), want="a file that may be read")
+    return path
+
+
+def only(content: Mapping[str, Any], known: Iterable[str], place: str) -> None:
+    """Refuse keys that nobody would read; a misspelt key must not be passed over in silence."""
+    names = list(known)
+    for key in content:
+        if key not in names:
+            near = get_close_matches(key, names, n=1)
+            hint = f"{near[0]!r}? {place} has" if near else f"one of the keys of {place}:"
+            raise BadInput(place, got=key, want=f"{hint} {', '.join(names) or 'no keys'}")
+
+
+def table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A table of the file, empty if it is not there."""
+    found = content.get(key, {})
+    if not isinstance(found, dict):
+        raise BadInput(key, got=found, want=f"a table, written [{key}]")
+    return found
+
+
+def words(value: object, place: str, longest: int = 200) -> str:
+    """A text on one line."""
+    if not isinstance(value, str) or not value.strip() or len(value) > longest or not value.isprintable():
+        raise BadInput(place, got=value, want=f"a text on one line, of 1 to {longest} characters")
+    return value.strip()
+
+
+def _ledger(value: object, study: Path) -> str:
+    if value is None:
+        value = os.environ.get("PEERVEIL_LEDGER") or "peerveil-ledger.db"
+    name = words(value, "study.ledger", 500)
+    return name if "://" in name else str(study.parent / name)
+
+
+def _seed(value: object) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise BadInput("study.seed", got=value, want="a whole number, 0 or more")
+    return value
+
+
+def _accounts(content: Mapping[str, Any]) -> dict[str, Fraction]:
+    found = {}
+    for name, entry in content.items():
+        place = f"accounts.{name}"
+        if not isinstance(entry, dict):
+            raise BadInput(place, got=entry, want=f"a table, written [{place}]")
+        only(entry, ("epsilon",), f"[{place}]")
+        if "epsilon" not in entry:
+            raise BadInput(f"{place}.epsilon", got=None, want="the account's whole budget")
+        try:
+            found[name] = read_epsilon(entry["epsilon"])
+        except BadInput as error:
+            raise BadInput(f"{place}.epsilon", got=error.got, want=error.want) from None
+    return found
+
+
+def _data(content: Mapping[str, Any], folder: Path) -> dict[str, DataFile]:
+    found = {}
+    for name, entry in content.items():
+        place = f"data.{name}"
+        if not isinstance(entry, dict):
+            raise BadInput(place, got=entry, want=f"a table, written [{place}]")
+        only(entry, ("path", "kind", "format", "columns"), f"[{place}]")
+        kind = entry.get("kind")
+        if kind is not None and kind not in KINDS:
+            raise BadInput(f"{place}.kind", got=kind, want=f"one of {', '.join(KINDS)}")
+        columns = entry.get("columns", {})
+        if not isinstance(columns, dict) or not all(isinstance(value, str) for value in columns.values()):
+            raise BadInput(f"{place}.columns", got=columns, want='a table such as { paper = "submission" }')
+        format_ = entry.get("format")
+        found[name] = DataFile(
+            name=name,
+            path=regular_file(folder / words(entry.get("path"), f"{place}.path", 4000), f"{place}.path"),
+            kind=kind,
+            format=None if format_ is None else words(format_, f"{place}.format"),
+            columns=columns,
+        )
+    return found
+
+
+def _steps(content: object, whole: Mapping[str, Any]) -> tuple[StepSpec, ...]:
+    if not isinstance(content, list) or not content:
+        raise BadInput("steps", got=content, want="at least one step, written [[steps]]")
+    found: list[StepSpec] = []
+    for number, entry in enumerate(content, start=1):
+        place = f"steps[{number}]"
+        if not isinstance(entry, dict):
+            raise BadInput(place, got=entry, want="a table, written [[steps]]")
+        rest = dict(entry)
+        room, do = (words(rest.pop(key, None), f"{place}.{key}", 40) for key in ("room", "do"))
+        data, account = rest.pop("data", None), rest.pop("account", None)
+        _known(data, table(whole, "data"), f"{place}.data", "data")
+        _known(account, table(whole, "accounts"), f"{place}.account", "accounts")
+        name = rest.pop("name", None)
+        if name is None:
+            name = f"{room}-{do}"
+            if not _NAME.fullmatch(name):
+                name = f"step-{number}"  # there is no such step; the check will say so
+            if name in [step.name for step in found]:
+                name = f"{name}-{number}"
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise BadInput(f"{place}.name", got=name, want=_NAME_IN_WORDS)
+        if name in [step.name for step in found]:
+            raise BadInput(f"{place}.name", got=name, want="a name that no other step has")
+        found.append(StepSpec(number, name, room, do, data, account, rest))
+    return tuple(found)
+
+
+def _known(value: object, names: Mapping[str, Any], place: str, section: str) -> None:
+    if value is not None and (not isinstance(value, str) or value not in names):
+        shown = ", ".join(names) or f"none: there is no [{section}.NAME] in the file"
+        raise BadInput(place, got=value, want=f"one of the names under [{section}] ({shown})")

@@ -1,0 +1,96 @@
+"""Power and sample sizes."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from peerveil import Randomness
+from peerveil.errors import BadInput
+from peerveil.rankings import LocalReporter, Mallows, people_needed, plan_rankings, power_of
+from peerveil.rankings.aggregate import answer_of_sums
+from peerveil.report import svg
+
+
+def test_power_is_the_level_on_uniform_rankings() -> None:
+    for method in ("rank-norm", "clipped-norm", "pairs-norm", "laplace", "clipped-batches", "bucket"):
+        found = power_of(method, 300, 30, 1.0, epsilon=1, trials=60)
+        assert abs(found.power - 0.05) < 6 * found.error + 0.003, method
+
+
+def test_power_rises_with_people_and_signal() -> None:
+    powers = [power_of("auto", k, 50, 0.99, epsilon=0.5, trials=30).power for k in (30, 100, 400)]
+    assert powers == sorted(powers)
+    assert powers[-1] > 0.95
+    assert power_of("local", 5000, 50, 0.9, epsilon=1).power > power_of("local", 5000, 50, 0.99, epsilon=1).power
+
+
+@pytest.mark.parametrize("about", ["items", "pairs", "own", "bits"])
+def test_local_power_agrees_with_whole_reports(about: str) -> None:
+    """The shortcut (exact biases of answers) against people with whole rankings."""
+    name = "local" if about == "items" else f"local-{about}"
+    m, n, spread, trials = 12, 600, 0.75, 200
+    short = power_of(name, n, m, spread, epsilon=1, trials=150 if about == "own" else 3000)
+    source, hits = Randomness.simulation(4), 0
+    for trial in range(trials):
+        reporter = LocalReporter(m, 1, about, seed=trial)
+        question, bits = reporter.draw(Mallows(m, spread).sample(n, source), source)
+        number = reporter.protocol.questions
+        if about == "bits":
+            counts, sums = np.full(number, n), (2 * bits.astype(int) - 1).sum(axis=0)
+        else:
+            counts = np.bincount(question, minlength=number)
+            sums = np.bincount(question, weights=2.0 * bits - 1, minlength=number).astype(int)
+        hits += answer_of_sums(reporter.protocol, counts, sums, n, 0.05).reject
+    assert hits / trials == pytest.approx(short.power, abs=5 * math.sqrt(0.25 / trials + short.error**2))
+
+
+def test_people_needed_reaches_the_power() -> None:
+    people = people_needed("local", 40, 0.9, epsilon=1, trials=1000)
+    assert people is not None
+    assert power_of("local", people, 40, 0.9, epsilon=1, trials=3000).power > 0.75
+    assert power_of("local", people // 2, 40, 0.9, epsilon=1, trials=3000).power < 0.75
+
+
+def test_people_needed_locally_do_not_grow_with_items() -> None:
+    few, many = (people_needed("local", m, 1 - 5 / m, epsilon="1/3", trials=1000) for m in (100, 1000))
+    assert few is not None
+    assert many is not None
+    assert many < 1.25 * few
+
+
+def test_the_plan_prints_plots_and_becomes_data() -> None:
+    plan = plan_rankings(20, 0.9, epsilon=1, trials=10, progress=False)
+    assert set(plan.needed) == {"auto", "local"}
+    assert "people" in str(plan)
+    assert "Theorem 6" in str(plan)
+    assert json.loads(json.dumps(plan.to_dict()))["rows"]
+    assert "people" in svg(plan.plot(), alt="power")
+    free = plan_rankings(20, 0.9, trials=10, progress=False)
+    assert set(free.needed) == {"friedman", "unif"}
+    assert set(free.theorems) == {"Theorem 4", "Theorem 5"}
+
+
+@pytest.mark.parametrize(
+    ("make", "argument"),
+    [
+        (lambda: power_of("magic", 10, 10, 0.5), "method"),
+        (lambda: power_of("rank-norm", 10, 10, 0.5), "epsilon"),
+        (lambda: power_of("local", 10, 10, 0.5), "epsilon"),
+        (lambda: power_of("friedman", 1, 10, 0.5), "rankings"),
+        (lambda: power_of("friedman", 10, 1, 0.5), "items"),
+        (lambda: power_of("friedman", 10, 10, 2), "spread"),
+        (lambda: power_of("friedman", 10, 10, 0.5, trials=0), "trials"),
+        (lambda: plan_rankings(10, 1.0), "spread"),
+        (lambda: plan_rankings(10, 0.5, power=0.01), "power"),
+        (lambda: plan_rankings(10, 0.5, methods=[]), "methods"),
+    ],
+)
+def test_bad_input_is_named(make: Any, argument: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        make()
+    assert caught.value.argument == argument

@@ -1,0 +1,236 @@
+"""The whole test: every method, every kind of input, budgets, marks, pictures and refusals."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import friedmanchisquare
+
+from peerveil import Ledger, Randomness
+from peerveil.errors import BadInput
+from peerveil.judgements import Rankings
+from peerveil.rankings import Mallows, UniformityTest, uniformity_test
+from peerveil.rankings import intake as intake_module
+from peerveil.rankings.intake import Ballots, fair_signs
+from peerveil.rankings.uniformity import AS_PRINTED, METHODS, NOT_PRIVATE, PRIVATE
+from peerveil.report import svg
+
+SIGNAL = Mallows(12, 0.8).sample(300, Randomness.simulation(1))
+NOISE = Mallows(12, 1.0).sample(300, Randomness.simulation(2))
+
+
+def run(rankings: Any, method: str = "auto", epsilon: Any = None, **more: Any) -> UniformityTest:
+    needs = method in PRIVATE or method in ("laplace-as-printed", "bucket-as-printed", "trunc-as-printed")
+    size = 2 if epsilon is None and needs else epsilon
+    more.setdefault("randomness", Randomness.simulation(7))
+    return uniformity_test(rankings, method, size, **more)
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m not in ("auto", "trunc", "two-sample-as-printed")])
+def test_every_method_finds_a_strong_signal_and_reads_well(method: str) -> None:
+    found = run(SIGNAL, method)
+    assert found.method == method
+    assert found.reject or method == "laplace-as-printed"  # its threshold is out of reach
+    assert found.reject == (found.p_value <= found.level)
+    assert (found.rankings, found.items) == (300, 12)
+    inside = found.statistic >= found.critical if found.upper else found.statistic <= found.critical
+    assert found.reject == inside
+    private = method in PRIVATE
+    assert found.mark == ("simulation, not private" if private else "not private")
+    data = json.loads(found.to_json())
+    assert data["method"] == method
+    assert data["mark"] == found.mark
+    assert found.mark in svg(found.plot(), alt="test")
+    assert "300 rankings of 12 items" in str(found)
+
+
+@pytest.mark.parametrize("method", ["auto", *NOT_PRIVATE, *PRIVATE[:5]])
+def test_noise_is_not_called_signal(method: str) -> None:
+    found = run(NOISE, method, 1 if method == "auto" else None)
+    assert found.p_value > 0.001
+    assert "no sign" in found.summary() or found.reject
+
+
+def test_auto_is_friedman_without_and_the_chosen_test_with_epsilon() -> None:
+    assert run(SIGNAL).method == "friedman"
+    assert run(SIGNAL, epsilon=1).method in PRIVATE
+    assert run(SIGNAL, epsilon="1/3").guarantee.exact_epsilon is not None
+
+
+def test_friedman_agrees_with_scipy() -> None:
+    found = run(SIGNAL, "friedman")
+    assert found.statistic == pytest.approx(friedmanchisquare(*SIGNAL.T).statistic)
+    few = Mallows(6, 0.9).sample(8, Randomness.simulation(3))
+    assert run(few, "friedman").statistic == pytest.approx(friedmanchisquare(*few.T).statistic)
+
+
+def test_trunc_is_refused_below_the_size_at_which_its_proof_holds() -> None:
+    with pytest.raises(BadInput, match=r"got 300 rankings, need at least [\d,]+ for TRUNC"):
+        run(SIGNAL, "trunc", 1, tolerance=0.9)
+    with pytest.raises(BadInput, match="two in each of the"):
+        run(SIGNAL, "bucket", 0.1)
+    many = np.repeat(SIGNAL, 10, axis=0)
+    found = run(many, "trunc", 2, tolerance=0.9)
+    assert found.guarantee.epsilon == 2
+    assert found.p_value in (0.05, 1.0)
+
+
+# ---- inputs ---------------------------------------------------------------------------------------------------------------
+
+
+def test_tables_arrays_files_and_pieces_say_the_same(tmp_path: Path) -> None:
+    table = Rankings(SIGNAL)
+    kinds: list[Any] = [table, SIGNAL, SIGNAL.tolist(), [SIGNAL[:100], SIGNAL[100:]], iter([table])]
+    kinds += [table.write(tmp_path / name) for name in ("votes.soc", "votes.csv", "votes.parquet")]
+    long = tmp_path / "long.csv"
+    rows = ["ranking,item,rank"] + [f"{i},{j},{int(r) + 1}" for i, row in enumerate(SIGNAL) for j, r in enumerate(row)]
+    long.write_text("\n".join(rows), encoding="utf-8")
+    kinds.append(str(long))
+    values = {run(kind, "friedman").statistic for kind in kinds}
+    assert len(values) == 1
+    assert len({run(kind, "rank-norm", 1).statistic for kind in [table, SIGNAL, table.write(tmp_path / "b.soc")]}) == 1
+
+
+def test_counts_are_people() -> None:
+    table = Rankings([[0, 1, 2], [2, 1, 0]], counts=[40, 2])
+    assert run(table, "friedman").rankings == 42
+    assert run(table, "two-sample").rankings == 42
+
+
+def test_a_long_stream_is_read_once_and_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake_module, "MOST_HELD", 2000)
+    pieces = (SIGNAL[i : i + 50] for i in range(0, 300, 50))
+    found = run(pieces, epsilon=1)
+    assert (found.method, found.rankings) == ("rank-norm", 300)
+    assert found.statistic == run([SIGNAL], "rank-norm", 1).statistic
+    for method in ("pairs-norm", "laplace"):
+        assert run((SIGNAL[i : i + 50] for i in range(0, 300, 50)), method).rankings == 300
+    for method in ("friedman", "unif"):
+        assert run((SIGNAL[i : i + 50] for i in range(0, 300, 50)), method).reject
+    with pytest.raises(BadInput, match="one pass"):
+        run((SIGNAL[i : i + 50] for i in range(0, 300, 50)), "two-sample")
+    bad = [SIGNAL[:250], np.zeros((1, 12), dtype=int) + 20]
+    with pytest.raises(BadInput, match="piece 2"):
+        run(iter(bad), epsilon=1)
+
+
+def test_partial_rankings_and_ties() -> None:
+    """Whole items are missing at random: the order of the rest is what it was."""
+    rng = np.random.default_rng(1)
+    partial = np.where(rng.random(SIGNAL.shape) < 0.2, -1, SIGNAL)
+    partial[:, 0] = np.where(partial.max(axis=1) < 0, 0, partial[:, 0])
+    table = Rankings(partial)
+    found = run(table, epsilon=2)
+    assert found.method == "pairs-norm"
+    assert found.reject
+    assert "complete or not" in found.guarantee.neighbours
+    assert run(table, "unif").reject
+    tied = Rankings(SIGNAL // 2)
+    assert run(tied, "unif").reject
+    for method in (
+        "friedman",
+        "rank-norm",
+        "clipped-norm",
+        "clipped-batches",
+        "two-sample",
+        "kendall-distance",
+        "bucket",
+    ):
+        with pytest.raises(BadInput, match="compares the places of all items|complete"):
+            run(table, method)
+
+
+def test_open_pairs_are_decided_by_fair_coins() -> None:
+    source = Randomness.simulation(1)
+    drawn = np.array([fair_signs(101, source) for _ in range(4000)])
+    assert set(np.unique(drawn % 2)) == {1}
+    assert abs(drawn.mean()) < 5 * math.sqrt(101 / 4000)
+    assert drawn.var() == pytest.approx(101, rel=0.12)
+    assert fair_signs(0, source) == 0
+    ballots = Ballots.of(Rankings([[0, -1], [-1, 0], [0, 0]] * 50))
+    sums = np.array([ballots.pair_sums(np.arange(2), source)[0] for _ in range(400)])
+    assert sums.var() == pytest.approx(150, rel=0.4)
+
+
+@pytest.mark.parametrize("m", [2, 3, 5])
+@pytest.mark.parametrize("method", [*NOT_PRIVATE, *PRIVATE[:5]])
+def test_few_items_and_odd_numbers(m: int, method: str) -> None:
+    rows = Mallows(m, 1.0).sample(2 if method != "mallows" else 4, Randomness.simulation(4))
+    found = run(rows, method)
+    assert 0 < found.p_value <= 1
+    assert math.isfinite(found.statistic)
+
+
+@pytest.mark.parametrize(
+    ("rankings", "more", "message"),
+    [
+        ([[0, 1, 2]], {}, "one ranking"),
+        ([[0], [0]], {}, "one item"),
+        ([], {}, "no rankings"),
+        (np.empty((0, 3), dtype=int), {}, "at least one ranking"),
+        ([[0, 1, 7], [0, 1, 2]], {}, "need a rank from 0 to 2"),
+        ([[0, 1, 1], [0, 1, 2]], {"method": "friedman"}, "leave items out or have ties, the first in row 1"),
+        ([[0.5, 1, 2], [0, 1, 2]], {}, "rank"),
+        ([[math.inf, 1, 2], [0, 1, 2]], {}, "rank"),
+        (3, {}, "^rankings: got 3"),
+        ({"a": 1}, {}, "^rankings"),
+        (SIGNAL, {"method": "magic"}, "^method: got 'magic'"),
+        (SIGNAL, {"epsilon": 0}, "^epsilon: got 0"),
+        (SIGNAL, {"epsilon": math.nan}, "^epsilon: got nan"),
+        (SIGNAL, {"epsilon": -1}, "^epsilon: got -1"),
+        (SIGNAL, {"level": 0}, "^level: got 0"),
+        (SIGNAL, {"level": 1.5}, "^level: got 1.5"),
+        (SIGNAL, {"method": "rank-norm"}, "^epsilon: got None"),
+        (SIGNAL, {"method": "friedman", "epsilon": 1}, "friedman is not private"),
+        (SIGNAL, {"randomness": 5}, "^randomness: got 5"),
+        ("nowhere.soc", {}, "nowhere.soc"),
+        ([SIGNAL, SIGNAL[:, :5]], {}, "piece 2"),
+    ],
+)
+def test_bad_input_is_named(rankings: Any, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        uniformity_test(rankings, **{"randomness": Randomness.simulation(1), **more})
+
+
+def test_nothing_is_spent_on_bad_input_and_the_debit_comes_first(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "book.db") as ledger:
+        account = ledger.account("survey", epsilon=1)
+        for bad in ([[0, 1, 7], [0, 1, 2]], [[0, 1, 2]], SIGNAL[:, :1]):
+            with pytest.raises(BadInput):
+                uniformity_test(bad, epsilon=1, account=account)
+        with pytest.raises(BadInput):
+            uniformity_test(SIGNAL, "trunc", 1, account=account)
+        with pytest.raises(BadInput, match="not private cannot be entered"):
+            uniformity_test(SIGNAL, account=account)
+        assert account.remaining == 1
+        found = uniformity_test(SIGNAL, epsilon=0.75, account=account)
+        assert (account.remaining, found.mark) == (0.25, None)
+        with pytest.raises(Exception, match="requested 0.75, remaining 0.25"):
+            uniformity_test(SIGNAL, epsilon=0.75, account=account)
+        assert uniformity_test((SIGNAL[i : i + 100] for i in (0, 100)), epsilon=0.25, account=account).rankings == 200
+
+
+def test_printed_tests_are_marked() -> None:
+    for method in AS_PRINTED:
+        found = run(SIGNAL, method)
+        assert found.mark == "not private"
+        assert found.guarantee.epsilon is None
+
+
+@pytest.mark.slow
+def test_a_bad_line_among_ten_million_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "huge.soc"
+    lines = 10_000_000
+    with path.open("w", encoding="utf-8") as file:
+        file.write("# DATA TYPE: soc\n# NUMBER ALTERNATIVES: 3\n")
+        block = "1: 1,2,3\n1: 3,2,1\n" * 50_000
+        for _ in range(lines // 100_000 - 1):
+            file.write(block)
+        file.write(block[: len(block) // 2] + "1: 1,2,2\n" + block[len(block) // 2 + 9 :])
+    with pytest.raises(BadInput, match=rf"line {2 + lines - 50_000 + 1}\b"):
+        uniformity_test(path, epsilon=1)
