@@ -29,11 +29,13 @@ def run(
     from peerveil.progress import progress_bar
     from peerveil.rankings import adversary as rankings
     from peerveil.release import adversary as release
+    from peerveil.truth import adversary as truth
 
     if samples is not None and samples < 40:
         raise BadInput("--samples", got=samples, want="at least 40")
-    cases = [*house_cases(), *release.audit_cases(), *rankings.audit_cases()]
-    broken = [*planted_faults(), *release.planted_faults(), *rankings.planted_faults()] if faults else []
+    cases = [*house_cases(), *release.audit_cases(), *rankings.audit_cases(), *truth.audit_cases()]
+    broken = [*planted_faults(), *release.planted_faults(), *rankings.planted_faults(), *truth.planted_faults()]
+    broken = broken if faults else []
     reports: list[Any] = []
     caught: list[tuple[str, str, int | None]] = []
     with progress_bar("auditing", total=len(cases) + len(broken)) as advance:

@@ -60,17 +60,18 @@ def table_pass(
     Writes the posteriors and ``tally[w, r, z]``, the expected number of reports r of worker w on tasks of class z. Returns
     the sum over tasks of ln sum_z prior(z) prod weights. ``gold[t]`` is a known answer or -1.
     """
-    k = log_prior.size
+    k = np.uint64(log_prior.size)  # unsigned, so that no index can be negative and none is checked for it
     tally[:] = 0.0
+    weights, counts = table.reshape(-1), tally.reshape(-1)
     score = np.empty(k)
     total = 0.0
     for t in range(start.size - 1):
         for z in range(k):
             score[z] = log_prior[z]
         for i in range(start[t], start[t + 1]):
-            row = table[worker[i], label[i]]
+            cell = (np.uint64(worker[i]) * k + np.uint64(label[i])) * k
             for z in range(k):
-                score[z] += row[z]
+                score[z] += weights[cell + z]
         if gold[t] >= 0:
             total += score[gold[t]]
             for z in range(k):
@@ -83,9 +84,9 @@ def table_pass(
         for z in range(k):
             posterior[t, z] = score[z]
         for i in range(start[t], start[t + 1]):
-            row = tally[worker[i], label[i]]
+            cell = (np.uint64(worker[i]) * k + np.uint64(label[i])) * k
             for z in range(k):
-                row[z] += score[z]
+                counts[cell + z] += score[z]
     return total
 
 
