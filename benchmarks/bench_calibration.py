@@ -19,7 +19,7 @@ PAIRS = 2_000_000
 
 
 def bench() -> list[Row]:
-    return [*pairs(), *panels(), conference()]
+    return [*pairs(), *panels(), conference(Threshold.share(0.25)), conference(2_500)]
 
 
 def pairs() -> list[Row]:
@@ -63,7 +63,7 @@ def _solve(seed: int, papers: int, places: int) -> None:
     panel.strategy(adversary_error=(low + float(panel.ceilings.min())) / 2)
 
 
-def conference(papers: int = 10_000) -> Row:
+def conference(accept: int | Threshold, papers: int = 10_000) -> Row:
     rng = np.random.default_rng(0)
     scale, bias = np.exp(0.3 * rng.standard_normal(papers)), 0.5 * rng.standard_normal(papers)
     score = scale * rng.standard_normal(papers) + bias + 0.3 * rng.standard_normal(papers)
@@ -71,11 +71,13 @@ def conference(papers: int = 10_000) -> Row:
     people = {j: Affine(float(scale[j]), float(bias[j])) for j in range(papers)}
     secure = Randomness.secure()
     took = _seconds(
-        lambda: Conference(reviews, people, 0.3, Threshold.share(0.25), size=5).decide(
+        lambda: Conference(reviews, people, 0.3, accept, size=5).decide(
             adversary_error=0.6, randomness=secure, progress=False
         )
     )
-    return Row(f"conference of {papers:,} papers, 5 reviewers a cluster", took, None, "s", "secure lane, all groups")
+    rule = "a line" if isinstance(accept, Threshold) else f"exactly {accept:,}"
+    name = f"conference of {papers:,} papers, 5 reviewers a cluster, {rule}"
+    return Row(name, took, None, "s", "secure lane, all groups")
 
 
 def _seconds(function: Callable[[], object]) -> float:

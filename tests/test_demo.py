@@ -20,7 +20,7 @@ def test_the_demo(tmp_path: Path) -> None:
     assert "requested" in done.refusal
     assert "nothing was spent" in done.refusal
     rooms = {one.room for one in Study.read(done.study).steps}
-    assert rooms == {"release", "timing", "calibration", "audit"}
+    assert rooms == {"release", "timing", "calibration", "rankings", "truth", "audit"}
     with Ledger.open(done.study.parent / "peerveil-ledger.db") as ledger:
         assert ledger.account("chairs").spent >= 2
         assert ledger.verify().ok

@@ -31,11 +31,18 @@ title = "A made-up conference: {papers} papers, {reviewers} reviewers"
 
 [accounts.chairs]
 epsilon = 3                  # for this year's reviews, for good
+[accounts.crowd]
+epsilon = 2                  # for this year's rankings and crowd answers
 
 [data.reviews]
 path = "data/reviews.csv"
 [data.events]
 path = "data/events.csv"
+[data.rankings]
+path = "data/rankings.csv"
+kind = "rankings"
+[data.answers]
+path = "data/labels.csv"
 [data.last-year]
 path = "last-year/reviews.csv"
 
@@ -77,6 +84,25 @@ data = "reviews"
 history = "last-year"
 adversary_error = 0.5
 accept = {accept}
+
+# Every reviewer put the same ten papers in order: is there any agreement?
+[[steps]]
+room = "rankings"
+do = "test"
+name = "agreement"
+data = "rankings"
+account = "crowd"
+epsilon = 0.5
+
+# A question about every paper, asked to a crowd; each answer is randomised before it is sent.
+[[steps]]
+room = "truth"
+do = "randomize"
+name = "crowd-answers"
+data = "answers"
+account = "crowd"
+epsilon = 1
+classes = [0, 1]
 
 # Would a lie be noticed? Mechanisms against their claims, and faults planted on purpose.
 [[steps]]

@@ -248,6 +248,28 @@ def test_fresh_panels_meet_the_promise_in_every_mode(adversary: str, kind: str) 
     assert abs(found.adversary.distance) < 5
 
 
+def test_plugging_in_means_promises_what_is_not_kept() -> None:
+    """A table built from mean functions, judged under all credible ones: conference errors are understated, and on
+    some panels the adversary errs less than promised. With the draws carried along both promises are exact."""
+    rng = np.random.default_rng(0)
+    paid, broken = [], 0.0
+    for _ in range(15):
+        middle = [(float(np.exp(0.2 * rng.normal())), float(0.5 * rng.normal())) for _ in range(4)]
+        drawn = [
+            [Affine(a * float(np.exp(0.25 * x)), b + 0.3 * float(y)) for x, y in rng.normal(size=(12, 2))]
+            for a, b in middle
+        ]
+        means = [Affine(float(np.mean([d.scale for d in u])), float(np.mean([d.bias for d in u]))) for u in drawn]
+        scores = (0.2 + 0.6 * rng.normal(size=4)).tolist()
+        known = Panel(scores, [Uncertain(tuple(u)) for u in drawn], 0.4, 2)
+        naive = Panel(scores, means, 0.4, 2).strategy(adversary_error=0.5, capped=True)
+        real = guess_errors(known.assignments, known.posterior, naive.table, "paper").min()
+        broken = max(broken, naive.adversary_error - float(real))
+        paid.append(float((known.posterior[:, None] * naive.table * known.errors).sum()) - naive.conference_error)
+    assert broken > 0.01
+    assert np.mean(paid) > 0.02
+
+
 def test_capped_asks_each_review_for_what_its_scores_leave() -> None:
     panel = Panel(SCORES, FOUR, 0.4, 2)
     made = panel.strategy(adversary_error=0.99, capped=True)

@@ -80,6 +80,30 @@ def test_choose(events: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no gap does more" in err
 
 
+def test_a_gap_for_each_group(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    columns = ("--column", "actor=user", "--column", "thread=page")
+    target = tmp_path / "gaps.csv"
+    code, out, err = run(capsys, "timing", "choose", LOG, *columns, "--per", "wiki", "--out", target)
+    assert code == 0, err
+    assert "the 10 shortest and the 10 longest" in out
+    wikis = pl.read_csv(target)
+    assert wikis.columns == ["wiki", "gap"]
+    assert wikis["gap"].n_unique() > 10
+    code, out, err = run(
+        capsys, "timing", "post", LOG, *columns, "--gap", "1h", "--gaps", target, "--out", tmp_path / "p.csv"
+    )
+    assert code == 0, err
+    assert "that of the later comment's group" in out
+    for arguments, word in (
+        (("choose", LOG, *columns, "--out", target), "--per"),
+        (("post", LOG, *columns, "--gap", "1h", "--gaps", LOG, "--out", tmp_path / "q.csv"), "--gaps"),
+        (("post", LOG, *columns, "--gap", "1h", "--gaps", tmp_path / "no.csv", "--out", tmp_path / "q.csv"), "--gaps"),
+    ):
+        code, _, err = run(capsys, "timing", *arguments)
+        assert code == base.BAD_INPUT
+        assert word in err
+
+
 @pytest.mark.parametrize(
     "mechanism", ["follow-up", "zero-inflated", "uniform", "exponential", "staircase", "uneven", "queue"]
 )

@@ -20,7 +20,8 @@ from peerveil.rankings.adversary import (
     trunc_loss,
     trunc_loss_as_printed,
 )
-from peerveil.rankings.central import ClippedNorm, PairsNorm, RankNorm, clipped_length
+from peerveil.rankings.central import ClippedNorm, PairsNorm, RankNorm
+from peerveil.rankings.clipped import clipped_length
 from peerveil.rankings.repaired import Bucket, LaplaceSquares, Trunc
 
 CENTRAL = ["rank-norm", "clipped-norm", "pairs-norm", "clipped-batches", "laplace"]

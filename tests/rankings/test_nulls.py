@@ -12,8 +12,9 @@ from scipy.stats import chi2
 
 from peerveil.rankings import nulls
 from peerveil.rankings.adversary import all_rankings
-from peerveil.rankings.central import ClippedBatches, ClippedNorm, RankNorm, clipped_length
+from peerveil.rankings.central import ClippedBatches, ClippedNorm, RankNorm
 from peerveil.rankings.choose import choose_central, signal_needed
+from peerveil.rankings.clipped import clipped_length
 from peerveil.rankings.kernels import batch_norms_of_shuffles
 from peerveil.rankings.noise import NoisyLaw, normal_laplace_tail
 
@@ -171,3 +172,26 @@ def test_laws_are_kept_in_a_folder_if_one_is_named(tmp_path: Path, monkeypatch: 
     file.write_bytes(b"broken")
     nulls._concordance_null.cache_clear()
     assert np.array_equal(nulls.concordance_null(5, 4).values, first.values)
+
+
+@pytest.mark.parametrize(
+    "camps", [(600, 400, 0), (510, 490, 0), (900, 100, 0), (300, 0, 700), (100, 200, 700), (2, 1, 0)]
+)
+@pytest.mark.parametrize("items", [4, 40])
+def test_the_clipped_norm_is_found_on_every_kind_of_data(camps: tuple[int, int, int], items: int) -> None:
+    """Two camps made an earlier solver give up: an answer that depends on the data, and is covered by no guarantee."""
+    rng = np.random.default_rng(5)
+    up = np.arange(items)
+    rows = [np.tile(up, (camps[0], 1)), np.tile(up[::-1], (camps[1], 1))]
+    rows += [rng.permuted(np.tile(up, (camps[2], 1)), axis=1)] if camps[2] else []
+    ranks = np.vstack(rows)
+    for cap in (0.2, 0.45, 0.9):
+        value = clipped_length(ranks, cap)
+        unit = (ranks - (items - 1) / 2) / np.sqrt(items * (items**2 - 1) / 12)
+        assert 0 <= value <= np.linalg.norm(unit.sum(axis=0)) + 1e-9
+        if camps[2] == 0:  # along the camps' own axis the sum rises up to the cap, and the rest of v is free
+            assert value == pytest.approx((camps[0] - camps[1]) * cap, abs=0.021)
+        for _ in range(200):  # no vector of length 1 does better
+            v = rng.standard_normal(items)
+            v /= np.linalg.norm(v)
+            assert float(np.minimum(unit @ v, cap).sum()) <= value + 0.0201

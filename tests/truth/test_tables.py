@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import ibis  # type: ignore[import-untyped]
+import ibis
 import numpy as np
 import polars as pl
 import pytest

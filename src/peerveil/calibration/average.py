@@ -29,8 +29,9 @@ from scipy.special import ndtr, ndtri
 from peerveil.calibration.arrays import log_odds
 from peerveil.calibration.beliefs import integrate
 from peerveil.calibration.checks import infeasible, noise_level, number, one_demand, quality_prior
+from peerveil.calibration.curved import NoisyMoments, known_moments
 from peerveil.calibration.frontier import Frontier
-from peerveil.calibration.functions import Affine, Uncertain, log_prior, read_reviewers
+from peerveil.calibration.functions import Affine, Uncertain, read_reviewers
 from peerveil.calibration.pair import Pair, PairStrategy
 from peerveil.errors import BadInput
 from peerveil.guarantee import Guarantee
@@ -187,11 +188,16 @@ class AverageCase:
         if wanted >= full[index] - 1e-12:
             return AverageStrategy(self, 1.0, 1.0, *end)
 
+        # what is promised is computed for the price that is found, so the search itself may be coarser for curves
+        loose, close = (1e-9, 1e-12) if self._affine else (1e-7, 1e-7)
+
         def missing(price: float) -> float:
-            mass, cost, _, _ = self._moments(np.array([price]))
+            mass, cost, _, _ = self._moments(np.array([price]), loose)
             return float((mass, cost)[index][0]) - wanted
 
-        price = float(brentq(missing, 0.0, 1.0, xtol=1e-12, rtol=1e-12))
+        price = float(brentq(missing, 0.0, 1.0, xtol=close, rtol=close))
+        if not self._affine:  # on the side that was asked for
+            price = min(max(price + (2 * close if index == 0 else -2 * close), 0.0), 1.0)
         mass, cost, _, _ = self._moments(np.array([price]))
         return AverageStrategy(self, price, 1.0, start[0] + float(cost[0]), start[1] + float(mass[0]))
 
@@ -200,10 +206,18 @@ class AverageCase:
         if self._affine:
             return self._affine_moments(prices, tolerance)
         if self.noise == 0:
-            mass, ceiling = self._known_moments()
+            mass, ceiling = self._known
             bought = np.where(prices >= 1.0, mass, 0.0)
             return bought, bought, 0.0, ceiling
-        return self._grid_moments(prices)
+        return self._curved.moments(prices, tolerance)
+
+    @cached_property
+    def _known(self) -> tuple[float, float]:
+        return known_moments(self._first, self._second)
+
+    @cached_property
+    def _curved(self) -> NoisyMoments:
+        return NoisyMoments(self._first, self._second, self.noise)
 
     # ---- affine -------------------------------------------------------------------------------------------------
 
@@ -274,88 +288,3 @@ class AverageCase:
             _, found = integrate(inner, edges, tolerance=tolerance)
         count = len(prices)
         return found[:count], found[count : 2 * count], least, float(found[-1])
-
-    # ---- other functions ----------------------------------------------------------------------------------------
-
-    def _known_moments(self) -> tuple[float, float]:
-        """Without noise: the torn pairs' share of min(u, v), and all pairs'.
-
-        Adaptive over the second paper's quality under assignment 1; the first score runs over fine panels that begin
-        and end where favourites change and where u = v.
-        """
-        first, second = self._first, self._second
-
-        def log_density(function: Any, score: Any) -> Any:
-            quality = function.quality(score)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                value = log_prior(quality) - np.log(function.slope(quality))
-            return np.where(np.isfinite(quality), np.nan_to_num(value, nan=-np.inf), -np.inf)
-
-        def between(marks: list[Floats], s2: Floats) -> Floats:
-            """The integral of min(u, v) from the first mark to the last, as densities of x: s_1 = beta_1(x)."""
-            ends = np.sort(np.clip(np.array(marks), marks[0], marks[1]), axis=0)
-            parts = np.linspace(0.0, 1.0, 7)
-            grid = np.concatenate([ends[:-1] + (ends[1:] - ends[:-1]) * part for part in parts])
-            grid.sort(axis=0)
-            half = np.diff(grid, axis=0) / 2
-            x = (grid[:-1] + half)[..., None] + half[..., None] * _X
-            s1, other = first.score(x), s2[:, None]
-            own = log_density(first, s1) + log_density(second, other)
-            value = np.minimum(own, log_density(second, s1) + log_density(first, other))
-            value = np.exp(value + np.log(first.slope(x)))
-            return np.asarray((0.5 * (value * _W).sum(axis=2) * half).sum(axis=0), dtype=np.float64)
-
-        def outer(y: Floats) -> Floats:
-            s2 = second.score(y)
-            same = np.nan_to_num(first.quality(s2), nan=9.0, posinf=9.0, neginf=-9.0)  # there s_1 = s_2, u = v
-            turn = np.nan_to_num(first.quality(second.score(same)), nan=9.0, posinf=9.0, neginf=-9.0)
-            low, high = (np.clip(edge, -9.0, 9.0) for edge in (np.minimum(y, turn), np.maximum(y, turn)))
-            knots = [np.full_like(y, knot) for knot in (*first.knots, -3.0, 0.0, 3.0)]
-            torn = between([low, high, same, *knots], s2)
-            everything = between([np.full_like(y, -9.0), np.full_like(y, 9.0), same, low, high, *knots], s2)
-            return np.asarray(np.array([torn, everything]) * second.slope(y), dtype=np.float64)
-
-        edges = sorted({-8.0, -4.0, -2.0, 0.0, 2.0, 4.0, 8.0, *(k for k in second.knots if abs(k) < 8)})
-        _, found = integrate(outer, edges, tolerance=1e-5)
-        return float(found[0]), float(found[1])
-
-    def _grid_moments(self, prices: Floats) -> tuple[Floats, Floats, float, float]:
-        """With noise and general functions: a product grid of scores; good to about 1e-3."""
-        odds, wrong, cell = self._grid
-        u, v = 0.5 * odds, 0.5 * odds.T
-        # favourites and errors under each assignment: paper 1 is worse with these probabilities
-        first, second = wrong, 1.0 - wrong.T
-        least = float((cell * (u * np.minimum(first, 1 - first) + v * np.minimum(second, 1 - second))).sum())
-        smaller = cell * np.minimum(u, v)
-        torn = (first - 0.5) * (second - 0.5) < 0
-        price = np.minimum(np.abs(1 - 2 * first), np.abs(1 - 2 * second))
-        chosen = [torn & (price <= limit) for limit in prices]
-        mass = np.array([smaller[one].sum() for one in chosen])
-        cost = np.array([(smaller * price)[one].sum() for one in chosen])
-        return mass, cost, least, float(smaller.sum())
-
-    @cached_property
-    def _grid(self) -> tuple[Floats, Floats, Floats]:
-        """On scores x scores: f_1(s_1) f_2(s_2), P[paper 1 is worse] under assignment 1, and the cells' sizes."""
-        ends = [f.score(q) for f in (self._first, self._second) for q in (-5.0, 5.0)]
-        low, high = float(np.min(ends)) - 5 * self.noise, float(np.max(ends)) + 5 * self.noise
-        nodes, node_weights = np.polynomial.legendre.leggauss(5)
-        edges = np.linspace(low, high, 61)
-        half = np.diff(edges)[:, None] / 2
-        scores = (edges[:-1, None] + half * (1 + nodes)).ravel()
-        sizes = (half * node_weights).ravel()
-        steepest = max(float(np.max(f.slope(np.linspace(-6, 6, 121)))) for f in (self._first, self._second))
-        count = min(max(401, int(12 * 4 * steepest / self.noise)), 8001)
-        theta = np.linspace(-6.0, 6.0, count)
-        found = []
-        for function in (self._first, self._second):
-            distance = (scores[:, None] - function.score(theta)) / self.noise
-            log_joint = log_prior(theta) - 0.5 * distance * distance
-            top = log_joint.max(axis=1, keepdims=True)
-            density = np.exp(log_joint - top)
-            mass = density.sum(axis=1, keepdims=True)
-            scale = (theta[1] - theta[0]) / (self.noise * math.sqrt(2 * math.pi))
-            found.append((density / mass, (mass * np.exp(top))[:, 0] * scale))
-        (one, evidence1), (two, evidence2) = found
-        above = 1.0 - np.cumsum(two, axis=1) + two / 2
-        return evidence1[:, None] * evidence2, np.clip(one @ above.T, 0.0, 1.0), sizes[:, None] * sizes

@@ -240,9 +240,10 @@ class _Curve:
             with np.errstate(divide="ignore", invalid="ignore"):
                 newton = inside - miss / self.slope(inside)
             moved = np.where((newton > low) & (newton < high), newton, (low + high) / 2)
-            done = np.abs(moved - inside) <= 1e-15 * (1 + np.abs(inside))
+            done = np.abs(moved - inside) <= 4e-16 * (1 + np.abs(inside))
             inside = moved
-            if done.all():
+            # Newton's last steps may hop between neighbouring floats: a miss of rounding size is as good as none
+            if (done | (np.abs(miss) <= 4e-16 * (1 + np.abs(s)))).all():
                 break
         ends = np.where(
             s < self.y[0], self.x[0] + (s - self.y[0]) / self.d[0], self.x[-1] + (s - self.y[-1]) / self.d[-1]

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,11 +18,11 @@ from peerveil.calibration.adversary import MapAdversary
 from peerveil.calibration.assignments import all_assignments
 from peerveil.calibration.beliefs import Curve, Normal, Point
 from peerveil.calibration.checks import number, whole
-from peerveil.calibration.functions import Affine, Monotone, log_prior, read_reviewers
+from peerveil.calibration.functions import Affine, Monotone, read_reviewers
 from peerveil.calibration.losses import Threshold
 from peerveil.calibration.pair import Pair
 from peerveil.calibration.panel import Panel
-from peerveil.calibration.simulate import Simulation, tally
+from peerveil.calibration.simulate import Simulation, density_of_scores, tally
 from peerveil.errors import BadInput
 from peerveil.progress import progress_bar
 from peerveil.randomness import Randomness
@@ -164,11 +163,7 @@ def simulate_panels(
 
 
 def _densities(scores: Floats, paper: Whole, candidates: Whole, functions: list[Any], noise: float) -> Floats:
-    """The log density of all scores under every candidate, as the adversary computes it: straight from the model.
-
-    Affine scores of a paper are jointly normal with covariance a a^T + noise^2 I; with other functions the quality is
-    integrated out by the trapezoidal rule; without noise the density is carried through the inverse function.
-    """
+    """The log density of all scores under every candidate, as the adversary computes it: straight from the model."""
     known: dict[tuple[int, ...], float] = {}
     total = np.zeros(len(candidates))
     for row, candidate in enumerate(candidates.tolist()):
@@ -176,26 +171,9 @@ def _densities(scores: Floats, paper: Whole, candidates: Whole, functions: list[
             places = np.flatnonzero(paper == i)
             key = (i, *(candidate[k] for k in places))
             if key not in known:
-                known[key] = _density(scores[places], [functions[candidate[k]] for k in places], noise)
+                known[key] = density_of_scores(scores[places], [functions[candidate[k]] for k in places], noise)
             total[row] += known[key]
     return total
-
-
-def _density(scores: Floats, functions: list[Any], noise: float) -> float:
-    if noise == 0:
-        exact = float(functions[0].quality(scores[0]))
-        return float(log_prior(exact)) - math.log(float(functions[0].slope(exact)))
-    if all(isinstance(one, Affine) for one in functions):
-        a, b = np.array([[one.scale, one.bias] for one in functions]).T
-        covariance = np.outer(a, a) + noise**2 * np.eye(len(a))
-        residual = scores - b
-        sign_and_log = np.linalg.slogdet(2 * np.pi * covariance)
-        return float(-0.5 * residual @ np.linalg.solve(covariance, residual) - 0.5 * sign_and_log[1])
-    quality = np.linspace(-9.0, 9.0, 6001)
-    value = log_prior(quality)
-    for score, one in zip(scores, functions, strict=True):
-        value = value - 0.5 * np.square((score - one.score(quality)) / noise) - math.log(noise)
-    return float(logsumexp(value)) + math.log(quality[1] - quality[0]) - 0.5 * len(functions) * math.log(2 * math.pi)
 
 
 def _as_panel(problem: Panel | Pair) -> Panel:

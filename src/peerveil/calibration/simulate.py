@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import logsumexp
 
 from peerveil.calibration.arrays import pair_frontiers
 from peerveil.calibration.checks import noise_level, number, whole
-from peerveil.calibration.functions import Affine, read_reviewers
+from peerveil.calibration.functions import Affine, Uncertain, log_prior, read_reviewers
 from peerveil.errors import BadInput
 
 if TYPE_CHECKING:
@@ -141,19 +142,19 @@ def simulate_pairs(
 
 
 def simulate_average(strategy: AverageStrategy, *, draws: int = 100_000, seed: int = 0) -> Simulation:
-    """Fresh pairs of papers, all decided by one average-case strategy."""
+    """Fresh pairs of papers, all decided by one average-case strategy.
+
+    Affine reviewers are played all at once; with other functions every pair is solved for itself (some hundred a
+    second).
+    """
     case = strategy.case
-    if case.prior != (0.0, 1.0):
-        raise BadInput("strategy", got=case.prior, want="qualities of mean 0 and standard deviation 1")
+    functions = [one.standardised(*case.prior) for one in case.reviewers if not isinstance(one, Uncertain)]
+    affine = [one for one in functions if isinstance(one, Affine)]
     share = strategy.share if case.noise == 0 else 1.0
-    found = simulate_pairs(
-        [one for one in case.reviewers if isinstance(one, Affine)],
-        case.noise,
-        share,
-        draws=draws,
-        seed=seed,
-        price=strategy.price,
-    )
+    if len(affine) == 2:
+        found = simulate_pairs(affine, case.noise, share, draws=draws, seed=seed, price=strategy.price)
+    else:
+        found = _one_by_one(strategy, functions, whole("draws", draws, 1), np.random.default_rng(seed))
 
     def against(found: Tally, promised: float) -> Tally:
         error = math.sqrt(found.observed * (1 - found.observed) / draws)
@@ -164,6 +165,51 @@ def simulate_average(strategy: AverageStrategy, *, draws: int = 100_000, seed: i
         against(found.conference, strategy.conference_error),
         against(found.adversary, strategy.adversary_error),
     )
+
+
+def _one_by_one(strategy: AverageStrategy, functions: list[Any], draws: int, rng: np.random.Generator) -> Simulation:
+    noise, happened = strategy.case.noise, np.empty((draws, 2), dtype=np.bool_)
+    orders = ((0, 1), (1, 0))
+    for row in range(draws):
+        true = int(rng.integers(2))
+        quality = rng.standard_normal(2)
+        exact = [float(functions[j].score(q)) for j, q in zip(orders[true], quality, strict=True)]
+        scores = np.array(exact) + noise * rng.standard_normal(2)
+        table = strategy.pair(scores.tolist()).table
+        accepted = int(rng.random() >= table[true, 0])
+        # the adversary sees scores and decision, and knows functions, noise and the table
+        log_density = [
+            sum(density_of_scores(scores[[i]], [functions[order[i]]], noise) for i in (0, 1)) for order in orders
+        ]
+        chance = np.exp(np.array(log_density) - max(log_density)) * table[:, accepted]
+        tie = abs(chance[0] - chance[1]) <= 1e-9 * chance.sum()
+        guess = int(rng.integers(2)) if tie else int(chance.argmax())
+        happened[row] = quality[accepted] < quality[1 - accepted], guess != true
+    return Simulation(
+        draws, tally("conference error", 0.0, happened[:, 0]), tally("adversary error", 0.0, happened[:, 1])
+    )
+
+
+def density_of_scores(scores: Floats, functions: Sequence[Any], noise: float) -> float:
+    """The log density of a paper's scores, given who wrote them, as an adversary computes it: straight from the model.
+
+    Affine scores of a paper are jointly normal with covariance a a^T + noise^2 I; with other functions the quality is
+    integrated out by the trapezoidal rule; without noise the density is carried through the inverse function.
+    """
+    if noise == 0:
+        exact = float(functions[0].quality(scores[0]))
+        return float(log_prior(exact)) - math.log(float(functions[0].slope(exact)))
+    if all(isinstance(one, Affine) for one in functions):
+        a, b = np.array([[one.scale, one.bias] for one in functions]).T
+        covariance = np.outer(a, a) + noise**2 * np.eye(len(a))
+        residual = scores - b
+        sign_and_log = np.linalg.slogdet(2 * np.pi * covariance)
+        return float(-0.5 * residual @ np.linalg.solve(covariance, residual) - 0.5 * sign_and_log[1])
+    quality = np.linspace(-9.0, 9.0, 6001)
+    value = log_prior(quality)
+    for score, one in zip(scores, functions, strict=True):
+        value = value - 0.5 * np.square((score - one.score(quality)) / noise) - math.log(noise)
+    return float(logsumexp(value)) + math.log(quality[1] - quality[0]) - 0.5 * len(functions) * math.log(2 * math.pi)
 
 
 def tally(name: str, promised: Any, happened: Any) -> Tally:

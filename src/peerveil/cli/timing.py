@@ -134,6 +134,10 @@ def choose(
     crossover: Annotated[float | None, typer.Option(help="Leave every test at least this cross-over error.")] = None,
     epsilon: Annotated[str, typer.Option(help="The guarantee for a pair of comments.")] = "1",
     window: Window = "5m",
+    per: Annotated[
+        str | None, typer.Option(help="Also a gap for each value of this column: thread, or a group.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="With --per: write these gaps, for `post --gaps`.")] = None,
     column: Column = None,
     format_: Format = None,
     time_zone: Zone = None,
@@ -144,17 +148,21 @@ def choose(
     from peerveil.timing import Exponential, FollowUp, Staircase, UnevenSplit, ZeroInflatedUniform, choose_gap, covered
     from peerveil.timing.durations import in_words, parse_duration
 
-    events = _read(file, column, format_, time_zone, None)
+    if out is not None and per is None:
+        raise BadInput("--out", got=str(out), want="--per with it: which groups get their own gap")
+    events = _read(file, column, format_, time_zone, per)
     beta = parse_duration(window, "--window")
     if percentile is None and crossover is None:
         percentile = 50
     gap = choose_gap(events, percentile, crossover=crossover, epsilon=epsilon if crossover else None, beta=beta)
     share = covered(events, gap, beta=beta)
+    groups = _gaps(events, per, percentile, crossover, epsilon, beta, out) if per else {}
     kinds: tuple[Any, ...] = (FollowUp, ZeroInflatedUniform, UnevenSplit, Staircase, Exponential)
     mechanisms = [kind(epsilon, gap, beta=beta) for kind in kinds]
     data = {
         "gap": gap,
         "covered": share,
+        "gaps": groups,
         "mechanisms": [
             {
                 "mechanism": type(m).__name__,
@@ -176,6 +184,14 @@ def choose(
             ],
             title=f"delays at epsilon {epsilon}, holds included",
         )
+        if per:
+            rows = sorted(groups.items(), key=lambda pair: pair[1])
+            shown = rows if len(rows) <= 20 else [*rows[:10], *rows[-10:]]
+            print_table((per, "gap"), [(name, in_words(value)) for name, value in shown], title=f"a gap for each {per}")
+            if len(rows) > 20:
+                typer.echo(f"the 10 shortest and the 10 longest of {len(rows):,}")
+        if out is not None:
+            typer.echo(f"written: {out}")
 
     emit(data, as_json, table)
 
@@ -192,6 +208,9 @@ def post_log(
     mechanism: Annotated[Kind, typer.Option(help="How to delay.")] = Kind.follow_up,
     weight: Annotated[float, typer.Option(help="Weight of batched comments in the mean delay to minimise.")] = 1.0,
     step: Annotated[str, typer.Option(help="For the queue: its clock.")] = "1m",
+    gaps: Annotated[
+        Path | None, typer.Option(help="A gap for each group, as `choose --per COLUMN --out` wrote it.")
+    ] = None,
     causal: Annotated[bool, typer.Option(help="Replies never before what they answer.")] = True,
     schedule: Annotated[
         Path | None, typer.Option(help="Also write, for you alone: id, public id, when to post.")
@@ -210,7 +229,8 @@ def post_log(
     from peerveil.timing import post
     from peerveil.timing.durations import parse_duration
 
-    events = _read(file, column, format_, time_zone, None)
+    by, own = ("thread", None) if gaps is None else _read_gaps(gaps)
+    events = _read(file, column, format_, time_zone, by)
     for name, target in (("--out", out), ("--schedule", schedule)):
         if target is not None and target.exists():
             want = "a new file: delays are drawn once, and never again for the same log"
@@ -223,7 +243,7 @@ def post_log(
         raise BadInput("--schedule", got=str(schedule), want="another file than --out: it links public ids to yours")
     beta = parse_duration(window, "--window")
     chosen = _mechanism(mechanism, epsilon, gap, beta, weight, parse_duration(step, "--step"))
-    posted = post(events, chosen, causal=causal)
+    posted = post(events, chosen, causal=causal, gaps=own, by=by)
     if schedule is not None:
         write_frame(posted.schedule, schedule)
     write_frame(posted.public, out)
@@ -241,6 +261,44 @@ def post_log(
     mine = "" if schedule is None else f"\nwritten, for the operator only: {schedule}"
     text = f"{posted}{promise}\nwritten, for the public: {out}{mine}\n\nFor the operator only: {posted.for_operator}."
     emit(data, as_json, text)
+
+
+def _gaps(
+    events: Any,
+    per: str,
+    percentile: float | None,
+    crossover: float | None,
+    epsilon: str,
+    beta: float,
+    out: Path | None,
+) -> dict[str, float]:
+    """A gap for each group, written where asked."""
+    import polars as pl
+
+    from peerveil.judgements.writing import write_frame
+    from peerveil.timing import choose_gaps
+
+    between: Any = "thread" if per == "thread" else "actor"
+    found = choose_gaps(events, percentile, per=per, between=between, crossover=crossover,
+                        epsilon=epsilon if crossover else None, beta=beta)  # fmt: skip
+    named = {str(name): value for name, value in found.items()}
+    if out is not None:
+        write_frame(pl.DataFrame({per: list(named), "gap": list(named.values())}), out)
+    return named
+
+
+def _read_gaps(path: Path) -> tuple[str, dict[Any, float]]:
+    """The column and the gap of each of its values; whole numbers are numbers."""
+    import polars as pl
+
+    want = "a CSV file with two columns, a name and gap (seconds), as `peerveil timing choose --per` writes it"
+    try:
+        frame = pl.read_csv(path)
+    except (OSError, pl.exceptions.PolarsError):
+        raise BadInput("--gaps", got=str(path), want=want) from None
+    if len(frame.columns) != 2 or frame.columns[1] != "gap" or not frame["gap"].dtype.is_numeric():
+        raise BadInput("--gaps", got=frame.columns, want=want)
+    return frame.columns[0], dict(zip(frame.to_series(0).to_list(), frame["gap"].to_list(), strict=True))
 
 
 def _mechanism(kind: Kind, epsilon: str, gap: str | None, beta: float, weight: float, step: float) -> Any:

@@ -12,10 +12,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numba import njit
 from scipy.special import ndtr
 
-from peerveil.errors import PeerveilError
+from peerveil.rankings.clipped import GAP, clipped_length
 from peerveil.rankings.kernels import batch_norms
 from peerveil.rankings.nulls import Law, batches_null, concordance_null, squares_null
 
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-
-GAP: Final = 0.02
-"""How exactly the clipped norm is solved for; it is part of its sensitivity."""
 
 _LOSS: Final = (
     0.002  # what clipping may take from the norm of uniform rankings, on average: a shift far below the noise
@@ -65,7 +61,7 @@ class ClippedNorm:
     Without the cap this is the length of the sum. **Proof.** Leave one ranking out and let M be the maximum of the rest. A
     ranking adds at most the cap for every v, and at least -1 for the v that attains M. So with any ranking in the place left
     open, F lies between M - 1 and M + cap, and two neighbours differ by at most 1 + cap, where the plain norm needs 2. ∎
-    What is returned lies between F - GAP and F (checked by the dual problem), so the sensitivity is 1 + cap + GAP.
+    What is returned lies between F - GAP and F (proved by a dual solution), so the sensitivity is 1 + cap + GAP.
 
     The cap comes from the numbers of rankings and items alone; it is so large that uniform rankings hardly ever reach it.
     Since F is never above the plain norm, that norm's null gives p-values that are never too small.
@@ -190,84 +186,3 @@ def clipping_cap(rankings: int, items: int) -> float:
         else:
             high = z
     return min(1.0, math.ceil((1 / math.sqrt(rankings) + deviation * high) * 2**20) / 2**20)
-
-
-@njit(cache=True, nogil=True)
-def _project(ranks: Any, direction: Any, length: float, out: Any) -> None:
-    """<u, direction> for every ranking; the direction sums to 0, so ranks need no centring."""
-    for row in range(ranks.shape[0]):
-        total = 0.0
-        for j in range(ranks.shape[1]):
-            total += ranks[row, j] * direction[j]
-        out[row] = total / length
-
-
-@njit(cache=True, nogil=True)
-def _weighted_sum(ranks: Any, weights: Any, length: float, out: Any) -> None:
-    """The sum of weights times u."""
-    m = ranks.shape[1]
-    out[:] = 0.0
-    middle = (m - 1) / 2
-    for row in range(ranks.shape[0]):
-        if weights[row] != 0.0:
-            for j in range(m):
-                out[j] += weights[row] * (ranks[row, j] - middle)
-    out /= length
-
-
-@njit(cache=True, nogil=True)
-def _sweep(ranks: Any, weights: Any, total: Any, cap: float, smooth: float, length: float) -> None:
-    """Make the smoothed dual smallest in one weight after another, each in closed form.
-
-    With s the projection of the sum after the step on u, and B the squared length of its other part (plus smooth^2), the
-    derivative of sqrt(B + s^2) - cap s vanishes at s = cap sqrt(B / (1 - cap^2)).
-    """
-    m = ranks.shape[1]
-    middle = (m - 1) / 2
-    for row in range(ranks.shape[0]):
-        along = square = 0.0
-        for j in range(m):
-            along += total[j] * (ranks[row, j] - middle)
-            square += total[j] * total[j]
-        along /= length
-        other = max(square + smooth * smooth - along * along, smooth * smooth)
-        step = cap * np.sqrt(other / (1 - cap * cap)) - along
-        step = min(max(step, -weights[row]), 1.0 - weights[row])
-        if step != 0.0:
-            weights[row] += step
-            for j in range(m):
-                total[j] += step * (ranks[row, j] - middle) / length
-
-
-def clipped_length(ranks: Any, cap: float) -> float:
-    """F of :class:`ClippedNorm`, from below, within GAP of the maximum.
-
-    The problem is concave, and its dual is min over weights w in [0, 1] of (length of sum w u) + cap * sum(1 - w). Usually
-    no projection on the sum's direction exceeds the cap; then F is the plain length. Else the dual, its length smoothed by
-    a quarter of GAP, is made smaller one weight at a time. The duality gap is the stopping rule: it bounds the error,
-    whatever the data are.
-    """
-    k, m = ranks.shape
-    length, smooth = math.sqrt(m * (m * m - 1) / 12), GAP / 4
-    weights, x, total = np.ones(k), np.empty(k), np.empty(m)
-    _weighted_sum(ranks, weights, length, total)
-    if cap >= 1:  # no projection exceeds 1
-        return math.sqrt(float(total @ total))
-    best, bound = 0.0, math.inf
-    for sweep in range(_ROUNDS):
-        size = math.sqrt(float(total @ total))
-        bound = min(bound, size + cap * float(np.sum(1 - weights)))
-        _project(ranks, (total - total.mean()) / math.hypot(size, smooth), length, x)
-        best = max(best, float(np.minimum(x, cap).sum()), _along(x, cap, size, smooth))
-        if bound - best <= GAP:
-            return best
-        _sweep(ranks, weights, total, cap, smooth, length)
-        if sweep % 16 == 15:  # no drift
-            _weighted_sum(ranks, weights, length, total)
-    raise PeerveilError("the clipped norm was not found to the stated accuracy; use method='rank-norm'")
-
-
-def _along(x: Floats, cap: float, size: float, smooth: float) -> float:
-    """The best of the same direction at full and at half length; the maximum may lie inside the ball."""
-    full = math.hypot(size, smooth) / max(size, smooth * 1e-3)
-    return max(float(np.minimum(t * x, cap).sum()) for t in (full if size > smooth else 1.0, 0.5))

@@ -22,6 +22,7 @@ CLIPS: Final = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
 _LEVEL, _POWER = 0.05, 0.8
 _MOST_BATCHES: Final = 100  # with more batches only pairs are used: their law is symmetric, so its mean is exactly 0
 _MOST_HELD: Final = 20_000_000  # ranks that a method may hold at once
+_MOST_WORK: Final = 2_000_000_000  # products of a Newton step of the clipped norm; beyond, noise hardly matters anyway
 
 
 @lru_cache(maxsize=256)
@@ -41,7 +42,11 @@ def choose_central(rankings: int, items: int, epsilon: float, held: bool = True)
     candidates: list[Central] = [plain]
     if held and items >= 3:
         clipped = ClippedNorm(rankings, items)
-        if clipped.sensitivity < plain.sensitivity and rankings * items <= _MOST_HELD:
+        if (
+            clipped.sensitivity < plain.sensitivity
+            and rankings * items <= _MOST_HELD
+            and rankings * items**2 <= _MOST_WORK
+        ):
             candidates.append(clipped)
         candidates += _batch_candidates(rankings, items)
     return min(candidates, key=lambda test: signal_needed(test, epsilon))

@@ -149,8 +149,11 @@ def _study(
         "least squares": least_squares(reviews),
     }
     if fitted:
-        with suppress(NotConverged):  # without noise the chains hardly move; such a run shows no hierarchical point
-            found["hierarchical"] = with_fit(reviews, fit_miscalibration(reviews, iterations=2000))
+        for iterations in (2000, 8000):  # without noise three reviews a reviewer leave several modes; see the note
+            with suppress(NotConverged):
+                fit = fit_miscalibration(reviews, iterations=iterations, progress=False)
+                found["hierarchical"] = with_fit(reviews, fit)
+                break
     for name, estimate in found.items():
         kendall.setdefault(name, []).append(kendall_distance(quality, estimate))
         messy.setdefault(name, []).append(messy_middle_error(quality, estimate))
@@ -209,7 +212,8 @@ def figure_3(quick: bool = False, progress: bool | None = None) -> Reproduction:
         "The paper claims that within-conference calibration reduces the error significantly. Under its stated model "
         "that is "
         "so only without noise: from a small variance on it does harm. (The authors' script reads variances as "
-        "standard deviations.)"
+        "standard deviations.) A hierarchical model fitted to the same scores does what is claimed of normalising: it "
+        "errs less than no calibration at every variance here. Where its chains do not agree it shows no point."
     )
 
     def draw(axes: list[Axes]) -> None:

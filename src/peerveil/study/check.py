@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from peerveil.study.spec import DataFile, Study
     from peerveil.study.step import Step
 
-_ROOMS: Final = ("release", "timing", "calibration", "audit")
+_ROOMS: Final = ("release", "timing", "calibration", "rankings", "truth", "audit")
 
 
 def all_steps() -> dict[tuple[str, str], type[Step]]:

@@ -1,0 +1,129 @@
+"""Steps of the truth room: randomise answers, and infer right answers from randomised ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from peerveil.guarantee import Guarantee
+from peerveil.judgements.writing import csv_text
+from peerveil.study.outcome import Outcome
+from peerveil.study.step import REQUIRED, Option, Step, epsilon, list_of, one_of
+from peerveil.truth import PrivateDawidSkene, randomize_answers
+
+if TYPE_CHECKING:
+    from peerveil.judgements import Labels
+    from peerveil.ledger import Account
+    from peerveil.randomness import Randomness
+    from peerveil.truth import TruthResult
+
+_MODEL = Option("model", one_of("auto", "one-coin", "two-coin", "confusion", "as-printed"), "auto", "how people err")
+
+
+def _class(value: Any) -> Any:
+    return value  # whatever TOML holds: text, whole numbers, true and false
+
+
+_CLASSES = Option("classes", list_of(_class), REQUIRED, "all possible answers, from a public list")
+
+
+class Infer(Step):
+    """Right answers from answers that were randomised on people's devices."""
+
+    room, do = "truth", "infer"
+    about = "infer right answers from answers that were randomised on each person's device"
+    publishes = "a label with its probability for every task"
+    wants = "labels"
+    options: ClassVar = (
+        Option("epsilon", epsilon, REQUIRED, "the epsilon with which each answer was randomised"),
+        _CLASSES,
+        _MODEL,
+    )
+
+    def promise(self, table: Labels) -> None:
+        """None to debit: the answers were randomised before they were collected. Impossible answers are refused here."""
+        table.codes(self.classes)
+
+    def carry_out(self, table: Labels, randomness: Randomness, account: Account | None) -> Outcome:  # noqa: ARG002
+        """Fit."""
+        found = PrivateDawidSkene(self.epsilon, self.model, classes=self.classes).fit(table)
+        return _outcome("Which answers are right?", found)
+
+
+class Randomise(Step):
+    """Answers that were not randomised yet: randomise each once, then infer."""
+
+    room, do = "truth", "randomize"
+    about = "randomise answers as people's devices would, publish the reports, and infer right answers from them"
+    publishes = "the randomised reports, and a label with its probability for every task"
+    wants = "labels"
+    spends = True
+    options: ClassVar = (
+        Option("epsilon", epsilon, REQUIRED, "of one answer, or of everything that a person reports"),
+        _CLASSES,
+        Option("unit", one_of("answer", "person"), "answer", "what epsilon is for"),
+        _MODEL,
+    )
+
+    @classmethod
+    def suggest(cls, data: str, table: Labels) -> str | None:
+        """If the answers are few enough to be listed."""
+        classes = table.frame["label"].unique().sort().to_list()
+        if len(classes) > 20:
+            return None
+        listed = ", ".join(_toml(one) for one in classes)
+        return f"""# Right answers from randomised answers. If {data} was randomised on people's devices already, use do = "infer"
+# with the epsilon of the devices and without account; otherwise every answer is randomised once here.
+[[steps]]
+room = "truth"
+do = "randomize"
+data = "{data}"
+account = "main"
+epsilon = 1
+classes = [{listed}]         # all possible answers, from a public list (here: as seen; please check)
+"""
+
+    def promise(self, table: Labels) -> Guarantee:
+        """Local privacy, of an answer or of a person."""
+        table.codes(self.classes)
+        if self.unit == "person":
+            return Guarantee.local_dp(self.epsilon)
+        return Guarantee.local_attribute_dp(self.epsilon)
+
+    def carry_out(self, table: Labels, randomness: Randomness, account: Account | None) -> Outcome:
+        """Debit, randomise, infer."""
+        sent = randomize_answers(
+            table, self.epsilon, self.classes, unit=self.unit, randomness=randomness, account=account
+        )
+        outcome = _outcome("Which answers are right, if nobody can be held to theirs?", sent.fit(self.model))
+        outcome.promises(sent.guarantee)
+        outcome.attack.append(f"For a whole person: {sent.person_guarantee}")
+        if table.has_truth:
+            right, balanced = sent.fit(self.model).accuracy(table.truths())
+            outcome.private_found.append(
+                f"Of the tasks whose right answer is known, {100 * right:.1f}% are labelled right (balanced over classes: "
+                f"{100 * balanced:.1f}%)."
+            )
+        outcome.file("reports.csv", csv_text(sent.reports.frame), public=True)
+        return outcome
+
+
+def _outcome(asked: str, found: TruthResult) -> Outcome:
+    outcome = Outcome(asked)
+    outcome.promises(found.guarantee)
+    outcome.found = [f"{found.summary()}."]
+    outcome.attack = ["Whoever sees the reports of everybody learns about one answer at most what the promise above says; "
+                      "labels and abilities are computed from the reports and tell no more."]  # fmt: skip
+    outcome.picture(found.plot, f"Abilities with intervals. {found.summary()}.",
+                    "How often each person is right, estimated from their reports, with intervals.", public=True)  # fmt: skip
+    outcome.file("labels.csv", csv_text(found.frame()), public=True)
+    outcome.results = {"tasks": len(found.tasks), "workers": len(found.workers), "model": found.model}
+    return outcome
+
+
+def _toml(value: Any) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+STEPS = (Infer, Randomise)
