@@ -24,6 +24,32 @@ Columns = Annotated[
 Seed = Annotated[int | None, typer.Option(help="Simulate instead: repeatable, marked, not private.")]
 
 
+@app.command("simulate", epilog=example("peerveil truth simulate answers.csv --tasks 200 --kind spammers"))
+def simulate(
+    file: Annotated[Path, typer.Argument(help="Where to write the answers: CSV, JSON lines or Parquet.")],
+    tasks: Annotated[int, typer.Option(help="How many tasks.")] = 200,
+    workers: Annotated[int, typer.Option(help="How many workers.")] = 30,
+    answers: Annotated[int, typer.Option(help="How many workers answer each task.")] = 8,
+    classes: Annotated[int, typer.Option(help="How many classes.")] = 2,
+    kind: Annotated[str, typer.Option(help="one-coin, two-coin, biased, confusion, spammers, experts or hard-tasks.")] = "one-coin",
+    seed: Annotated[int, typer.Option(help="Another seed, another crowd.")] = 0,
+    as_json: AsJson = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """Invent a crowd to try things on: answers with the truth beside them, not randomised."""
+    import polars as pl
+
+    from peerveil.judgements import Labels
+    from peerveil.truth import simulate_crowd
+
+    crowd = simulate_crowd(tasks, workers, answers, classes, kind=kind, epsilon=None, seed=seed)
+    frame = crowd.answers.frame
+    truth = pl.Series("truth", [crowd.truth[task] for task in frame["task"].to_list()])
+    table = Labels.from_frame(frame.with_columns(truth))
+    path = table.write(file)
+    emit({"answers": len(table), "written": str(path)}, as_json, f"{table}\nwritten: {path}")
+
+
 @app.command(
     "randomize",
     epilog=example(

@@ -68,12 +68,14 @@ class Channel:
 
 
 def prior_strength(channel: Channel) -> float:
-    """How many answers the prior on an ability is worth: 6, and more the less of an answer is left in a report.
+    """How many answers the prior on an ability is worth: 6, and more the less of an answer is left in a report, steeply so where
+    that is less than a quarter.
 
     At small epsilon the mean-field posterior takes noise for skill; a stronger prior keeps it near majority voting, of which
     an infinitely strong one is a smooth version (all abilities equal).
     """
-    return STRENGTH / math.sqrt(max(channel.contrast, 1e-3))
+    left = max(channel.contrast, 1e-3)
+    return STRENGTH / math.sqrt(left) * max(1.0, 0.25 / left)
 
 
 @dataclass
@@ -119,7 +121,7 @@ class GridModel:
         cells: int | None = None,
     ) -> None:
         self.channel, self.groups, self.free_means = channel, groups, free_means
-        natural = prior_strength(channel) / (2 if groups == "class" else 1)  # a class has part of the answers
+        natural = STRENGTH / 3 if groups == "class" else prior_strength(channel)  # biases differ more than abilities
         self.strength = natural if strength is None else float(strength)
         self.history = history
         n = cells or int(np.clip(4 * math.sqrt(float(loads.max(initial=1))), 41, 801))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import tempfile
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.errors import BadInput, Verbatim
+from peerveil.engines import SPARK_SETTINGS
+from peerveil.errors import BadInput, PeerveilError, Verbatim
 from peerveil.judgements.labels import check_classes
 from peerveil.truth.reports import Reports
 
@@ -86,6 +88,8 @@ def connect(engine: str, *, memory: str | None = None, master: str | None = None
     ibis = import_module("ibis")
     if engine == "duckdb":
         connection = ibis.duckdb.connect(**({"memory_limit": memory} if memory else {}))
+        folder = Path(tempfile.gettempdir()) / f"peerveil-duckdb-{os.getpid()}"  # where it works when memory ends
+        connection.raw_sql(f"SET temp_directory = '{folder}'")
         connection.raw_sql("SET preserve_insertion_order = false")
         return connection
     if engine != "spark":
@@ -93,15 +97,19 @@ def connect(engine: str, *, memory: str | None = None, master: str | None = None
     try:
         builder = import_module("pyspark.sql").SparkSession.builder
     except ImportError:
-        raise BadInput(
-            "engine", got=engine, want="pip install 'peerveil[spark]' (and Java) for the Spark engine"
-        ) from None
-    builder = (
-        builder.appName("peerveil").config("spark.sql.session.timeZone", "UTC").config("spark.ui.enabled", "false")
-    )
+        want = "pip install 'peerveil[spark]' (and Java 17) for the Spark engine"
+        raise BadInput("engine", got=engine, want=want) from None
+    builder = builder.appName("peerveil")
+    here = master is None or master.startswith("local")
+    for key, value in SPARK_SETTINGS.items():
+        if here or not key.startswith("spark.driver."):  # the driver of a remote cluster has an address of its own
+            builder = builder.config(key, value)
     if master is not None:
         builder = builder.master(master)
-    return ibis.pyspark.connect(builder.getOrCreate())
+    try:
+        return ibis.pyspark.connect(builder.getOrCreate())
+    except Exception as error:
+        raise PeerveilError(f"Spark could not be started; it needs Java 17 or later ({type(error).__name__})") from error
 
 
 class TableEngine:
