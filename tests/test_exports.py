@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import peerveil
-from peerveil import audit, judgements, ledger, randomness, release, report
+from peerveil import audit, judgements, ledger, randomness, rankings, release, report
 
 ROOT = Path(__file__).parents[1]
 
@@ -28,6 +28,7 @@ def test_the_public_names_are_these() -> None:
         "audit",
         "judgements",
         "laplace_scale",
+        "rankings",
         "release",
     ]
     assert dir(peerveil) == sorted(peerveil.__all__)
@@ -40,7 +41,9 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         peerveil.Magic  # noqa: B018
 
 
-@pytest.mark.parametrize("module", [audit, judgements, ledger, randomness, release, report], ids=lambda m: m.__name__)
+@pytest.mark.parametrize(
+    "module", [audit, judgements, ledger, randomness, rankings, release, report], ids=lambda m: m.__name__
+)
 def test_every_exported_name_exists_has_a_docstring_and_stands_in_the_map(module: object) -> None:
     for name in module.__all__:  # type: ignore[attr-defined]
         value = getattr(module, name)
@@ -51,7 +54,7 @@ def test_every_exported_name_exists_has_a_docstring_and_stands_in_the_map(module
 def test_every_public_name_is_in_the_reference() -> None:
     pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
     public = [f"peerveil.{name}" for name in peerveil.__all__ if name[0].isupper()]
-    for module in (audit, ledger, judgements, release):
+    for module in (audit, ledger, judgements, rankings, release):
         public += [f"{module.__name__}.{name}" for name in module.__all__]
     missing = [name for name in public if name not in pages and f"peerveil.{name.rsplit('.', 1)[1]}" not in pages]
     assert not missing

@@ -8,6 +8,7 @@ What you can do, and where it is:
 - **Check a claim**: :mod:`peerveil.audit`.
 - **Read data**: :mod:`peerveil.judgements` (reviews, events, rankings, labels).
 - **Publish how reviewers score**: :mod:`peerveil.release`.
+- **Know whether rankings differ from chance**: :mod:`peerveil.rankings`.
 
 Bad input raises :class:`BadInput`, which is a :class:`ValueError` and says what would be right.
 
@@ -23,7 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from peerveil import audit, judgements, release
+    from peerveil import audit, judgements, rankings, release
     from peerveil.errors import BadInput, PeerveilError
     from peerveil.guarantee import Guarantee
     from peerveil.ledger import BudgetExceeded, Ledger
@@ -45,6 +46,7 @@ __all__ = [
     "audit",
     "judgements",
     "laplace_scale",
+    "rankings",
     "release",
 ]
 
@@ -61,6 +63,7 @@ _HOMES: Final = {
     "audit": "peerveil.audit",
     "judgements": "peerveil.judgements",
     "laplace_scale": "peerveil.randomness",
+    "rankings": "peerveil.rankings",
     "release": "peerveil.release",
 }
 
