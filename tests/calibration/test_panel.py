@@ -241,7 +241,7 @@ def test_fresh_panels_meet_the_promise_in_every_mode(adversary: str, kind: str) 
         adversary_error=0.4,
         reviews=[2, 2] if kind == "several" else None,
         adversary=adversary,
-        draws=3_000,
+        draws=1_500,
         seed=10,
     )
     assert abs(found.conference.distance) < 5
