@@ -10,6 +10,7 @@ What you can do, and where it is:
 - **Publish how reviewers score**: :mod:`peerveil.release`.
 - **Hide when people post**: :mod:`peerveil.timing`.
 - **Decide without naming the reviewer**: :mod:`peerveil.calibration`.
+- **Infer the truth from randomised answers**: :mod:`peerveil.truth`.
 
 Bad input raises :class:`BadInput`, which is a :class:`ValueError` and says what would be right.
 
@@ -25,7 +26,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from peerveil import audit, calibration, judgements, release, timing
+    from peerveil import audit, calibration, judgements, release, timing, truth
     from peerveil.errors import BadInput, PeerveilError
     from peerveil.guarantee import Guarantee
     from peerveil.ledger import BudgetExceeded, Ledger
@@ -50,6 +51,7 @@ __all__ = [
     "laplace_scale",
     "release",
     "timing",
+    "truth",
 ]
 
 # where each public name lives; imported on first use, so that `import peerveil` stays quick
@@ -68,6 +70,7 @@ _HOMES: Final = {
     "laplace_scale": "peerveil.randomness",
     "release": "peerveil.release",
     "timing": "peerveil.timing",
+    "truth": "peerveil.truth",
 }
 
 
