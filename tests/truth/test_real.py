@@ -24,7 +24,7 @@ def test_a_crowd_with_skewed_classes_keeps_its_rare_class() -> None:
 @pytest.mark.slow
 def test_all_real_sets() -> None:
     """The issue's demands, 20 seeds. Two standard errors of the difference where chance decides ties (see docs/truth.md)."""
-    gains: dict[float, list[np.ndarray]] = {}  # type: ignore[type-arg]
+    gains: dict[float, list[np.ndarray]] = {}
     for name in SETS:
         labels = read_set(name)
         for epsilon in EPSILONS:
