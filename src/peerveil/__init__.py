@@ -10,7 +10,8 @@ What you can do, and where it is:
 - **Publish how reviewers score**: :mod:`peerveil.release`.
 - **Hide when people post**: :mod:`peerveil.timing`.
 - **Decide without naming the reviewer**: :mod:`peerveil.calibration`.
-- **Infer the truth from randomised answers**: :mod:`peerveil.truth`.
+- **Know whether rankings differ from chance**: :mod:`peerveil.rankings`.
+- **Infer right answers from randomised ones**: :mod:`peerveil.truth`.
 
 Bad input raises :class:`BadInput`, which is a :class:`ValueError` and says what would be right.
 
@@ -26,7 +27,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from peerveil import audit, calibration, judgements, release, timing, truth
+    from peerveil import audit, calibration, judgements, rankings, release, timing, truth
     from peerveil.errors import BadInput, PeerveilError
     from peerveil.guarantee import Guarantee
     from peerveil.ledger import BudgetExceeded, Ledger
@@ -49,6 +50,7 @@ __all__ = [
     "calibration",
     "judgements",
     "laplace_scale",
+    "rankings",
     "release",
     "timing",
     "truth",
@@ -68,6 +70,7 @@ _HOMES: Final = {
     "calibration": "peerveil.calibration",
     "judgements": "peerveil.judgements",
     "laplace_scale": "peerveil.randomness",
+    "rankings": "peerveil.rankings",
     "release": "peerveil.release",
     "timing": "peerveil.timing",
     "truth": "peerveil.truth",

@@ -10,8 +10,8 @@ For the adversary who guesses the whole assignment the same with one "review" wh
 itself. The error in tau is convex and piecewise linear: the value of a linear program in its right-hand side.
 
 Solved by HiGHS's dual simplex (through SciPy); large programs by column generation: solve with some columns, add those
-whose reduced cost is negative, until there are none, which proves optimality for all. A status other than *optimal*
-is refused. The solver's answer is then
+whose reduced cost is negative, until they prove that all columns together would gain less than 1e-8. A status other
+than *optimal* is refused. The solver's answer is then
 cleaned: probabilities are clipped and normalised, the adversary's error is computed anew from the table, and if it
 falls short of what was asked (by solver tolerance), the table is mixed with one that does not depend on A. The
 adversary's error is concave in the table, so the mixture reaches it. Where the demand is all that the scores leave
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 _MOST_STEPS = 100
 _SMALL = 5_000  # columns; larger programs start with some of them
-_FEW = 4
-_PRICING = 1e-11
+_FEW = 2
+_NO_GAIN = 1e-8  # of conference error; the solver's own tolerance leaves about 1e-9 of doubt
 _LARGEST_REPAIR = 1e-5
 _LARGEST_MISS = 1e-8
 _NEGLIGIBLE = 1e-13  # assignments this unlikely follow the others' average decision: they leak nothing
@@ -123,19 +123,21 @@ class Program:
     def solve(self, targets: Floats) -> Solution:
         """The least conference error when the adversary errs at least ``targets`` (one a review)."""
         right = np.concatenate([np.zeros(self._bounds_from), 1.0 - targets])
-        chosen = self._first_columns()
+        chosen, bound = self._first_columns(), 0.0
         while True:
             answer = self._run(self._cost[chosen], self._upper[:, chosen], right, self._equal[:, chosen])
             first, second = np.asarray(answer.ineqlin.marginals), np.asarray(answer.eqlin.marginals)
             if chosen.size == self._cost.size:
                 break
-            # a column that was left out and would lower the error has a negative reduced cost
+            # a column that was left out and would lower the error has a negative reduced cost; since the columns of an
+            # assignment add up to 1, no table gains more than the sum of the assignments' most negative ones
             reduced = self._cost - self._upper.T @ first - self._equal.T @ second
             reduced[chosen] = 0.0
-            wanted = np.flatnonzero(reduced < -_PRICING)
-            if not wanted.size:
+            gain = -reduced[: self._free].reshape(len(self.live), -1).min(axis=1).clip(max=0.0).sum()
+            bound = max(bound, float(answer.fun) - float(gain))
+            if float(answer.fun) - bound <= _NO_GAIN:
                 break
-            chosen = np.union1d(chosen, wanted)
+            chosen = np.union1d(chosen, np.flatnonzero(reduced < 0))
         x = np.zeros(self._cost.size)
         x[chosen] = answer.x
         return self._cleaned(x, targets, float(-first[self._bounds_from :].sum()))

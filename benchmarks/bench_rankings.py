@@ -1,0 +1,107 @@
+"""The rankings room at scale: sampling, distances, tolerances, and the default test on a stream."""
+
+from __future__ import annotations
+
+import resource
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.stats import kendalltau
+
+from benchmarks.timing import Row, best_of
+from peerveil import Randomness
+from peerveil.rankings import Mallows, kendall_distance, spread_at, uniformity_test
+from peerveil.rankings.kernels import shuffle_rows
+from peerveil.rankings.variation import _nodes, _spread_at
+from peerveil.reproduce.rankings import EXPERIMENTS
+
+
+def bench() -> list[Row]:
+    return [*sampling(), *distances(), *tolerances(), *stream(), *figure()]
+
+
+def insertion(items: int, spread: float, n: int, rng: np.random.Generator) -> list[list[int]]:
+    """Repeated insertion as it is written in plain Python and NumPy, as in the published packages."""
+    chances = [spread ** np.arange(i + 1) / np.sum(spread ** np.arange(i + 1)) for i in range(items)]
+    jumps = [rng.choice(i + 1, size=n, p=chances[i]) for i in range(items)]
+    found = []
+    for row in range(n):
+        order: list[int] = []
+        for i in range(items):
+            order.insert(i - int(jumps[i][row]), i)
+        found.append(order)
+    return found
+
+
+def sampling() -> list[Row]:
+    model, source = Mallows(1000, 0.99), Randomness.simulation(1)
+    model.sample(1, source)
+    (ours,) = best_of(3, partial(model.sample, 1000, source))
+    rows = []
+    peer, name = float("nan"), "prefsampling is not installed"
+    try:
+        from prefsampling.ordinal import mallows  # type: ignore[import-not-found, unused-ignore]
+
+        start = time.perf_counter()
+        mallows(num_voters=1000, num_candidates=1000, phi=0.99, normalise_phi=False, seed=1)
+        peer, name = time.perf_counter() - start, "peer: prefsampling"
+    except ImportError:
+        pass
+    rows.append(Row.of("1,000 Mallows rankings of 1,000 items", ours, peer, name))
+    start = time.perf_counter()
+    insertion(1000, 0.99, 1000, np.random.default_rng(1))
+    plain = time.perf_counter() - start
+    rows.append(Row.of("the same", ours, plain, "peer: repeated insertion in Python, jumps vectorised by NumPy"))
+    return rows
+
+
+def distances() -> list[Row]:
+    a, b = (np.random.default_rng(i).permutation(10_000) for i in (1, 2))
+    kendall_distance(a, b)
+    ours, peer = best_of(20, partial(kendall_distance, a, b), partial(kendalltau, a, b))
+    return [Row("Kendall distance, 10,000 items", ours, peer, "s", "peer: scipy.stats.kendalltau")]
+
+
+def tolerances() -> list[Row]:
+    spread_at(50, 0.5)
+
+    def fresh() -> None:
+        _spread_at.cache_clear()
+        _nodes.cache_clear()
+        spread_at(10_000, 0.5)
+
+    (seconds,) = best_of(2, fresh)
+    return [
+        Row("spread at tolerance 0.5, 10,000 items", seconds, None, "s", "within 10 s; a table would need 10^12 steps")
+    ]
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def _pieces(total: int, block: Any) -> Any:
+    for _ in range(total // len(block)):
+        yield block
+
+
+def stream() -> list[Row]:
+    block = np.empty((10_000, 100), dtype=np.int16)
+    shuffle_rows(block, 1)
+    uniformity_test(_pieces(300_000, block), epsilon=0.5)
+    rows = []
+    for total in (1_000_000, 4_000_000):
+        before, start = _peak(), time.perf_counter()
+        uniformity_test(_pieces(total, block), epsilon=0.5)
+        seconds = time.perf_counter() - start
+        note = f"in pieces of 10,000; the process's peak grew by {max(0.0, _peak() - before):.2f} GB"
+        rows.append(Row(f"default test, {total:,} rankings of 100 items", seconds, None, "s", note))
+    return rows
+
+
+def figure() -> list[Row]:
+    start = time.perf_counter()
+    EXPERIMENTS["rankings/figure-1c"](False, False)
+    return [Row("Figure 1, 10,000 items, 1,000 repetitions", time.perf_counter() - start, None, "s", "within 600 s")]

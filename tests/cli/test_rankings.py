@@ -1,0 +1,116 @@
+"""``peerveil rankings``, and its figures in ``peerveil reproduce``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from peerveil import Ledger, Randomness
+from peerveil.cli import base
+from peerveil.judgements import Rankings
+from peerveil.rankings import Mallows
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    given = [str(a) for a in arguments]
+    code = base.run(given, debug=False, as_json="--json" in given)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture
+def votes(tmp_path: Path) -> Path:
+    return Rankings(Mallows(8, 0.6).sample(200, Randomness.simulation(1))).write(tmp_path / "votes.soc")
+
+
+def test_test(votes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    book = tmp_path / "budget.db"
+    with Ledger.open(book) as ledger:
+        ledger.account("survey", epsilon=1)
+    common = ["rankings", "test", votes, "--epsilon", "0.75", "--ledger", book, "--account", "survey"]
+    code, out, _ = run(capsys, *common, "--out", tmp_path / "out")
+    assert code == 0
+    assert "200 rankings of 8 items differ from chance" in out
+    assert "Differential privacy with epsilon 0.75 for one person's ranking" in out
+    data = json.loads((tmp_path / "out" / "test-rank-norm.json").read_text(encoding="utf-8"))
+    assert data["mark"] is None
+    assert data["reject"] is True
+    assert "<svg" in (tmp_path / "out" / "test-rank-norm.svg").read_text(encoding="utf-8")
+    code, _, err = run(capsys, *common, "--out", tmp_path / "again")
+    assert code == base.BUDGET_EXCEEDED
+    assert "requested 0.75, remaining 0.25" in err
+    assert not (tmp_path / "again").exists()
+
+
+def test_wide_and_long_tables(votes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wide = Rankings.read(votes).write(tmp_path / "votes.csv")
+    for file in (votes, wide):
+        code, out, _ = run(capsys, "rankings", "test", file, "--json", "--out", tmp_path / "out")
+        assert code == 0
+        data = json.loads(out)
+        assert (data["method"], data["mark"], data["rankings"]) == ("friedman", "not private", 200)
+
+
+def test_reports_and_their_aggregate(votes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reports = tmp_path / "reports.jsonl"
+    code, out, _ = run(capsys, "rankings", "report", votes, "--epsilon", 3, "--public-seed", 5, "--to", reports)
+    assert code == 0
+    assert "200 reports" in out
+    assert len(reports.read_text(encoding="utf-8").splitlines()) == 201
+    code, out, _ = run(capsys, "rankings", "aggregate", reports, "--out", tmp_path / "out", "--json")
+    assert code == 0
+    data = json.loads(out)
+    assert (data["rankings"], data["mark"], data["settings"]["seed"]) == (200, None, 5)
+    assert (tmp_path / "out" / "aggregate.svg").exists()
+    run(capsys, "rankings", "report", votes, "--epsilon", 3, "--seed", 5, "--to", reports)
+    code, out, _ = run(capsys, "rankings", "aggregate", reports, "--out", tmp_path / "out", "--json")
+    assert json.loads(out)["mark"] == "simulation, not private"
+    broken = tmp_path / "broken.jsonl"
+    lines = reports.read_text(encoding="utf-8").splitlines()
+    broken.write_text("\n".join([*lines[:50], "nonsense", *lines[50:]]), encoding="utf-8")
+    code, _, err = run(capsys, "rankings", "aggregate", broken)
+    assert code == base.BAD_INPUT
+    assert "reports, line 50: got 'nonsense" in err
+    code, _, err = run(capsys, "rankings", "aggregate", votes)
+    assert code == base.BAD_INPUT
+    assert "line 1" in err
+
+
+def test_power(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["rankings", "power", "--items", 30, "--spread", 0.9, "--epsilon", 1, "--methods", "rank-norm"]
+    code, out, _ = run(capsys, *arguments, "--trials", 5, "--out", tmp_path / "out", "--json")
+    assert code == 0
+    assert json.loads(out)["needed"]["rank-norm"] < 200
+    assert (tmp_path / "out" / "power.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--epsilon", "0"], "epsilon: got '0'"),
+        (["--method", "magic"], "method: got 'magic'"),
+        (["--method", "rank-norm"], "epsilon: got None"),
+        (["--level", "2"], "level: got 2"),
+        (["--epsilon", "1", "--account", "x"], "--account: got 'x'"),
+        (["--epsilon", "1", "--ledger", "nowhere.db", "--account", "x"], "nowhere.db"),
+    ],
+)
+def test_bad_input_writes_nothing(
+    votes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], extra: list[str], message: str
+) -> None:
+    code, _, err = run(capsys, "rankings", "test", votes, "--out", tmp_path / "out", *extra)
+    assert code == base.BAD_INPUT
+    assert message in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "reproduce", "--list")
+    names = [line for line in out.splitlines() if line.startswith("rankings/")]
+    assert len(names) == 11
+    code, out, _ = run(capsys, "reproduce", "rankings/figure-1a", "--quick", "--out", tmp_path)
+    assert code == 0
+    assert "agrees" in out
+    assert (tmp_path / "rankings" / "figure-1a.svg").exists()
