@@ -31,7 +31,9 @@ def simulate(
     workers: Annotated[int, typer.Option(help="How many workers.")] = 30,
     answers: Annotated[int, typer.Option(help="How many workers answer each task.")] = 8,
     classes: Annotated[int, typer.Option(help="How many classes.")] = 2,
-    kind: Annotated[str, typer.Option(help="one-coin, two-coin, biased, confusion, spammers, experts or hard-tasks.")] = "one-coin",
+    kind: Annotated[
+        str, typer.Option(help="one-coin, two-coin, biased, confusion, spammers, experts or hard-tasks.")
+    ] = "one-coin",
     seed: Annotated[int, typer.Option(help="Another seed, another crowd.")] = 0,
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001

@@ -223,7 +223,7 @@ class PrivateDawidSkene:
         if engine not in ENGINES:
             raise BadInput("engine", got=engine, want=f"one of {', '.join(ENGINES)}")
         promised = promise(self.exact_epsilon, guarantee)
-        from peerveil.truth.tables import TableEngine, is_source, open_reports, size_of
+        from peerveil.truth.tables import TableEngine, is_source, open_reports, quiet, size_of
 
         if is_source(labels):
             if engine == "auto":
@@ -244,7 +244,7 @@ class PrivateDawidSkene:
                 "engine='memory' for tasks without reports, other starts than majority, and rules for repeated reports"
             )
             raise BadInput("engine", got=engine, want=want)
-        with TableEngine.open(labels, engine, self.classes, self.gold, connection) as tables:
+        with quiet(), TableEngine.open(labels, engine, self.classes, self.gold, connection) as tables:
             return self._run(tables, tables.sample(), tables, promised, None, None)
 
     def fit_predict(self, frame: Any) -> Any:

@@ -40,7 +40,7 @@ def draw_abilities(result: TruthResult, ax: Axes) -> None:
     ax.axhline(chance, color=COLOURS["truth"], ls="--", lw=1, label="guessing")
     ax.set_ylim(-0.02, 1.02)
     ax.set_xlabel("workers, from the lowest ability to the highest (%)")
-    ax.set_ylabel("ability: how often the own answer is right")
+    ax.set_ylabel("ability (share of right answers)")
     ax.legend(loc="lower right", fontsize="small")
 
 

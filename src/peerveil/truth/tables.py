@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import tempfile
+import warnings
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -44,7 +45,7 @@ def is_source(labels: Any) -> bool:
 def size_of(source: Any, connection: Any = None) -> int:
     """How many reports there are."""
     with _opened(source, "duckdb", connection, None) as (_, table):
-        return int(table.count().to_pyarrow().as_py())
+        return int(_arrow(table.count()).as_py())
 
 
 def open_reports(source: Any, connection: Any = None) -> pl.DataFrame:
@@ -109,7 +110,9 @@ def connect(engine: str, *, memory: str | None = None, master: str | None = None
     try:
         return ibis.pyspark.connect(builder.getOrCreate())
     except Exception as error:
-        raise PeerveilError(f"Spark could not be started; it needs Java 17 or later ({type(error).__name__})") from error
+        raise PeerveilError(
+            f"Spark could not be started; it needs Java 17 or later ({type(error).__name__})"
+        ) from error
 
 
 class TableEngine:
@@ -140,7 +143,7 @@ class TableEngine:
         self._loads = np.zeros(self.workers.len(), dtype=np.int64)
         np.add.at(self._loads, counted["w"].to_numpy(), counted["n"].to_numpy())
         self.data = self._store("data", self._coded(table))
-        self.tasks = int(self.data.task.nunique().to_pyarrow().as_py())
+        self.tasks = int(_arrow(self.data.task.nunique()).as_py())
         self._gold = self._gold_table(gold)
         self._posterior: Any = None
 
@@ -198,7 +201,7 @@ class TableEngine:
             **{f"p{z}": summed[f"e{z}"] / summed.total for z in range(self.k)},
         )
         self._posterior = self._store("posterior", self._with_gold(posterior))
-        normaliser = float(self._posterior.normaliser.sum().to_pyarrow().as_py())
+        normaliser = float(_arrow(self._posterior.normaliser.sum()).as_py())
         return (normaliser, *self._tally())
 
     def doubt(self) -> tuple[Floats, Floats]:
@@ -289,7 +292,7 @@ class TableEngine:
             tally = np.zeros((workers, k, k))
             rows = frame.select(*(f"p{z}" for z in range(k))).to_numpy()
             tally[frame["w"].to_numpy(), frame["r"].to_numpy()] = rows
-        mass = p.aggregate(**{f"p{z}": p[f"p{z}"].sum() for z in range(k)}).to_pyarrow().to_pylist()[0]
+        mass = _arrow(p.aggregate(**{f"p{z}": p[f"p{z}"].sum() for z in range(k)})).to_pylist()[0]
         return tally, np.array([mass[f"p{z}"] for z in range(k)], dtype=np.float64)
 
     def _coded(self, table: Any) -> Any:
@@ -404,6 +407,20 @@ def _listed(seen: pl.Series, classes: int | Sequence[Any] | None) -> tuple[Any, 
 
 
 def _polars(expression: Any) -> pl.DataFrame:
-    frame = pl.from_arrow(expression.to_pyarrow())
+    frame = pl.from_arrow(_arrow(expression))
     assert isinstance(frame, pl.DataFrame)
     return frame
+
+
+def _arrow(expression: Any) -> Any:
+    """What an expression gives, as Arrow."""
+    with quiet():
+        return expression.to_pyarrow()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Ibis 12 asks DuckDB 2 by names that it announces to drop: nothing that a user could mend."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
