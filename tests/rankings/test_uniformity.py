@@ -125,11 +125,13 @@ def test_partial_rankings_and_ties() -> None:
     partial = np.where(rng.random(SIGNAL.shape) < 0.2, -1, SIGNAL)
     partial[:, 0] = np.where(partial.max(axis=1) < 0, 0, partial[:, 0])
     table = Rankings(partial)
-    found = run(table, epsilon=2)
-    assert found.method == "pairs-norm"
+    found = run(table, "pairs-norm", epsilon=2)
     assert found.reject
     assert "complete or not" in found.guarantee.neighbours
     assert run(table, "unif").reject
+    assert run(SIGNAL, "pairs-norm").guarantee.neighbours == found.guarantee.neighbours  # gaps must not show in it
+    with pytest.raises(BadInput, match="'pairs-norm' and 'unif' take partial rankings"):
+        run(table, epsilon=2)  # choosing a test by whether there are gaps would tell that there are
     tied = Rankings(SIGNAL // 2)
     assert run(tied, "unif").reject
     for method in (

@@ -5,7 +5,8 @@ and improved.
 
 - **Test**: :func:`uniformity_test` gives a :class:`UniformityTest` with a p-value that may be published.
 - **Ask people without ever seeing their rankings**: :class:`LocalReporter` makes a :class:`Report` on the person's side,
-  :func:`aggregate_reports` tests from reports alone; both follow a :class:`LocalProtocol`.
+  :func:`aggregate_reports` tests from reports alone; both follow a :class:`LocalProtocol`;
+  :func:`choose_questions` says how many questions to share.
 - **Plan**: :func:`plan_rankings` gives a :class:`PowerCurve`; :func:`people_needed` and :func:`power_of` are its parts.
 - **The model**: :class:`Mallows`, :func:`kendall_distance`, :func:`total_variation`, :func:`spread_at`, :func:`mahonian`.
 - **Attack it**: :mod:`peerveil.rankings.adversary`.
@@ -17,7 +18,7 @@ True
 """
 
 from peerveil.rankings.aggregate import aggregate_reports
-from peerveil.rankings.local import LocalProtocol, LocalReporter, Report
+from peerveil.rankings.local import LocalProtocol, LocalReporter, Report, choose_questions
 from peerveil.rankings.mallows import Mallows, kendall_distance
 from peerveil.rankings.planning import PowerCurve, people_needed, plan_rankings
 from peerveil.rankings.simulate import power_of
@@ -32,6 +33,7 @@ __all__ = [
     "Report",
     "UniformityTest",
     "aggregate_reports",
+    "choose_questions",
     "kendall_distance",
     "mahonian",
     "people_needed",

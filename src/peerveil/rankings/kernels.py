@@ -58,7 +58,7 @@ def shuffle_rows(out: Any, seed: int) -> None:
     n, m = out.shape
     for row in range(n):
         for j in range(m):
-            k = np.random.randint(0, j + 1)
+            k = int(np.random.random() * (j + 1))
             out[row, j] = out[row, k]
             out[row, k] = j
 
@@ -198,7 +198,7 @@ def batch_norms_of_shuffles(size: int, items: int, seed: int, out: Any) -> None:
             total[j] = 2 * j - (items - 1)
         for _ in range(size - 1):
             for j in range(items):
-                k = np.random.randint(0, j + 1)
+                k = int(np.random.random() * (j + 1))
                 row[j] = row[k]
                 row[k] = j
             for j in range(items):

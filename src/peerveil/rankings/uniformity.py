@@ -40,6 +40,10 @@ AS_PRINTED: Final = (
     "trunc-as-printed",
 )
 METHODS: Final = ("auto", *NOT_PRIVATE, *PRIVATE, *AS_PRINTED)
+TAKE_PARTIAL: Final = ("pairs-norm", "laplace", "trunc", "unif")
+"""Methods that take rankings with gaps and ties. Which test is used must not depend on whether there are any: that is
+private. So ``auto`` refuses them, and the guarantee of these methods always covers them."""
+
 _UNIT: Final = "one person's ranking"
 _NEIGHBOURS: Final = (
     "one ranking is replaced by any other ranking; how many rankings and how many items there are is public"
@@ -124,7 +128,7 @@ def uniformity_test(
         name, or an iterable of such pieces. What is too long to hold is read once, in memory that does not grow.
     method
         ``"auto"`` takes Friedman's test without epsilon; with epsilon the test that needs the least signal for the public
-        numbers of rankings and items (partial rankings: ``"pairs-norm"``). Or one by name: see the room's page.
+        numbers of rankings and items. Partial rankings need ``"pairs-norm"`` or ``"unif"``, by name. See the room's page.
     epsilon
         The privacy of one person's ranking; ``None`` is not private.
     level
@@ -173,7 +177,7 @@ def _noised(
     scale = laplace_scale(sensitivity=test.sensitivity, epsilon=epsilon)
     law = NoisyLaw(test.null(), scale)
     critical = law.critical(level)
-    promise = ranking_guarantee(epsilon, partial=ballots.incomplete is not None)
+    promise = ranking_guarantee(epsilon, partial=method in TAKE_PARTIAL)
     if account is not None:
         purpose = f"whether rankings of {ballots.items} items differ from chance"
         account.spend(promise, purpose=purpose, data=ballots.data, randomness=source)
@@ -208,8 +212,6 @@ NAMES: Final[dict[type[Any], str]] = {
 def _statistic(ballots: Ballots, method: str, epsilon: Fraction, source: Randomness) -> tuple[Any, float]:
     """The test and its exact statistic. A stream is read to its end here, and only then is its length known."""
     m, size = ballots.items, float(epsilon)
-    if method == "auto" and ballots.incomplete is not None:
-        method = "pairs-norm"
     if method in ("pairs-norm", "laplace"):
         sums = ballots.pair_sums(source.permutation(m), source)
         pairs_test = PairsNorm(ballots.total, m) if method == "pairs-norm" else LaplaceSquares(ballots.total, m)
@@ -268,21 +270,21 @@ def _yes_or_no(
     """The repaired tests that publish one bit."""
     k, m = ballots.total, ballots.items
     settings: dict[str, Any]
+    chance: float | Fraction
     if method == "bucket":
         plan = Bucket.plan(k, m, epsilon, level)
         rows = ballots.rows(method, source)
         one = int(source.integers(0, plan.batches, 1)[0])
         batch = Ballots.of(rows[one * plan.batch_size : (one + 1) * plan.batch_size])
-        chance = float(plan.coin) + (1 - 2 * float(plan.coin)) * plan.batch_rejects(
-            batch.pair_sums(source.permutation(m), source)
-        )
+        rejects = plan.batch_rejects(batch.pair_sums(source.permutation(m), source))
+        chance = 1 - plan.coin if rejects else plan.coin  # exactly: this coin is the guarantee
         settings = {"batches": plan.batches, "coin": float(plan.coin), "batch_level": plan.batch_level}
     else:
         ballots.require_held(method)
         trunc = Trunc.plan(k, m, epsilon, level, tolerance)
         chance = trunc.reject_probability(ballots.pair_sums(source.permutation(m), source))
         settings = {"tolerance": tolerance, "coin": trunc.coin, "bias": trunc.bias}
-    promise = ranking_guarantee(epsilon, partial=ballots.incomplete is not None)
+    promise = ranking_guarantee(epsilon, partial=method in TAKE_PARTIAL)
     if account is not None:
         purpose = f"whether rankings of {m} items differ from chance"
         account.spend(promise, purpose=purpose, data=ballots.data, randomness=source)
