@@ -34,6 +34,7 @@ class Decide(Step):
         Option("accept", whole(1, 1_000_000), None, "how many papers to accept; or give accepted"),
         Option("accepted", number(0, 1), 0.25, "the share of papers to accept"),
         Option("group_size", whole(2, 6), 3, "papers whose committees could have been exchanged"),
+        Option("draws", whole(1, 50), 8, "of what is not known of each reviewer; 1 takes the best guess for the truth"),
         Option("iterations", whole(60, 1_000_000), 1500, "of the fit of strictness"),
     )
 
@@ -47,7 +48,10 @@ class Decide(Step):
         papers = table.frame["paper"].n_unique()
         if self.accept is not None and self.accept > papers:
             raise BadInput("accept", got=self.accept, want=f"at most the {papers} papers that there are")
-        functions = {one: self.fit.function(one) for one in table.frame["reviewer"].unique().to_list()}
+        functions = {
+            one: self.fit.uncertain(one, self.draws) if self.draws > 1 else self.fit.function(one)
+            for one in table.frame["reviewer"].unique().to_list()
+        }
         line: int | Threshold = Threshold.share(self.accepted) if self.accept is None else self.accept
         return Conference(table, functions, self.fit.noise, line, size=self.group_size)
 
