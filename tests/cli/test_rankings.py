@@ -79,7 +79,7 @@ def test_reports_and_their_aggregate(votes: Path, tmp_path: Path, capsys: pytest
 
 
 def test_power(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["rankings", "power", "--items", 30, "--spread", 0.9, "--epsilon", 1, "--methods", "rank-norm"]
+    arguments = ["rankings", "power", "--items", 60, "--spread", 0.9, "--epsilon", 2, "--methods", "rank-norm"]
     code, out, _ = run(capsys, *arguments, "--trials", 5, "--out", tmp_path / "out", "--json")
     assert code == 0
     assert json.loads(out)["needed"]["rank-norm"] < 200

@@ -64,13 +64,13 @@ def test_people_needed_locally_do_not_grow_with_items() -> None:
 
 
 def test_the_plan_prints_plots_and_becomes_data() -> None:
-    plan = plan_rankings(50, 0.97, epsilon=1, trials=6, progress=False)
+    plan = plan_rankings(60, 0.9, epsilon=2, trials=4, progress=False)
     assert set(plan.needed) == {"auto", "local"}
     assert "people" in str(plan)
     assert "Theorem 6" in str(plan)
     assert json.loads(json.dumps(plan.to_dict()))["rows"]
     assert "people" in svg(plan.plot(), alt="power")
-    free = plan_rankings(50, 0.97, trials=6, progress=False)
+    free = plan_rankings(60, 0.9, trials=4, progress=False)
     assert set(free.needed) == {"friedman", "unif"}
     assert set(free.theorems) == {"Theorem 4", "Theorem 5"}
 

@@ -162,7 +162,7 @@ def concordance_critical(rankings: int, items: int, level: float) -> float:
 
 def _simulate_concordance(k: int, m: int) -> Floats:
     most = m * (m * m - 1) / 3 * float(k) ** 2  # of four times the squared norm of summed centred ranks
-    if m <= _FEW_ITEMS:
+    if k * m > _CELLS_SIMULATED:  # few items, many rankings: count the rankings of each kind
         kinds = 2 * np.array(list(permutations(range(m)))) - (m - 1)
         rng = np.random.default_rng(_SEED)
         drawn = rng.multinomial(k, np.full(len(kinds), 1 / len(kinds)), size=_DRAWS)
