@@ -165,11 +165,12 @@ def _numbered(series: pl.Series) -> tuple[NDArray[np.int32], pl.Series]:
         values = series.to_numpy()
         low, high = int(values.min()), int(values.max())
         if high - low < max(_LOOKUP * values.size, 1024):
+            shifted = values - low if low else values
             seen = np.zeros(high - low + 1, dtype=np.bool_)
-            seen[values - low] = True
+            seen[shifted] = True
             ids = np.flatnonzero(seen)
             lookup = np.cumsum(seen, dtype=np.int32) - np.int32(1)
-            return np.asarray(lookup[values - low], dtype=np.int32), pl.Series(series.name, ids + low)
+            return np.asarray(lookup[shifted], dtype=np.int32), pl.Series(series.name, ids + low)
         ids, codes = np.unique(values, return_inverse=True)
         return np.asarray(codes, dtype=np.int32), pl.Series(series.name, ids)
     distinct = series.unique().sort()
