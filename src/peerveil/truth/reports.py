@@ -124,7 +124,9 @@ class Reports:
         worker_codes, worker_ids = _numbered(frame["worker"])
         if tasks is not None:
             task_codes, task_ids = _with_all(task_codes, task_ids, tasks)
-        start, worker, label = kernels.sort_by_task(task_codes, worker_codes, table.codes(listed), len(task_ids))
+        label_codes = table.codes(listed)
+        del frame, table  # a converted copy of the caller's frame need not stay while the sorted one is made
+        start, worker, label = kernels.sort_by_task(task_codes, worker_codes, label_codes, len(task_ids))
         return cls(task_ids, worker_ids, tuple(listed), start, worker, label)
 
     def codes_of_tasks(self, ids: Sequence[Any], argument: str) -> NDArray[np.int64]:
