@@ -124,7 +124,9 @@ class Reports:
         worker_codes, worker_ids = _numbered(frame["worker"])
         if tasks is not None:
             task_codes, task_ids = _with_all(task_codes, task_ids, tasks)
-        start, worker, label = kernels.sort_by_task(task_codes, worker_codes, table.codes(listed), len(task_ids))
+        label_codes = table.codes(listed)
+        del frame, table  # a converted copy of the caller's frame need not stay while the sorted one is made
+        start, worker, label = kernels.sort_by_task(task_codes, worker_codes, label_codes, len(task_ids))
         return cls(task_ids, worker_ids, tuple(listed), start, worker, label)
 
     def codes_of_tasks(self, ids: Sequence[Any], argument: str) -> NDArray[np.int64]:
@@ -165,11 +167,12 @@ def _numbered(series: pl.Series) -> tuple[NDArray[np.int32], pl.Series]:
         values = series.to_numpy()
         low, high = int(values.min()), int(values.max())
         if high - low < max(_LOOKUP * values.size, 1024):
+            shifted = values - low if low else values
             seen = np.zeros(high - low + 1, dtype=np.bool_)
-            seen[values - low] = True
+            seen[shifted] = True
             ids = np.flatnonzero(seen)
             lookup = np.cumsum(seen, dtype=np.int32) - np.int32(1)
-            return np.asarray(lookup[values - low], dtype=np.int32), pl.Series(series.name, ids + low)
+            return np.asarray(lookup[shifted], dtype=np.int32), pl.Series(series.name, ids + low)
         ids, codes = np.unique(values, return_inverse=True)
         return np.asarray(codes, dtype=np.int32), pl.Series(series.name, ids)
     distinct = series.unique().sort()
