@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from peerveil.errors import BadInput
 from peerveil.rankings import uniformity_test
-from peerveil.rankings.uniformity import PRIVATE, ranking_guarantee
+from peerveil.rankings.uniformity import PRIVATE, TAKE_PARTIAL, ranking_guarantee
 from peerveil.study.outcome import Outcome
 from peerveil.study.step import REQUIRED, Option, Step, epsilon, number, one_of
 
@@ -45,7 +46,11 @@ level = 0.05
 
     def promise(self, table: Rankings) -> Guarantee:
         """The test's own."""
-        return ranking_guarantee(self.epsilon, partial=not table.is_complete)
+        if not table.is_complete and self.method not in TAKE_PARTIAL:
+            raise BadInput(
+                "method", got=self.method, want=f"one of {', '.join(TAKE_PARTIAL)}: some rankings are incomplete"
+            )
+        return ranking_guarantee(self.epsilon, partial=self.method in TAKE_PARTIAL)
 
     def carry_out(self, table: Rankings, randomness: Randomness, account: Account | None) -> Outcome:
         """Test once."""
