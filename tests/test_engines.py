@@ -104,7 +104,10 @@ def test_spark_reads_every_kind_of_time_and_keeps_its_own_zone(times: Path, spar
         assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
-    with pytest.raises(BadInput, match="source: got .*, need an Ibis table, a Parquet file"), open_table("none.parquet", [], engine="spark"):
+    with (
+        pytest.raises(BadInput, match="source: got .*, need an Ibis table, a Parquet file"),
+        open_table("none.parquet", [], engine="spark"),
+    ):
         pass
 
 

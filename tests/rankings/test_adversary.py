@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
 
 from peerveil import Randomness
 from peerveil.rankings.adversary import (
+    all_rankings,
     audit_cases,
     bucket_loss,
     bucket_loss_as_printed,
     central_loss,
     guess_last_ranking,
     neighbour_pairs,
+    pair_sums,
     planted_faults,
     trunc_loss,
     trunc_loss_as_printed,
@@ -82,6 +85,30 @@ def test_the_bucketed_test_as_printed_loses_everything_and_the_repaired_one_epsi
         assert bucket_loss(test, coin=test.coin / 2) > float(epsilon)  # planted fault
         level = float(test.coin) + (1 - 2 * float(test.coin)) * test.batch_level
         assert level == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(("rankings", "items"), [(2, 4), (3, 3)])
+def test_the_repaired_trunc_and_bucket_on_all_small_neighbouring_data_sets(rankings: int, items: int) -> None:
+    """The proven bounds cover every pair of neighbours: all last rankings, for all others that there can be."""
+    kinds = all_rankings(items)
+    groups = [
+        [pair_sums(kinds[[*rest, last]]) for last in range(len(kinds))]
+        for rest in combinations_with_replacement(range(len(kinds)), rankings - 1)
+    ]
+
+    def loss(chances: list[float]) -> float:
+        return max(math.log(max(p) / min(p)) for p in (chances, [1 - c for c in chances]))
+
+    for bias, coin in ((0.5, 0.05), (1.5, 0.2), (4.0, 0.5)):
+        test = Trunc(rankings, items, bias, coin)
+        found = max(loss([test.reject_probability(sums) for sums in group]) for group in groups)
+        assert found <= test.loss()
+        assert found > 0.05 * test.loss()  # the bound is not idle
+    bucket = Bucket(2 * rankings, items, 2, Fraction(1, 10), 0.05)
+    for group in groups:  # the batch of the person who changes; the other batch does what it does
+        for other in (0, 1):
+            chances = [float(bucket.reject_probability(int(bucket.batch_rejects(sums)) + other)) for sums in group]
+            assert loss(chances) <= bucket_loss(bucket) + 1e-12
 
 
 def test_trunc_as_printed_loses_more_than_it_says_and_the_repaired_one_does_not() -> None:
