@@ -9,17 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.runner import run
 
 from peerveil import Guarantee, Ledger, Randomness
 from peerveil.cli import base
 from peerveil.cli.base import BAD_INPUT, BUDGET_EXCEEDED, CHECK_FAILED, INTERNAL
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    given = [str(a) for a in arguments]
-    code = base.run(given, debug="--debug" in given, as_json="--json" in given)
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def every_command() -> list[list[str]]:

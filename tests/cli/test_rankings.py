@@ -6,18 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.cli.runner import run
 
 from peerveil import Ledger, Randomness
 from peerveil.cli import base
 from peerveil.judgements import Rankings
 from peerveil.rankings import Mallows
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    given = [str(a) for a in arguments]
-    code = base.run(given, debug=False, as_json="--json" in given)
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 @pytest.fixture

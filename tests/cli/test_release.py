@@ -7,17 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.cli.runner import run
 
 from peerveil import Ledger
 from peerveil.cli import base
 from peerveil.judgements import synthetic_conference
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    given = [str(a) for a in arguments]
-    code = base.run(given, debug=False, as_json="--json" in given)
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 @pytest.fixture

@@ -7,18 +7,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.cli.runner import run
 
 from peerveil.cli import base
 from peerveil.judgements import synthetic_conference
 
 LOG = Path(__file__).parents[1] / "timing" / "data" / "wikipedia_edits_2015_09_12.csv.gz"
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    given = [str(a) for a in arguments]
-    code = base.run(given, debug=False, as_json="--json" in given)
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 @pytest.fixture

@@ -8,18 +8,12 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.cli.runner import run
 
 from peerveil import Ledger
 from peerveil.cli import base
 from peerveil.judgements import Labels
 from peerveil.truth import simulate_crowd
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    given = [str(a) for a in arguments]
-    code = base.run(given, debug=False, as_json="--json" in given)
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 @pytest.fixture

@@ -16,16 +16,17 @@ them less, so they are given the vector itself.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from peerveil.audit.attack import GuessingAttack
 from peerveil.audit.cases import Case
 from peerveil.audit.driver import Pair
 from peerveil.errors import BadInput, Verbatim
-from peerveil.guarantee import SIMULATION_MARK, read_epsilon
+from peerveil.guarantee import read_epsilon
 from peerveil.randomness import Randomness, laplace_scale
 from peerveil.release.conference import Conference
 from peerveil.release.expectation import public_prior
@@ -33,7 +34,6 @@ from peerveil.release.mechanism import LaplaceMeans, estimate_means
 from peerveil.release.posterior import Posterior, posterior_over_assignments, sampled_posterior
 from peerveil.release.region import feasible_region
 from peerveil.release.sensitivity import laplace_sensitivity, means_guarantee
-from peerveil.result import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -83,7 +83,7 @@ def swap_odds(noisy: ArrayLike, theta_a: ArrayLike, theta_b: ArrayLike, scale: f
 
 
 @dataclass(frozen=True, slots=True)
-class SwapAttack:
+class SwapAttack(GuessingAttack):
     """How well the adversary who knows all but one exchange did.
 
     Attributes
@@ -107,18 +107,8 @@ class SwapAttack:
     reach: float
     simulated: bool
 
-    @property
-    def bound(self) -> float:
-        """No adversary can be right more often: e^epsilon / (1 + e^epsilon)."""
-        return 1 / (1 + math.exp(-self.epsilon))
-
-    @property
-    def error(self) -> float:
-        """The standard error of ``right`` and of ``worst_right`` is at most this."""
-        return 0.5 / math.sqrt(self.trials)
-
     def __str__(self) -> str:
-        mark = f" [{SIMULATION_MARK}]" if self.simulated else ""
+        mark = f" [{self.mark}]" if self.mark else ""
         return (
             f"An adversary who knows all but which of two people wrote which of two reviews is right "
             f"{100 * self.right:.1f} times in 100 ({100 * self.worst_right:.1f} on the exchange that shows most, "
@@ -126,11 +116,6 @@ class SwapAttack:
             f"Largest log-odds {self.largest:.3g} of {self.reach:.3g} possible in {self.trials:,} exchanges; epsilon "
             f"allows {self.epsilon:g}.{mark}"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON values."""
-        values = {field.name: plain(getattr(self, field.name)) for field in fields(self)}
-        return {**values, "bound": self.bound, "mark": SIMULATION_MARK if self.simulated else None}
 
 
 def swap_attack(

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from peerveil.timing.delays import WHOLE
-from peerveil.timing.durations import TICKS, in_words
-from peerveil.timing.mechanism import DelayMechanism
-from peerveil.timing.zero_inflated import _weight, best_eta, build
+from peerveil.timing.durations import in_words
+from peerveil.timing.zero_inflated import ZeroInflated
 
 if TYPE_CHECKING:
     from peerveil.numerics.exact import Number
     from peerveil.timing.durations import Duration
 
 
-class FollowUp(DelayMechanism):
+class FollowUp(ZeroInflated):
     """Delay a comment by B if the same person commented on another thread within beta *before* it, else by U.
 
     Parameters
@@ -57,30 +54,7 @@ class FollowUp(DelayMechanism):
     def __init__(
         self, epsilon: Number, gap: Duration, beta: Duration = 0, *, weight: float = 1.0, eta: float | None = None
     ) -> None:
-        super().__init__(epsilon, gap, beta)
-        self._weight, self._given_eta = _weight(weight), eta
-        eta_ = best_eta(float(self.loss), self._weight) if eta is None else eta
-        self.batched, self.unbatched, self._whole_eta = build(self.reach, self.loss, eta_, self._epsilon)
-
-    @property
-    def eta(self) -> float:
-        """The share of comments without predecessor that wait at all."""
-        return self._whole_eta / WHOLE
-
-    @property
-    def weight(self) -> float:
-        """The weight of follow-ups in the mean that was minimised."""
-        return self._weight
-
-    @property
-    def mean_batched(self) -> float:
-        """E[B] = g/2 (1 + eta / (eta - e^-epsilon)), the mean delay of a follow-up."""
-        return self.gap / 2 * (1 + self.eta / (self.eta - math.exp(-self.loss)))
-
-    @property
-    def mean_unbatched(self) -> float:
-        """E[U] = g/2 eta^2 / (eta - e^-epsilon), the mean delay of every other comment."""
-        return self._gap / TICKS / 2 * self.eta**2 / (self.eta - math.exp(-self.loss))
+        super().__init__(epsilon, gap, beta, weight, eta)
 
     @property
     def neighbours(self) -> str:

@@ -19,7 +19,41 @@ if TYPE_CHECKING:
     from peerveil.timing.durations import Duration
 
 
-class ZeroInflatedUniform(DelayMechanism):
+class ZeroInflated(DelayMechanism):
+    """What :class:`ZeroInflatedUniform` and :class:`~peerveil.timing.FollowUp` share: delays, eta and exact means.
+
+    With l the loss of one comment and g the reach of its noise, E[B] = g/2 (1 + eta/(eta - e^-l)) and
+    E[U] = g/2 eta^2/(eta - e^-l) (Theorem 4.3 (4), corrected).
+    """
+
+    def __init__(self, epsilon: Number, gap: Duration, beta: Duration, weight: float, eta: float | None) -> None:
+        super().__init__(epsilon, gap, beta)
+        self._weight, self._given_eta = _weight(weight), eta
+        eta_ = best_eta(float(self.loss), self._weight) if eta is None else eta
+        self.batched, self.unbatched, self._whole_eta = build(self.reach, self.loss, eta_, self._epsilon)
+
+    @property
+    def eta(self) -> float:
+        """The share of other comments that wait at all."""
+        return self._whole_eta / WHOLE
+
+    @property
+    def weight(self) -> float:
+        """The weight of batched comments in the mean that was minimised."""
+        return self._weight
+
+    @property
+    def mean_batched(self) -> float:
+        """E[B] = g/2 (1 + eta / (eta - e^-l))."""
+        return self.reach / TICKS / 2 * (1 + self.eta / (self.eta - math.exp(-self.loss)))
+
+    @property
+    def mean_unbatched(self) -> float:
+        """E[U] = g/2 eta^2 / (eta - e^-l)."""
+        return self.reach / TICKS / 2 * self.eta**2 / (self.eta - math.exp(-self.loss))
+
+
+class ZeroInflatedUniform(ZeroInflated):
     """Algorithm 2: batched comments wait uniformly on (g, g + W), others not at all, or uniformly on (0, g + W).
 
     Parameters
@@ -65,30 +99,7 @@ class ZeroInflatedUniform(DelayMechanism):
         eta: float | None = None,
         beta: Duration = 0,
     ) -> None:
-        super().__init__(epsilon, gap, beta)
-        self._weight, self._given_eta = _weight(weight), eta
-        eta_ = best_eta(float(self.loss), self._weight) if eta is None else eta
-        self.batched, self.unbatched, self._whole_eta = build(self.reach, self.loss, eta_, self._epsilon)
-
-    @property
-    def eta(self) -> float:
-        """The share of unbatched comments that wait at all."""
-        return self._whole_eta / WHOLE
-
-    @property
-    def weight(self) -> float:
-        """The weight of batched comments in the mean that was minimised."""
-        return self._weight
-
-    @property
-    def mean_batched(self) -> float:
-        """E[B] = g/2 (1 + eta / (eta - e^-l))."""
-        return self.reach / TICKS / 2 * (1 + self.eta / (self.eta - math.exp(-self.loss)))
-
-    @property
-    def mean_unbatched(self) -> float:
-        """E[U] = g/2 eta^2 / (eta - e^-l)."""
-        return self.reach / TICKS / 2 * self.eta**2 / (self.eta - math.exp(-self.loss))
+        super().__init__(epsilon, gap, beta, weight, eta)
 
     @property
     def mean_batched_as_printed(self) -> float:

@@ -12,7 +12,7 @@ everybody's ability, and the protocol. They see all reports, and whatever is com
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import product
@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from peerveil.audit import ExactLoss, exact_loss
+from peerveil.audit.attack import GuessingAttack
 from peerveil.audit.cases import Case
 from peerveil.audit.driver import Pair
 from peerveil.errors import BadInput
-from peerveil.guarantee import SIMULATION_MARK, Guarantee
+from peerveil.guarantee import Guarantee
 from peerveil.randomness import Randomness, Response
-from peerveil.result import plain
 from peerveil.truth.abilities import Channel, GridModel
 from peerveil.truth.loop import ClassPrior, MemoryEngine, iterate
 from peerveil.truth.reports import Reports
@@ -75,7 +75,7 @@ def _distribution(sheet: Sequence[int], response: Response) -> dict[tuple[int, .
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerAttack:
+class AnswerAttack(GuessingAttack):
     """How well the adversary who knows all but one answer did.
 
     Attributes
@@ -100,29 +100,14 @@ class AnswerAttack:
     guess_with: float
     simulated: bool
 
-    @property
-    def bound(self) -> float:
-        """No adversary can be right more often about one of two equally likely answers: e^epsilon / (1 + e^epsilon)."""
-        return 1 / (1 + math.exp(-self.epsilon))
-
-    @property
-    def error(self) -> float:
-        """The standard error of the shares is at most this."""
-        return 0.5 / math.sqrt(self.trials)
-
     def __str__(self) -> str:
-        mark = f" [{SIMULATION_MARK}]" if self.simulated else ""
+        mark = f" [{self.mark}]" if self.mark else ""
         return (
             f"An adversary who knows all but one answer, and that it is one of two, is right {100 * self.right:.1f} times in 100 "
             f"(standard error {100 * self.error:.1f}); epsilon {self.epsilon:g} allows {100 * self.bound:.1f}. Largest log-odds "
             f"{self.largest:.3g}. From the truth and the person's ability alone they guess the answer "
             f"{100 * self.guess_without:.1f} times in 100, with the report {100 * self.guess_with:.1f}.{mark}"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON values."""
-        values = {field.name: plain(getattr(self, field.name)) for field in fields(self)}
-        return {**values, "bound": self.bound, "mark": SIMULATION_MARK if self.simulated else None}
 
 
 def answer_attack(
