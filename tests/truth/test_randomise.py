@@ -142,6 +142,15 @@ def test_a_person_never_costs_more_than_epsilon() -> None:
         assert not loss.within(budget * Fraction(99, 100))
 
 
+def test_a_task_that_was_answered_twice_costs_twice() -> None:
+    """Erratum to Definition 3: somebody who changes their mind changes both reports."""
+    answers = Labels(task=[1, 1, 2], worker=["ann", "ann", "bo"], label=[0, 0, 1])
+    sent = randomize_answers(answers, 1, 2, randomness=Randomness.simulation(1))
+    assert sent.guarantee.epsilon == 2
+    assert "answered up to 2 times" in str(sent.guarantee)
+    assert randomize_answers(answers, 1, 2, unit="person", randomness=Randomness.simulation(1)).guarantee.epsilon == 1
+
+
 def test_per_person_sends_the_few_that_the_budget_allows() -> None:
     crowd = simulate_crowd(60, 8, 4, epsilon=None, seed=2)
     sent = randomize_answers(crowd.answers, 8, 2, unit="person", randomness=Randomness.simulation(4))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from peerveil.guarantee import Guarantee
 from peerveil.judgements.writing import csv_text
 from peerveil.study.outcome import Outcome
 from peerveil.study.step import REQUIRED, Option, Step, epsilon, list_of, one_of
 from peerveil.truth import PrivateDawidSkene, randomize_answers
+from peerveil.truth.randomise import promises
 
 if TYPE_CHECKING:
+    from peerveil.guarantee import Guarantee
     from peerveil.judgements import Labels
     from peerveil.ledger import Account
     from peerveil.randomness import Randomness
@@ -85,9 +86,7 @@ classes = [{listed}]         # all possible answers, from a public list (here: a
     def promise(self, table: Labels) -> Guarantee:
         """Local privacy, of an answer or of a person."""
         table.codes(self.classes)
-        if self.unit == "person":
-            return Guarantee.local_dp(self.epsilon)
-        return Guarantee.local_attribute_dp(self.epsilon)
+        return promises(table.frame, self.epsilon, self.unit)[0]
 
     def carry_out(self, table: Labels, randomness: Randomness, account: Account | None) -> Outcome:
         """Debit, randomise, infer."""

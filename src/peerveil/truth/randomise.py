@@ -29,7 +29,6 @@ from peerveil.truth.abilities import Channel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from fractions import Fraction
 
     from peerveil.ledger import Account
     from peerveil.numerics.exact import Number
@@ -207,6 +206,9 @@ def randomize_answers(
 
     Notes
     -----
+    **Per answer.** As in :func:`randomize`; where somebody answered a task r times, changing what they think of it changes r
+    reports, and the promise is r epsilon.
+
     **Per person.** Neighbours: any two answer sheets on the same tasks. Proof: which answers are reported is drawn without
     looking at them; given that, at most m reports depend on the sheet, each with a likelihood ratio of at most e^(epsilon/m); the
     product is at most e^epsilon. ∎ **Hidden tasks.** "No answer" is an answer like any other to the response, and how many
@@ -243,7 +245,7 @@ def randomize_answers(
             raise BadInput("most", got=most, want=f"at least {largest_load}: somebody gave so many answers")
         reports_each = reports_per_person(budget, largest, len(listed))
     response = Response(budget / reports_each, listed)
-    promised, whole = _promises(budget, unit, hide_tasks, largest_load)
+    promised, whole = promises(sheet, budget, unit, hide_tasks)
     if account is not None:
         account.spend(promised, purpose=f"randomised answers, per {unit}", data=labels, randomness=lane)
     if unit == "person":
@@ -259,14 +261,16 @@ def randomize_answers(
     )
 
 
-def _promises(budget: Fraction, unit: str, hidden: bool, most: int) -> tuple[Guarantee, Guarantee]:
+def promises(sheet: pl.DataFrame, budget: Number, unit: str, hidden: bool = False) -> tuple[Guarantee, Guarantee]:
+    """What is promised for one answer (or one person), and for the person who sends most."""
     if unit == "person":
         promised = Guarantee.local_dp(budget, **(_HIDDEN_PERSON if hidden else _PERSON))
         return promised, promised
-    promised = Guarantee.local_attribute_dp(budget, **(_HIDDEN if hidden else {}))
-    return promised, promised.group(
-        most, unit=f"all {most:,} reports of the person who sent most"
-    ) if most > 1 else promised
+    one = Guarantee.local_attribute_dp(budget, **(_HIDDEN if hidden else {}))
+    again, most = (int(sheet.group_by(*by).len()["len"].max()) for by in (("task", "worker"), ("worker",)))  # type: ignore[arg-type]
+    # erratum to Definition 3: every repetition is a report of its own
+    promised = one if again == 1 else one.group(again, unit=f"one task of one person, answered up to {again} times")
+    return promised, one.group(most, unit=f"all {most:,} reports of the person who sent most") if most > 1 else one
 
 
 def _marker(classes: list[Any]) -> Any:
