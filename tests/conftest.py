@@ -57,8 +57,8 @@ def spark(spark_session: Any) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def spark_session() -> Iterator[Any]:
-    """A local Spark session, for slow tests only; skipped where Java or PySpark is missing (`make test-slow` has both)."""
+def needs_spark() -> None:
+    """For slow tests only: skipped where Java or PySpark is missing (`make test-slow` installs both), a failure in CI."""
     import shutil
     from importlib.util import find_spec
 
@@ -67,6 +67,11 @@ def spark_session() -> Iterator[Any]:
         if os.environ.get("CI"):
             pytest.fail(missing)
         pytest.skip(missing)
+
+
+@pytest.fixture(scope="session")
+def spark_session(needs_spark: None) -> Iterator[Any]:
+    """A local Spark session."""
     from pyspark.sql import SparkSession
 
     from peerveil.engines import SPARK_SETTINGS

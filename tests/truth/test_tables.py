@@ -112,8 +112,8 @@ def test_engines_are_named() -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # PySpark warns of the pandas it finds
 @pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])
+@pytest.mark.usefixtures("needs_spark")
 def test_spark_agrees(tmp_path: Path, master: str) -> None:
-    pytest.importorskip("pyspark")
     crowd = simulate_crowd(300, 30, 8, epsilon=2, seed=9)
     path = tmp_path / "reports.parquet"
     crowd.reports.frame.write_parquet(path)

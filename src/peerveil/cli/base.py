@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 import typer
 
 from peerveil import __version__
-from peerveil.errors import PeerveilError
+from peerveil.errors import BadInput, PeerveilError
 from peerveil.result import plain
 
 if TYPE_CHECKING:
@@ -72,6 +72,14 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, tit
     with console.capture() as captured:  # a closed pipe is then ours to handle, not Rich's
         console.print(table)
     typer.echo(captured.get(), nl=False)
+
+
+def check_spending(ledger: str | None, account: str | None, seed: int | None) -> None:
+    """Refuse a ledger without an account, an account without a ledger, and a simulation that would be entered."""
+    if (ledger is None) is not (account is None):
+        raise BadInput("--account", got=account, want="both --ledger and --account, or neither")
+    if seed is not None and ledger is not None:
+        raise BadInput("--seed", got=seed, want="no seed with a ledger: a simulation can never be entered")
 
 
 def stop_with_failed_check() -> NoReturn:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from peerveil.cli.base import AsJson, Debug, emit, example, new_group
+from peerveil.cli.base import AsJson, Debug, check_spending, emit, example, new_group
 from peerveil.errors import BadInput
 
 if TYPE_CHECKING:
@@ -53,10 +53,7 @@ def run_test(
     from peerveil.randomness import Randomness
     from peerveil.rankings import uniformity_test
 
-    if account is not None and ledger is None:
-        raise BadInput("--account", got=account, want="both --ledger and --account, or neither")
-    if seed is not None and account is not None:
-        raise BadInput("--seed", got=seed, want="no seed with a ledger: a simulation can never be entered")
+    check_spending(ledger, account, seed)
     settings: dict[str, Any] = {
         "method": method,
         "epsilon": epsilon,

@@ -175,13 +175,13 @@ class DelayMechanism(ABC):
         number = check_size(size)
         return self.epsilon * ((number - 1) if self.by_predecessor else number / 2)
 
+    @abstractmethod
     def with_beta(self, beta: Duration) -> Self:
         """The same mechanism for sittings of another width."""
-        raise NotImplementedError
 
+    @abstractmethod
     def with_gap(self, gap: Duration) -> Self:
         """The same mechanism for another gap."""
-        raise NotImplementedError
 
     def _same(self) -> tuple[Any, ...]:
         return (type(self), self._epsilon, self._gap, self._beta, self.batched, self.unbatched)
