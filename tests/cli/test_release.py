@@ -73,6 +73,7 @@ def test_plan(reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--epsilon", "1", "--scale", "1:5"], "scale"),
         (["--epsilon", "1", "--weight", "x"], "weight: got 'x'"),
         (["--epsilon", "1", "--account", "x"], "--account: got 'x'"),
+        (["--epsilon", "1", "--ledger", "nowhere.db"], "--account: got None"),
         (["--epsilon", "1", "--ledger", "nowhere.db", "--account", "x"], "nowhere.db"),
     ],
 )
