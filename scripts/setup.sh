@@ -22,7 +22,7 @@ echo "installing $lock"
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 
 case $1 in dev | slow) ;; *) exit 0 ;; esac
-# what pip cannot give: a PostgreSQL server for the ledger's tests, and Java for Spark's slow ones
+# what pip cannot give: a PostgreSQL server, a browser for the pages' tests, and Java for Spark's slow ones
 install_packages() {
   local what=$1
   shift
@@ -40,4 +40,7 @@ if [ "$1" = slow ] && ! command -v java >/dev/null; then
 fi
 if ! command -v initdb >/dev/null && ! compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; then
   install_packages "a PostgreSQL server" postgresql
+fi
+if ! command -v chromium >/dev/null; then
+  install_packages "Chromium" chromium
 fi
