@@ -107,7 +107,10 @@ def test_no_file_at_all(tmp_path: Path, kind: Any) -> None:
         (b'task,worker,label\n1,"",3\n', r"row 1 \(line 2\), column worker: got nothing"),
         (b"task,worker,label,task\n1,2,3,4\n", r"line 1: got the header names task twice"),
         (b"task,worker,answer\n1,2,3\n", r"columns=\{'label': 'answer'\}"),
-        (b"Task,Worker,Label\n1,2,3\n", r"columns=\{'task': 'Task', 'worker': 'Worker', 'label': 'Label'\}"),
+        (
+            b"image,annotator,has_bird\n1,2,3\n",
+            r"--column task=image --column worker=annotator --column label=has_bird",
+        ),
         (b"task,worker,label\n1,caf\xe9,x\n", r"line 2: got the byte 0xe9, which is not UTF-8"),
         (b"task,worker,label\n" + b"1,2,x\n" * 20_000 + b"1,2,\xe9\n", r"line 20002: got the byte 0xe9"),
         (b"task,worker,label\n" + b"1,2,3\n" * 20_000 + b"1,2,\x00\n", r"line 20002|row 20001|zero byte"),

@@ -28,6 +28,17 @@ Debug = Annotated[
     bool, typer.Option("--debug", help="On an error, show the whole traceback.", rich_help_panel="Everywhere")
 ]
 
+Column = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column", help="A column of ours and its name in the file, such as paper='Paper #'; as often as needed."
+    ),
+]
+NOT_COUNTED: Final = (
+    "no ledger was named, so nobody counts this: every further release adds to what is given away "
+    "(--ledger FILE --account NAME; `peerveil ledger open` makes one)"
+)
+
 _HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 
 
@@ -72,6 +83,19 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, tit
     with console.capture() as captured:  # a closed pipe is then ours to handle, not Rich's
         console.print(table)
     typer.echo(captured.get(), nl=False)
+
+
+def columns_named(given: Sequence[str] | None) -> dict[str, str] | None:
+    """What ``--column ours=theirs``, given any number of times, says; ``None`` if it was not given."""
+    if not given:
+        return None
+    named = {}
+    for text in given:
+        ours, separator, theirs = text.partition("=")
+        if not separator or not ours.strip() or not theirs.strip():
+            raise BadInput("--column", got=text, want="ours=theirs, such as paper=submission")
+        named[ours.strip()] = theirs.strip()
+    return named
 
 
 def check_spending(ledger: str | None, account: str | None, seed: int | None) -> None:

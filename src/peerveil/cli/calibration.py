@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from peerveil.cli.base import AsJson, Debug, emit, example, new_group, print_table
+from peerveil.cli.base import AsJson, Column, Debug, columns_named, emit, example, new_group, print_table
 from peerveil.errors import BadInput
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def frontier(
     adversary: Annotated[str, typer.Option(help="paper: guesses the writer of one review; assignment: all.")] = "paper",
     group_size: GroupSize = 5,
     figure: Picture = None,
+    column: Column = None,
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
@@ -67,7 +68,7 @@ def frontier(
     from peerveil.calibration import Conference, Panel
 
     _check_picture(figure)
-    reviews = _read(file)
+    reviews = _read(file, column)
     people = sorted(reviews.frame["reviewer"].unique().to_list(), key=str)
     functions, level = _known(people, reviewers, history, noise, draws)
     table = reviews.frame.sort("paper", maintain_order=True).group_by("paper", maintain_order=True).agg("score")
@@ -134,6 +135,7 @@ def decide(
     ] = "committees",
     pictures: Annotated[bool, typer.Option(help="Draw protection and trade-off into chair/.")] = True,
     seed: Seed = None,
+    column: Column = None,
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
@@ -141,7 +143,7 @@ def decide(
     from peerveil.calibration import Conference, Threshold
     from peerveil.randomness import Randomness
 
-    reviews = _read(file)
+    reviews = _read(file, column)
     if (accept is None) == (accepted is None):
         raise BadInput("--accept, --accepted", got=(accept, accepted), want="one of the two: a number, or a share")
     functions, level = _known(reviews.frame["reviewer"].unique().to_list(), reviewers, history, noise, draws)
@@ -216,10 +218,10 @@ def simulate(
     emit(data, as_json, f"{found}\n[simulation, not private]")
 
 
-def _read(file: Path) -> Reviews:
+def _read(file: Path, column: list[str] | None) -> Reviews:
     from peerveil.judgements import Reviews
 
-    reviews = Reviews.read(file)
+    reviews = Reviews.read(file, columns=columns_named(column))
     reviews.require_reviewers("calibration")
     return reviews
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from peerveil.cli.base import BAD_INPUT, AsJson, Debug, emit, example, new_group
+from peerveil.cli.base import BAD_INPUT, AsJson, Column, Debug, columns_named, emit, example, new_group
 from peerveil.errors import BadInput
 
 app = new_group("data", "Your files: what they are, whether they can be used; and synthetic ones to try things on.")
@@ -53,29 +54,23 @@ def check(
     format_: Annotated[
         str | None, typer.Option("--format", help="The file's format.", show_default="recognised")
     ] = None,
-    column: Annotated[
-        list[str] | None, typer.Option(help="A column of ours and its name in the file: paper=submission.")
-    ] = None,
+    column: Column = None,
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Read a file as peerveil would, and show what was found, or every problem with its row and column."""
     from peerveil import judgements
 
-    columns = dict(_pair(text) for text in column or [])
+    columns, advice = columns_named(column), ""
     if kind is None:
-        found = judgements.recognise(file)
-        if not found.kinds:
-            raise BadInput("--kind", got=None, want=f"reviews, events, rankings or labels: {file} could be any of them")
-        kinds = [name.lower() for name in found.kinds]
+        kinds, advice = _kinds(file)
     else:
         kinds = [kind.value]
     tables, problems = {}, {}
     for name in kinds:
         table: Any = getattr(judgements, name.capitalize())
-        options = {"columns": columns} if columns else {}
         try:
-            tables[name] = table.read(file, format=format_, **options)
+            tables[name] = table.read(file, format=format_, columns=columns)
         except judgements.BadTable as error:
             problems[name] = error
     data = {
@@ -96,6 +91,8 @@ def check(
     lines = [f"{name}: {table}" for name, table in tables.items()]
     lines += [f"  note: {note}" for table in tables.values() for note in table.notes]
     lines += [f"{name}: cannot be read\n{error}" for name, error in problems.items()]
+    if advice and not tables:
+        lines.append(advice)
     emit(data, as_json, "\n".join(lines))
     if not tables:
         raise typer.Exit(BAD_INPUT)
@@ -123,8 +120,20 @@ def synthetic(
     emit({"folder": str(written), "summary": str(conference)}, as_json, f"{conference}\nwritten: {written}")
 
 
-def _pair(text: str) -> tuple[str, str]:
-    ours, separator, theirs = text.partition("=")
-    if not separator or not ours or not theirs:
-        raise BadInput("--column", got=text, want="ours=theirs, such as paper=submission")
-    return ours, theirs
+def _kinds(file: Path) -> tuple[list[str], str]:
+    """What to read a file as; where its columns fit nothing, only the nearest kind, and the command that may work."""
+    from peerveil.judgements.readers.recognise import EVERY, nearest, recognise
+    from peerveil.judgements.readers.tabular import column_options
+
+    found = recognise(file)
+    if not found.kinds:
+        raise BadInput("--kind", got=None, want=f"reviews, events, rankings or labels: {file} could be any of them")
+    if found.kinds != EVERY:
+        return [name.lower() for name in found.kinds], ""
+    guess = nearest(file)
+    if guess is None:
+        return [name.lower() for name in EVERY], ""
+    kind, columns = guess
+    options = column_options({ours: theirs for ours, theirs in columns.items() if ours != theirs})
+    command = f"peerveil data check {shlex.quote(str(file))} --kind {kind.lower()} {options}"
+    return [kind.lower()], f"if these are {kind.lower()}, try:\n  {command}"

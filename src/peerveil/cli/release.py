@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from peerveil.cli.base import AsJson, Debug, check_spending, emit, example, new_group
+from peerveil.cli.base import (
+    NOT_COUNTED,
+    AsJson,
+    Column,
+    Debug,
+    check_spending,
+    columns_named,
+    emit,
+    example,
+    new_group,
+)
 from peerveil.errors import BadInput
 
 if TYPE_CHECKING:
@@ -44,17 +54,22 @@ def means(
     seed: Annotated[int | None, typer.Option(help="Simulate instead: repeatable, marked, not private.")] = None,
     out: Out = Path("out/release"),
     format_: Format = None,
+    column: Column = None,
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Publish the distribution of reviewers' mean weights: CSV, JSON and a figure, with its guarantee in words."""
+    """Publish the distribution of reviewers' mean weights: CSV, JSON and a figure, with its guarantee in words.
+
+    It assumes that the scores of every paper and how many reviews each reviewer wrote are public. Miscalibration says how strict
+    a reviewer is beside the others of the same papers: below 0 is stricter. What an epsilon buys: peerveil release plan.
+    """
     from peerveil.judgements import Reviews
     from peerveil.ledger import Ledger
     from peerveil.randomness import Randomness
     from peerveil.release import publish
 
     check_spending(ledger, account, seed)
-    reviews = Reviews.read(file, format=format_)
+    reviews = Reviews.read(file, format=format_, columns=columns_named(column))
     settings: dict[str, Any] = {
         "epsilon": epsilon,
         "weight": weight,
@@ -69,7 +84,10 @@ def means(
         with Ledger.open(ledger, create=False) as book:
             published = publish(reviews, account=book.account(str(account)), **settings)
     written = _write_published(published, out)
-    text = f"{published}\n" + "\n".join(f"written: {path}" for path in written)
+    lines = [str(published), *(f"written: {path}" for path in written)]
+    if ledger is None and seed is None:
+        lines.append(NOT_COUNTED)
+    text = "\n".join(lines)
     emit({**published.to_dict(), "written": [str(path) for path in written]}, as_json, text)
 
 
@@ -82,6 +100,7 @@ def plan(
     trials: Annotated[int, typer.Option(help="Simulated releases for each epsilon.")] = 20,
     out: Out = Path("out/release"),
     format_: Format = None,
+    column: Column = None,
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
@@ -89,7 +108,7 @@ def plan(
     from peerveil.judgements import Reviews
     from peerveil.release import PublicScores, plan_release
 
-    reviews: Reviews = Reviews.read(file, format=format_)
+    reviews: Reviews = Reviews.read(file, format=format_, columns=columns_named(column))
     public = PublicScores.of(reviews, weight, scale=_scale(scale))
     wanted = [text.strip() for text in epsilons.split(",")]
     found = plan_release(public, wanted, trials=trials, weight=weight)

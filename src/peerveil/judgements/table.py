@@ -11,7 +11,7 @@ from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements.digest import fingerprint_of
 from peerveil.judgements.problems import Source
 from peerveil.judgements.readers.files import Raw, Wish
-from peerveil.judgements.readers.tabular import map_columns
+from peerveil.judgements.readers.tabular import map_columns, renamed
 from peerveil.judgements.writing import write_frame
 
 if TYPE_CHECKING:
@@ -144,7 +144,8 @@ class Table:
         mapping = map_columns(source, names, check_mapping(columns), cls._required, cls._optional)
         named = Source(cls.__name__, in_memory=True, names=tuple(mapping.items()))
         rest = {name: get(name) for name in names if name not in set(mapping.values())}
-        return Raw({ours: get(theirs) for ours, theirs in mapping.items()}, named, rest)
+        taken = {ours: get(theirs) for ours, theirs in mapping.items()}
+        return Raw(taken, named, rest, renamed(mapping, columns or {}))
 
 
 def _rebuild(kind: type[Table], frame: pl.DataFrame, notes: tuple[str, ...]) -> Table:

@@ -13,6 +13,7 @@ import numpy as np
 
 from peerveil.errors import BadInput
 from peerveil.randomness import Randomness, laplace_scale
+from peerveil.release.chance import SpreadTest, spread_test
 from peerveil.release.estimate import shrink, signal_share
 from peerveil.release.expectation import PublicPrior, public_prior
 from peerveil.release.public import PublicScores
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 ESTIMATES: Final = ("auto", "shrinkage", "projection", "none")
+NOBODY_DIFFERS: Final = "By the public data all reviewers' means are equal, whoever wrote what."
+ASSUMES_PUBLIC: Final = (
+    "This assumes that the scores of every paper and the number of reviews that each reviewer wrote are public (or will be): "
+    "they shape what is published and are not protected. What is protected is who wrote which review."
+)
 
 
 class Perturbation(Protocol):
@@ -98,6 +104,9 @@ class PublishedMeans(Result):
         What the public data alone let expect. A release that stays this close to it says little new.
     reviewer_guarantee
         The same promise for all reviews of one reviewer.
+    spread
+        Whether reviewers differ more than by chance, as far as the noise lets it be seen; ``None`` if no assignment could
+        make their means differ.
     region
         Where the truth can lie, by public data.
     """
@@ -109,6 +118,7 @@ class PublishedMeans(Result):
     expectation: Floats
     noise_variance: float
     reviewer_guarantee: Guarantee
+    spread: SpreadTest | None
     region: FeasibleRegion = field(repr=False)
 
     def summary(self) -> str:
@@ -122,23 +132,13 @@ class PublishedMeans(Result):
     def beyond_public(self) -> str:
         """A plain sentence on what the release says beyond what was public anyway."""
         away = float(np.sqrt(np.mean((self.means - self.expectation) ** 2)))
-        spread = float(np.std(self.expectation)) or 1.0
-        ratio = float(np.std(self.means)) / spread
-        if away < 0.02 * spread:
-            return "It says hardly more than the public data alone: at this epsilon the noise drowns the rest."
-        wider = f"{abs(100 * (ratio - 1)):.0f}% {'wider' if ratio > 1 else 'narrower'}"
-        return (
-            f"The published means are spread {wider} than chance assignments of the public scores would be "
-            f"(typical difference {away:.3g}): "
-            + (
-                "reviewers differ from each other more than by chance."
-                if ratio > 1.02
-                else "no sign of strict or lenient reviewers."
-            )
-        )
+        drowned = away < 0.02 * (float(np.std(self.expectation)) or 1.0)
+        hardly = "It says hardly more than the public data alone: at this epsilon the noise drowns the rest."
+        found = [hardly] if drowned else []
+        return " ".join([*found, str(self.spread)] if self.spread is not None else found or [NOBODY_DIFFERS])
 
     def __str__(self) -> str:
-        return f"{super().__str__()}\nFor a whole reviewer: {self.reviewer_guarantee}\n{self.beyond_public()}"
+        return f"{super().__str__()}\nFor a whole reviewer: {self.reviewer_guarantee}\n{ASSUMES_PUBLIC}\n{self.beyond_public()}"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the region's sums, as JSON values."""
@@ -156,7 +156,10 @@ class PublishedMeans(Result):
         """What may be published, a line a reviewer (in order of the means, without names)."""
         columns = (self.means, self.noisy, self.expectation, self.region.lower, self.region.upper)
         lines = ["rank,published_mean,noisy_mean,expected_from_public_data,lower,upper"]
-        lines += [f"{rank + 1}," + ",".join(repr(float(c[rank])) for c in columns) for rank in range(self.means.size)]
+        lines += [
+            f"{rank + 1}," + ",".join(repr(round(float(c[rank]), 9)) for c in columns)
+            for rank in range(self.means.size)
+        ]
         return "\n".join(lines) + "\n"
 
     def draw(self, ax: Axes) -> None:
@@ -241,6 +244,7 @@ def publish(
         noisy=noisy,
         expectation=prior.means[0].mean(axis=0),
         noise_variance=variance,
+        spread=spread_test(noisy, variance, prior.means[0]),
         region=region,
     )
 

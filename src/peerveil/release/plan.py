@@ -11,6 +11,7 @@ from peerveil.errors import BadInput
 from peerveil.guarantee import read_epsilon
 from peerveil.numerics.exact import printed
 from peerveil.progress import progress_bar
+from peerveil.release.chance import spread_test
 from peerveil.release.estimate import blind_guess
 from peerveil.release.expectation import draw_means, public_prior
 from peerveil.release.mechanism import LaplaceMeans, estimate_means
@@ -51,31 +52,43 @@ class ReleasePlan:
     worthwhile
         For each degree of leniency the smallest epsilon tried at which the release is at least a fifth more accurate
         than the public expectation; ``None`` if there is none.
+    noticed
+        For each epsilon how much wider than by chance the means must be spread to be told from chance.
     """
 
     weight: str
     reviewers: int
     rows: tuple[PlanRow, ...]
     worthwhile: dict[float, float | None]
+    noticed: dict[float, float]
 
     def __str__(self) -> str:
         lines = [
-            f"{'epsilon':>8} {'leniency':>9} {'noisy':>9} {'projected':>10} {'published':>10} {'public alone':>13}"
+            self.advice(),
+            f"Expected error of a reviewer's mean {self.weight}, by how strongly reviewers differ (0: not at all, 1: half of",
+            "what makes scores of one paper differ is the reviewer):",
+            f"{'epsilon':>8} {'differ by':>10} {'published':>10} {'public data alone':>18} {'noise alone':>12}",
         ]
         lines += [
-            f"{r.epsilon:>8g} {r.leniency:>9g} {r.noisy:>9.3g} {r.projection:>10.3g} {r.shrinkage:>10.3g} {r.expectation:>13.3g}"
+            f"{r.epsilon:>8g} {r.leniency:>10g} {r.shrinkage:>10.3g} {r.expectation:>18.3g} {r.noisy:>12.3g}"
             for r in self.rows
         ]
-        return "\n".join([*lines, self.advice()])
+        return "\n".join(lines)
 
     def advice(self) -> str:
-        """From which epsilon the release says more than the public data."""
+        """From which epsilon the release says more than the public data, and what could be noticed."""
         parts = []
         for degree, epsilon in self.worthwhile.items():
             who = "nobody is strict or lenient" if degree == 0 else f"reviewers differ with strength {degree:g}"
             found = f"from epsilon {epsilon:g} on" if epsilon is not None else "at no epsilon that was tried"
             parts.append(f"if {who}, {found}")
-        return "A release says clearly more than the public data alone: " + "; ".join(parts) + "."
+        said = "A release says clearly more than the public data alone: " + "; ".join(parts) + "."
+        noticed = [f"{share:.0%} at epsilon {epsilon:g}" for epsilon, share in self.noticed.items()]
+        if not noticed:
+            return said
+        return (
+            f"{said} That reviewers differ at all is noticed if it spreads their means wider by {', '.join(noticed)}."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values."""
@@ -84,6 +97,7 @@ class ReleasePlan:
             "reviewers": self.reviewers,
             "rows": [plain(row) for row in self.rows],
             "worthwhile": plain(self.worthwhile),
+            "noticed": plain(self.noticed),
             "advice": self.advice(),
         }
 
@@ -155,7 +169,12 @@ def plan_release(
                     errors += [float(np.mean((guess - truth) ** 2)) for guess in guesses]
                     advance(1)
                 rows.append(PlanRow(epsilon, float(degree), *np.sqrt(errors / trials).tolist()))
-    return ReleasePlan(weight, public.reviewers, tuple(rows), _worthwhile(rows, without))
+    noticed = {}
+    for epsilon in wanted:
+        test = spread_test(expectation, LaplaceMeans(epsilon).variance(public), prior.means[0])
+        if test is not None:
+            noticed[epsilon] = test.detectable
+    return ReleasePlan(weight, public.reviewers, tuple(rows), _worthwhile(rows, without), noticed)
 
 
 def _worthwhile(rows: list[PlanRow], without: dict[float, float]) -> dict[float, float | None]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from peerveil import judgements
 from peerveil.errors import BadInput, PeerveilError
+from peerveil.judgements.readers.recognise import nearest
 from peerveil.study.check import all_steps
 
 if TYPE_CHECKING:
     import os
 
 _MOST_FILES: Final = 200
+_NOT_DATA: Final = {".md", ".toml", ".db", ".html", ".svg", ".png", ".jpg", ".jpeg", ".pdf", ".log", ".py", ".ipynb"}
 _HEAD: Final = """# A study: data, accounts, steps. Written by `peerveil new {folder}` after looking at the data; change it as you
 # like. `peerveil run THIS_FILE` checks everything first, says what would be spent and published, and asks before it spends.
 
@@ -26,6 +28,15 @@ title = {title}
 [accounts.main]
 epsilon = {budget}
 """
+
+
+class Found(NamedTuple):
+    """A table in a file: its kind and format, and what its columns are called where that had to be guessed."""
+
+    kind: str
+    format: str
+    table: Any
+    columns: dict[str, str]
 
 
 def new_study(folder: str | os.PathLike[str]) -> str:
@@ -54,14 +65,14 @@ def new_study(folder: str | os.PathLike[str]) -> str:
         if isinstance(found, str):
             passed.append(f"# {_one_line(path.name)}: {found}")
             continue
-        for kind, format_, table in found:
-            name = _name(path, kind if len(found) > 1 else "", names)
+        for one in found:
+            name = _name(path, one.kind if len(found) > 1 else "", names)
             sections.append(
-                f"[data.{name}]              # {_one_line(str(table))}\npath = {_quoted(str(path))}\n"
-                f'kind = "{kind}"\nformat = "{format_}"\n'
+                f"[data.{name}]              # {_one_line(str(one.table))}\npath = {_quoted(str(path))}\n"
+                f'kind = "{one.kind}"\nformat = "{one.format}"\n{_named(one.columns)}'
             )
-            steps += [text for step in all_steps().values() if step.wants == kind
-                      and (text := step.suggest(name, table)) is not None]  # fmt: skip
+            steps += [text for step in all_steps().values() if step.wants == one.kind
+                      and (text := step.suggest(name, one.table)) is not None]  # fmt: skip
     if not sections:
         looked = "; ".join(line.removeprefix("# ") for line in passed[:3])
         raise BadInput("data", got=str(source), want=f"at least one file that can be read ({looked or 'it is empty'})")
@@ -74,9 +85,23 @@ def new_study(folder: str | os.PathLike[str]) -> str:
     return "\n".join([head, *sections, *left, *steps])
 
 
-def _look(path: Path) -> list[tuple[str, str, Any]] | str:
+def _guessed(path: Path, format_: str) -> list[Found] | str:
+    """A table whose columns have other names, read by what they are probably called."""
+    guess = nearest(path)
+    if guess is None:
+        return "could be anything: name it under [data] yourself, with kind and columns"
+    kind, columns = guess
+    reader: Any = getattr(judgements, kind)
+    try:
+        table = reader.read(path, columns=columns)
+    except PeerveilError as error:
+        return f"looks like {kind.lower()}, but: {_one_line(str(error))}"
+    return [Found(kind.lower(), format_, table, columns)]
+
+
+def _look(path: Path) -> list[Found] | str:
     """What a file can be read as, or why it is left out."""
-    if path.name.startswith((".", "truth_")) or path.suffix in {".md", ".toml", ".db", ".html", ".svg", ".png"}:
+    if path.name.startswith((".", "truth_")) or path.suffix.lower() in _NOT_DATA:
         return "not a table of judgements"
     if not str(path).isprintable():
         return "give it a name on one line first"
@@ -88,15 +113,22 @@ def _look(path: Path) -> list[tuple[str, str, Any]] | str:
     if len(kinds) == 4 and any(word in path.name.lower() for word in ("rank", "vote", "ballot", "order")):
         kinds = ("Rankings",)  # a wide table of ranks has no column names of its own
     if len(kinds) in (0, 4):
-        return "could be anything: name it under [data] yourself, with kind and columns"
+        return _guessed(path, seen.format)
     tables, why = [], ""
     for kind in kinds:
         reader: Any = getattr(judgements, kind)
         try:
-            tables.append((kind.lower(), seen.format, reader.read(path)))
+            tables.append(Found(kind.lower(), seen.format, reader.read(path), {}))
         except PeerveilError as error:
             why = _one_line(str(error))
     return tables or why
+
+
+def _named(columns: dict[str, str]) -> str:
+    if not columns:
+        return ""
+    pairs = ", ".join(f"{ours} = {_quoted(theirs)}" for ours, theirs in columns.items())
+    return f"columns = {{ {pairs} }}   # guessed from the header: please check\n"
 
 
 def _name(path: Path, kind: str, taken: set[str]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from peerveil.randomness import Randomness
 from peerveil.release import PublicScores, plan_release, publish, review_weights
 from peerveil.release.adversary import swap_attack
-from peerveil.release.mechanism import LaplaceMeans
+from peerveil.release.mechanism import ASSUMES_PUBLIC, LaplaceMeans
 from peerveil.study.outcome import Outcome
 from peerveil.study.step import REQUIRED, Option, Step, epsilon, list_of, one_of, pair_of_numbers, whole
 
@@ -49,7 +49,8 @@ class Means(Step):
         if not table.has_reviewers:
             return None
         low, high = (float(f(table.column("score"))) for f in (np.min, np.max))
-        return f"""# How do reviewers score? Published with differential privacy; {data} stays where it is.
+        return f"""# How strict are reviewers? Published with differential privacy; {data} stays where it is.
+# It assumes that papers' scores and how many reviews each reviewer wrote are public: they are not protected.
 # `peerveil release plan` shows what each epsilon buys, for nothing.
 [[steps]]
 room = "release"
@@ -57,7 +58,7 @@ do = "means"
 data = "{data}"
 account = "main"
 epsilon = 1
-weight = "rating"            # or miscalibration, normalised, subjectivity
+weight = "miscalibration"    # how strict (below 0), beside the paper's other reviewers; or rating, normalised, subjectivity
 scale = [{low:g}, {high:g}]              # the lowest and highest score that the form allows (here: as seen; please check)
 """
 
@@ -80,7 +81,7 @@ scale = [{low:g}, {high:g}]              # the lowest and highest score that the
         )
         outcome = Outcome(f"How do reviewers' mean {self.weight} values spread?")
         outcome.promises(published.guarantee)
-        outcome.found = [f"{published.summary()}.", published.beyond_public()]
+        outcome.found = [f"{published.summary()}.", published.beyond_public(), ASSUMES_PUBLIC]
         outcome.picture(
             published.plot,
             f"{published.summary()}. {published.beyond_public()}",

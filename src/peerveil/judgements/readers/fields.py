@@ -10,7 +10,7 @@ import polars as pl
 from peerveil.errors import Verbatim
 from peerveil.judgements.problems import Problems, Source
 from peerveil.judgements.readers.files import Raw, Wish
-from peerveil.judgements.readers.tabular import shown
+from peerveil.judgements.readers.tabular import column_options, plain_name, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,21 +71,17 @@ def _score_field(source: Source, answers: Mapping[str, Any], wish: Wish, usual: 
         if asked not in answers:
             raise source.refusal(Verbatim(f"no field {asked!r}"), f"one of {shown(list(answers))}")
         return asked
-    plain = {_plain(name): name for name in reversed(list(answers))}
+    plain = {plain_name(name): name for name in reversed(list(answers))}
     for name in usual:
-        if _plain(name) in plain:
-            return plain[_plain(name)]
+        if plain_name(name) in plain:
+            return plain[plain_name(name)]
     numeric = [name for name, values in answers.items() if _is_score(values)]
     example = numeric[0] if numeric else "..."
     raise source.refusal(
         Verbatim("no overall score"),
         f"a field such as {', '.join(usual[:3])} among {shown(list(answers))}: say which one it is with "
-        f"columns={{'score': {example!r}}}",
+        f"columns={{'score': {example!r}}} (on the command line: {column_options({'score': example})})",
     )
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
 
 
 def _is_score(values: Sequence[object]) -> bool:

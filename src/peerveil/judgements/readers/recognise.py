@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from peerveil.errors import Verbatim
 from peerveil.judgements.readers import easychair, hotcrp
 from peerveil.judgements.readers.files import InputFile, first_records
-from peerveil.judgements.readers.tabular import column_names, separator_of
+from peerveil.judgements.readers.tabular import TABULAR, column_names, plain_name, separator_of, suggest_columns
 
 if TYPE_CHECKING:
     import os
@@ -35,6 +35,8 @@ _COLUMNS = {
     "Labels": {"task", "worker", "label"},
     "Rankings": {"ranking", "item", "rank"},
 }
+
+_FURTHER = {"Reviews": ("reviewer", "time"), "Events": ("reply_to", "id"), "Labels": ("truth",), "Rankings": ("count",)}
 
 
 class Recognised(NamedTuple):
@@ -116,9 +118,30 @@ def _text(file: InputFile) -> Recognised:
 
 
 def _table(file: InputFile, format_: str, why: str) -> Recognised:
-    names = _first_keys(file) if format_ == "jsonl" else set(column_names(file, format_))
+    names = {plain_name(n) for n in (_first_keys(file) if format_ == "jsonl" else column_names(file, format_))}
     fitting = tuple(kind for kind in EVERY if _COLUMNS[kind] <= names)
     return Recognised(format_, fitting or EVERY, why)
+
+
+def nearest(path: str | os.PathLike[str]) -> tuple[str, dict[str, str]] | None:
+    """The kind of table that a plain table is most like, and what its columns are probably called there.
+
+    ``None`` where fewer than two columns of any kind can be guessed. A person should check it.
+    """
+    file = InputFile.open(path)
+    format_ = recognise_file(file).format
+    if format_ not in TABULAR:
+        return None
+    names = sorted(_first_keys(file)) if format_ == "jsonl" else column_names(file, format_)
+    best: tuple[float, str, dict[str, str]] | None = None
+    for kind in EVERY:
+        required = sorted(_COLUMNS[kind])
+        found = suggest_columns(names, required, _FURTHER[kind], {})
+        share = sum(ours in found for ours in required) / len(required)
+        share += sum(0.1 for ours, theirs in found.items() if plain_name(theirs) == ours)
+        if sum(ours in found for ours in required) >= 2 and (best is None or share > best[0]):
+            best = share, kind, found
+    return None if best is None else best[1:]
 
 
 def _unknown(file: InputFile, got: str) -> BadTable:

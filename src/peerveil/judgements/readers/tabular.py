@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -26,15 +27,46 @@ _INTEGER = re.compile(PLAIN_INTEGER)
 _NUMBER = re.compile(r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$")
 # what the columns are called elsewhere: only ever suggested, never taken silently
 _OTHER_NAMES = {
-    "paper": ("submission", "paper_id", "submission_id", "pid", "forum", "item", "thread"),
+    "paper": (
+        "submission",
+        "paper_id",
+        "paper_number",
+        "submission_number",
+        "submission_id",
+        "pid",
+        "forum",
+        "item",
+        "thread",
+    ),
     "reviewer": ("reviewer_id", "member", "email", "user", "author", "actor", "worker"),
-    "score": ("rating", "overall", "recommendation", "overall_merit", "grade", "value", "label"),
-    "time": ("timestamp", "date", "datetime", "created", "created_at", "cdate", "submitted_at"),
+    "score": (
+        "rating",
+        "overall",
+        "overall_score",
+        "overall_rating",
+        "recommendation",
+        "overall_merit",
+        "grade",
+        "value",
+        "label",
+    ),
+    "time": (
+        "timestamp",
+        "posted",
+        "posted_at",
+        "submitted",
+        "date",
+        "datetime",
+        "created",
+        "created_at",
+        "cdate",
+        "submitted_at",
+    ),
     "actor": ("user", "author", "reviewer", "editor", "worker", "username", "member", "sender"),
     "thread": ("page", "paper", "forum", "title", "topic", "submission", "task", "item"),
     "reply_to": ("replyto", "parent", "in_reply_to", "parent_id"),
     "id": ("event", "event_id", "comment_id", "revid", "rcid", "note"),
-    "task": ("item", "question", "example", "task_id", "unit", "paper"),
+    "task": ("item", "question", "image", "document", "picture", "sentence", "example", "task_id", "unit", "paper"),
     "worker": ("annotator", "user", "worker_id", "performer", "rater", "reviewer"),
     "label": ("answer", "response", "annotation", "class", "vote", "value", "rating"),
     "truth": ("gold", "true_label", "ground_truth"),
@@ -74,7 +106,7 @@ def read_tabular(
         raise source.refusal(Verbatim("a header and no rows"), "at least one row")
     taken = {ours: frame[theirs] for ours, theirs in mapping.items()}
     rest = {name: frame[name] for name in frame.columns if name not in set(mapping.values())}
-    return Raw(taken, source, rest)
+    return Raw(taken, source, rest, renamed(mapping, wish.columns))
 
 
 def map_columns(
@@ -94,28 +126,85 @@ def map_columns(
             raise source.refusal(Verbatim(f"no column {theirs!r}"), want)
     mapping = {ours: columns.get(ours, ours) for ours in known}
     present = {ours: theirs for ours, theirs in mapping.items() if theirs in names}
+    free = [name for name in names if name not in present.values()]
+    for ours in known:  # capitals and signs are no difference: "Paper #" is paper
+        alike = [name for name in free if plain_name(name) == ours]
+        if ours not in present and ours not in columns and len(alike) == 1:
+            present[ours] = alike[0]
+            free.remove(alike[0])
     missing = [ours for ours in required if ours not in present]
     if missing:
-        want = _wanted(missing, names, set(present.values()))
+        want = _wanted(missing, names, suggest_columns(names, required, optional, columns))
         raise source.refusal(Verbatim(f"no column {', '.join(missing)}"), want)
-    return present
+    return {ours: present[ours] for ours in known if ours in present}
 
 
-def _wanted(missing: Sequence[str], names: Sequence[str], taken: set[str]) -> str:
-    suggestion = {}
-    free = [name for name in names if name not in taken]
-    for ours in missing:
-        lowered = {name.lower().replace(" ", "_"): name for name in reversed(free)}
-        exact = next((lowered[other] for other in (ours, *_OTHER_NAMES.get(ours, ())) if other in lowered), None)
-        close = get_close_matches(ours, lowered, n=1, cutoff=0.7)
-        found = exact or (lowered[close[0]] if close else None)
-        if found is not None:
-            suggestion[ours] = found
-            free.remove(found)
+def renamed(mapping: Mapping[str, str], columns: Mapping[str, str]) -> tuple[str, ...]:
+    """A note on every column that was taken under a name which nobody gave."""
+    return tuple(
+        f"column {theirs!r} was read as {ours}"
+        for ours, theirs in mapping.items()
+        if theirs != ours and ours not in columns
+    )
+
+
+def plain_name(name: str) -> str:
+    """A name without capitals, spaces and signs.
+
+    >>> plain_name("Overall merit"), plain_name("Paper #")
+    ('overall_merit', 'paper')
+    """
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+
+
+def suggest_columns(
+    names: Sequence[str], required: Sequence[str], optional: Sequence[str] | Mapping[str, str], given: Mapping[str, str]
+) -> dict[str, str]:
+    """What our columns are probably called: for a person to check, never taken silently.
+
+    >>> suggest_columns(["image", "annotator", "has_bird"], ["task", "worker", "label"], [], {"task": "image"})
+    {'task': 'image', 'worker': 'annotator', 'label': 'has_bird'}
+    """
+    found = dict(given)
+    free = [name for name in names if name not in found.values()]
+    known = [*required, *optional]
+    for certain in (True, False):
+        for ours in known:
+            if ours in found:
+                continue
+            plain = {plain_name(name): name for name in reversed(free)}
+            others = () if certain else _OTHER_NAMES.get(ours, ())
+            theirs = next((plain[other] for other in (ours, *others) if other in plain), None)
+            if theirs is None and not certain and ours in required:
+                close = get_close_matches(ours, plain, n=1, cutoff=0.7)
+                theirs = plain[close[0]] if close else None
+            if theirs is not None:
+                found[ours] = theirs
+                free.remove(theirs)
+    left = [ours for ours in required if ours not in found]
+    if len(left) == 1 and len(free) == 1 and len(found) >= len(required) - 1:
+        found[left[0]] = free[0]
+    return {ours: found[ours] for ours in known if ours in found}
+
+
+def _wanted(missing: Sequence[str], names: Sequence[str], found: Mapping[str, str]) -> str:
+    suggestion = {ours: theirs for ours, theirs in found.items() if ours != theirs}
     for ours in missing:
         suggestion.setdefault(ours, "...")
     one, other = ("one", "it has another name") if len(missing) == 1 else ("one of each", "they have other names")
-    return f"{one} among {shown(names)}: if {other}, say columns={suggestion!r}"
+    return (
+        f"{one} among {shown(names)}: if {other}, say columns={suggestion!r} "
+        f"(on the command line: {column_options(suggestion)})"
+    )
+
+
+def column_options(columns: Mapping[str, str]) -> str:
+    """The same as options of a command.
+
+    >>> column_options({"paper": "Paper #", "score": "merit"})
+    "--column paper='Paper #' --column score=merit"
+    """
+    return " ".join(f"--column {ours}={shlex.quote(theirs)}" for ours, theirs in columns.items())
 
 
 def shown(names: Sequence[str]) -> str:
