@@ -1,4 +1,4 @@
-"""Goldberg, Fanti and Shah, batching of tasks: Figures 2 to 12 and Tables 1 and 2.
+"""Goldberg, Fanti and Shah, batching of tasks: Figures 1 to 12 and Tables 1 and 2.
 
 Figures 2 to 4 and the tables are formulas, made here. Figures 5 to 12 are in :mod:`peerveil.reproduce.timing_streams`.
 """
@@ -13,6 +13,7 @@ import numpy as np
 
 from peerveil.report import COLOURS, new_axes
 from peerveil.reproduce.experiment import Comparison, Reproduction
+from peerveil.reproduce.illustrations import of_room
 from peerveil.reproduce.timing_streams import STREAMS
 from peerveil.timing import (
     Exponential,
@@ -170,6 +171,7 @@ def _mixed(mechanism: Any, hold: float) -> float:
 
 
 EXPERIMENTS: Final[dict[str, Experiment]] = {
+    **of_room("timing"),
     "timing/figure-2": figure_2,
     "timing/figure-3": figure_3,
     "timing/figure-4": figure_4,
