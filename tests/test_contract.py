@@ -221,9 +221,9 @@ def test_every_finding_with_a_picture_has_plot_and_json() -> None:
     assert set(shown) == drawn
     assert all(issubclass(classes[name], Pictured) for name in drawn | axes)
     for name, finding in shown.items():
-        assert type(finding) is classes[name]
         check_picture(finding)
         assert json.loads(finding.to_json()) == finding.to_dict(), name
+        assert type(finding) is classes[name]
 
 
 # ---- documentation -----------------------------------------------------------------------------------------------
