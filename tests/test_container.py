@@ -67,7 +67,7 @@ def test_its_steps_work_as_commands(tmp_path: Path) -> None:
             for name in names:
                 into = source / target if target != "./" else source / name
                 copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-                copy(ROOT / name, into)  # type: ignore[operator]
+                copy(ROOT / name, into)
         elif kind == "RUN":
             done = subprocess.run(shlex.split(here(rest)), cwd=source, capture_output=True, text=True, check=False)
             assert done.returncode == 0, (rest, done.stderr[-2000:])

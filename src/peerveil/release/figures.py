@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from peerveil.report import COLOURS
+from peerveil.report import COLOURS, logarithmic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -59,8 +59,8 @@ def draw_plan(plan: ReleasePlan, ax: Axes) -> None:
         ax.plot(epsilons, [row.projection for row in rows], ":", lw=1, color=colour)
     ax.plot([], [], "--", color="0.5", label="public data alone")
     ax.plot([], [], ":", color="0.5", label="projection only")
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    logarithmic(ax.xaxis)
+    logarithmic(ax.yaxis)
     ax.set_xlabel("epsilon (for one exchange of reviews)")
     ax.set_ylabel("expected error of a reviewer's mean")
     ax.legend(fontsize="small")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.report import COLOURS, new_axes
+from peerveil.report import COLOURS, logarithmic, new_axes
 from peerveil.reproduce.experiment import Comparison, Reproduction
 from peerveil.reproduce.illustrations import of_room
 from peerveil.reproduce.timing_streams import STREAMS
@@ -79,7 +79,7 @@ def figure_3(quick: bool, progress: bool | None) -> Reproduction:  # noqa: ARG00
         axes[1].plot(epsilons, [m.mean_unbatched for m in made], color=colour)
     for ax, title in zip(axes, ("batched", "unbatched"), strict=True):
         ax.set(xlabel="epsilon", title=title)
-        _logarithmic(ax)
+        logarithmic(ax.yaxis)
     axes[0].set_ylabel("expected delay, in gaps")
     axes[0].legend()
     ratios = [Staircase("0.2", 1).mean_batched / Uniform("0.2", 1).mean_batched,
@@ -145,7 +145,7 @@ def table(name: str, quick: bool, progress: bool | None) -> Reproduction:  # noq
         ax.bar(0, 0, color=COLOURS[colour], label=text)
     ax.set_xticks(range(4), [f"epsilon {e:g}" for e in _EPSILONS])
     ax.set_ylabel("mean delay, minutes")
-    _logarithmic(ax)
+    logarithmic(ax.yaxis)
     ax.legend()
     note = (
         "The printed figures follow from beta + ZeroInflatedUniform(g), w = 1, beta = 5, a quarter of the comments batched, "
@@ -153,16 +153,6 @@ def table(name: str, quick: bool, progress: bool | None) -> Reproduction:  # noq
         "noise built for g + beta; then delays are longer. The text of 6.1 gives row (b)'s figures for g = 11."
     )
     return Reproduction(f"timing/{name}", "Mean and maximum delay on Wikipedia", tuple(rows), note, ax)
-
-
-def _logarithmic(ax: Any) -> None:
-    """A logarithmic axis with numbers that people read: 1, 2, 5, 10."""
-    from matplotlib.ticker import FuncFormatter, LogLocator
-
-    ax.set_yscale("log")
-    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.minorticks_off()
 
 
 def _mixed(mechanism: Any, hold: float) -> float:

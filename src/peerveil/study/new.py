@@ -3,17 +3,42 @@
 from __future__ import annotations
 
 import json
+import tomllib
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil import judgements
 from peerveil.errors import BadInput, PeerveilError
+from peerveil.judgements.readers.files import InputFile
+from peerveil.judgements.readers.tabular import column_names
+from peerveil.numerics.exact import printed
 from peerveil.study.check import all_steps
+from peerveil.study.spec import read_steps
 
 if TYPE_CHECKING:
     import os
 
 _MOST_FILES: Final = 200
+# what other people call our columns; a guess, which is written as a comment
+_SYNONYMS: Final = {
+    "labels": {
+        "task": ("task", "item", "question", "example", "task_id"),
+        "worker": ("worker", "annotator", "user", "rater", "worker_id"),
+        "label": ("label", "answer", "response", "annotation"),
+    },
+    "events": {
+        "actor": ("actor", "user", "author", "editor", "username", "signature"),
+        "thread": ("thread", "page", "paper", "forum", "topic", "title", "post"),
+        "time": ("time", "timestamp", "date", "created", "created_at", "datetime"),
+    },
+    "reviews": {
+        "paper": ("paper", "submission", "paper_id", "submission_id", "pid", "forum"),
+        "score": ("score", "rating", "overall", "grade", "recommendation"),
+    },
+}
 _HEAD: Final = """# A study: data, accounts, steps. Written by `peerveil new {folder}` after looking at the data; change it as you
 # like. `peerveil run THIS_FILE` checks everything first, says what would be spent and published, and asks before it spends.
 
@@ -48,14 +73,19 @@ def new_study(folder: str | os.PathLike[str]) -> str:
     if len(files) > _MOST_FILES:
         raise BadInput("data", got=f"{len(files)} files", want=f"a folder with at most {_MOST_FILES}")
     names: set[str] = set()
+    tables: dict[str, Any] = {}
     sections, steps, passed = [], [], []
     for path in files:
         found = _look(path)
         if isinstance(found, str):
             passed.append(f"# {_one_line(path.name)}: {found}")
             continue
+        if isinstance(found, Unnamed):
+            passed.append(found.section(_name(path, "", names), path))
+            continue
         for kind, format_, table in found:
             name = _name(path, kind if len(found) > 1 else "", names)
+            tables[name] = table
             sections.append(
                 f"[data.{name}]              # {_one_line(str(table))}\npath = {_quoted(str(path))}\n"
                 f'kind = "{kind}"\nformat = "{format_}"\n'
@@ -65,16 +95,69 @@ def new_study(folder: str | os.PathLike[str]) -> str:
     if not sections:
         looked = "; ".join(line.removeprefix("# ") for line in passed[:3])
         raise BadInput("data", got=str(source), want=f"at least one file that can be read ({looked or 'it is empty'})")
-    lines = "\n".join(steps).split("\n")
-    spent = sum(line.startswith("account = ") for line in lines)
     head = _HEAD.format(
-        folder=_one_line(str(source)), title=_quoted(f"Study of {source.resolve().name}"), budget=max(1, spent)
+        folder=_one_line(str(source)), title=_quoted(f"Study of {source.resolve().name}"), budget=_budget(steps, tables)
     )
     left = ["# Left out:\n" + "\n".join(passed) + "\n"] if passed else []
     return "\n".join([head, *sections, *left, *steps])
 
 
-def _look(path: Path) -> list[tuple[str, str, Any]] | str:
+@dataclass(frozen=True)
+class Unnamed:
+    """A plain table whose columns have other names than ours: what they might be."""
+
+    format: str
+    columns: tuple[str, ...]
+
+    def guess(self) -> tuple[str, dict[str, str]] | None:
+        """The first kind all of whose columns can be guessed, with the guess."""
+        lowered = {name.lower().strip(): name for name in self.columns}
+        for kind, wanted in _SYNONYMS.items():
+            found = {
+                ours: lowered[next(word for word in words if word in lowered)]
+                for ours, words in wanted.items()
+                if any(word in lowered for word in words)
+            }
+            if len(found) == len(wanted):
+                return kind, {ours: theirs for ours, theirs in found.items() if ours != theirs}
+        return None
+
+    def section(self, name: str, path: Path) -> str:
+        """A commented section to begin with."""
+        seen = _one_line(", ".join(self.columns)) or "unknown"
+        guessed = self.guess()
+        kind, columns = guessed or ("reviews", {"paper": "...", "score": "..."})
+        listed = ", ".join(f"{ours} = {_quoted(theirs)}" for ours, theirs in columns.items())
+        advice = "If this guess is right, remove the signs in front:" if guessed else "Say what is what:"
+        return "\n".join(
+            f"# {line}"
+            for line in (
+                f"{_one_line(path.name)}: its columns are {seen}. {advice}",
+                f"[data.{name}]",
+                f"path = {_quoted(str(path))}",
+                f'kind = "{kind}"   # reviews, events, rankings or labels',
+                f"columns = {{ {listed} }}",
+            )
+        )
+
+
+def _budget(steps: list[str], tables: dict[str, Any]) -> str:
+    """What the suggested steps would debit together, exactly; 1 if they debit nothing."""
+    content = tomllib.loads("\n".join(steps))
+    total = Fraction(0)
+    if "steps" in content:
+        for spec in read_steps(content["steps"], {"data": tables, "accounts": {"main": {}}}):
+            step = all_steps()[spec.room, spec.do](spec)
+            if spec.account is None or spec.data is None:
+                continue
+            with suppress(BadInput):  # what the data do not allow is for the check to say
+                promised = step.promise(tables[spec.data])
+                if promised is not None and promised.notion.adds_up:
+                    total += promised.exact_epsilon or 0
+    return f"{printed(total or Fraction(1), 'up'):g}"
+
+
+def _look(path: Path) -> list[tuple[str, str, Any]] | Unnamed | str:
     """What a file can be read as, or why it is left out."""
     if path.name.startswith((".", "truth_")) or path.suffix in {".md", ".toml", ".db", ".html", ".svg", ".png"}:
         return "not a table of judgements"
@@ -88,7 +171,7 @@ def _look(path: Path) -> list[tuple[str, str, Any]] | str:
     if len(kinds) == 4 and any(word in path.name.lower() for word in ("rank", "vote", "ballot", "order")):
         kinds = ("Rankings",)  # a wide table of ranks has no column names of its own
     if len(kinds) in (0, 4):
-        return "could be anything: name it under [data] yourself, with kind and columns"
+        return Unnamed(seen.format, tuple(column_names(InputFile.open(path), seen.format)))
     tables, why = [], ""
     for kind in kinds:
         reader: Any = getattr(judgements, kind)
