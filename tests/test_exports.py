@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -71,8 +72,10 @@ def test_importing_peerveil_loads_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_the_version_is_one() -> None:
-    assert f'version = "{peerveil.__version__}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+def test_the_version_is_written_in_one_place() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" not in project["project"]
+    assert project["tool"]["hatch"]["version"]["path"] == "src/peerveil/__init__.py"
     assert f"## {peerveil.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 

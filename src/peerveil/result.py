@@ -38,8 +38,46 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+class Pictured:
+    """The base of every finding that people look at: plans, frontiers, attacks, simulations and, with a promise, results.
+
+    Subclasses are dataclasses that draw on axes; :meth:`plot` and :meth:`to_dict` come from here.
+    """
+
+    __slots__ = ()
+
+    @property
+    def mark(self) -> str | None:
+        """The words that must stand beside this; ``None`` if there are none."""
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field as JSON values, and the mark if there is one."""
+        found = {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        return {**found, "mark": self.mark} if self.mark else found
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """:meth:`to_dict` as JSON text."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
+
+    def draw(self, ax: Axes) -> None:  # noqa: ARG002
+        """Draw the finding; subclasses that have a picture override this."""
+        raise PeerveilError(f"{type(self).__name__} has no picture")
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the finding, on new axes if none are given, with the mark across it if there is one."""
+        if ax is None:
+            from matplotlib.figure import Figure
+
+            ax = Figure(figsize=(7, 4), layout="constrained").add_subplot()
+        self.draw(ax)
+        if self.mark:
+            stamp_axes(ax, self.mark)
+        return ax
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Result:
+class Result(Pictured):
     """The base of every public output. Subclasses are frozen dataclasses with a :meth:`summary`."""
 
     guarantee: Guarantee
@@ -75,25 +113,6 @@ class Result:
             "guarantee_in_words": str(self.guarantee),
             "mark": self.mark,
         }
-
-    def to_json(self, *, indent: int | None = None) -> str:
-        """:meth:`to_dict` as JSON text."""
-        return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
-
-    def draw(self, ax: Axes) -> None:  # noqa: ARG002
-        """Draw the finding; subclasses that have a picture override this."""
-        raise PeerveilError(f"{type(self).__name__} has no picture")
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the finding, with the mark across it if it is not private."""
-        if ax is None:
-            from matplotlib.figure import Figure
-
-            ax = Figure(figsize=(7, 4), layout="constrained").add_subplot()
-        self.draw(ax)
-        if self.mark:
-            stamp_axes(ax, self.mark)
-        return ax
 
 
 def stamp_axes(ax: Axes, mark: str) -> None:

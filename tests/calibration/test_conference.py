@@ -235,8 +235,9 @@ def test_figures_are_reproduced(name: str) -> None:
     assert made.name == name
     assert made.rows
     assert not [row for row in made.rows if row.verdict == "differs"]
-    assert made.axes is not None
-    assert "<svg" in svg(made.axes, alt=made.title)
+    assert (made.axes is None) is (name == "calibration/table-1")
+    if made.axes is not None:
+        assert "<svg" in svg(made.axes, alt=made.title)
 
 
 def test_figure_3_refutes_the_claim_and_keeps_what_is_true() -> None:
@@ -258,7 +259,12 @@ def test_everything_draws() -> None:
     decision = pair.strategy(adversary_error=0.3).decide(0, Randomness.simulation(1))
     drawn = meeting.decide(adversary_error=0.5, randomness=Randomness.simulation(1))
     (ax,) = new_axes()
-    for thing in (pair, decision, drawn, simulate_pairs([Affine(1, 0.5), Affine(1, -0.5)], 0.3, 0.5, draws=1000)):
+    for thing in (
+        pair.frontier(),
+        decision,
+        drawn,
+        simulate_pairs([Affine(1, 0.5), Affine(1, -0.5)], 0.3, 0.5, draws=1000),
+    ):
         thing.draw(ax)
     assert decision.plot().texts[0].get_text() == "simulation, not private"
 
@@ -267,4 +273,4 @@ def test_public_names_have_docstrings_and_stand_in_the_map() -> None:
     assert calibration.__all__ == sorted(calibration.__all__)
     for name in calibration.__all__:
         assert getattr(calibration, name).__doc__, name
-        assert name in str(calibration.__doc__) or name == "PairFrontiers", name
+        assert name in str(calibration.__doc__), name

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.cli.runner import run
 
-from peerveil import Guarantee, Ledger, Randomness
+from peerveil import Guarantee, Ledger, Randomness, __version__
 from peerveil.cli import base
 from peerveil.cli.base import BAD_INPUT, BUDGET_EXCEEDED, CHECK_FAILED, INTERNAL
 
@@ -45,7 +45,7 @@ def test_help_groups_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_version_and_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, "--version")[:2] == (0, "peerveil 0.1.0\n")
+    assert run(capsys, "--version")[:2] == (0, f"peerveil {__version__}\n")
     assert run(capsys, "--version", "--json")[0] == 0
     code, _, err = run(capsys, "ledger", "shwo")
     assert code == BAD_INPUT

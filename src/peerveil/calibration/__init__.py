@@ -6,8 +6,8 @@ least for a given error of the adversary who guesses who reviewed what.
 - **Say how reviewers turn quality into scores**: :class:`Affine`, :class:`Monotone`, :class:`Uncertain`; read them with
   :func:`read_miscalibration`, or fit them to past conferences (:func:`read_history`, :func:`fit_miscalibration`, which
   returns a :class:`Fit`).
-- **Two papers, two reviewers**: :class:`Pair`; many at once: :func:`pair_frontiers`; on average over scores:
-  :class:`AverageCase`.
+- **Two papers, two reviewers**: :class:`Pair`; many at once: :func:`pair_frontiers` (:class:`PairFrontiers`); on average over
+  scores: :class:`AverageCase`.
 - **More papers**: :class:`Panel`, with a quota or a :class:`Threshold`; candidates from :func:`all_assignments` or
   :func:`committees_exchanged`.
 - **A whole conference**: :class:`Conference`, whose :class:`ConferenceDecision` keeps apart what may be published;

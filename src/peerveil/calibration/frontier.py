@@ -14,6 +14,7 @@ import numpy as np
 
 from peerveil.calibration.checks import infeasible, number
 from peerveil.errors import BadInput
+from peerveil.result import Pictured
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,7 @@ _SLACK = 1e-12  # a demand this close to an end of the frontier is the end
 
 
 @dataclass(frozen=True, slots=True)
-class Frontier:
+class Frontier(Pictured):
     """Pareto optimal pairs (conference error, adversary error), both rising, joined by straight lines.
 
     Attributes

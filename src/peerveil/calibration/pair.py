@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -232,7 +232,3 @@ class Pair:
         if first < second:
             return self.keeping((max(0.0, 1.0 - mass / u), 1.0))
         return self.keeping((1.0, max(0.0, 1.0 - mass / v)))
-
-    def draw(self, ax: Any) -> None:
-        """The frontier."""
-        self.frontier().draw(ax)

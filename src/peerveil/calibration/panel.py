@@ -317,10 +317,6 @@ class Panel:
             papers=self.papers,
         )
 
-    def draw(self, ax: Any) -> None:
-        """The frontier."""
-        self.frontier().draw(ax)
-
 
 def _read_scores(scores: Any) -> tuple[tuple[float, ...], ...]:
     listed = scores.tolist() if isinstance(scores, np.ndarray) else scores

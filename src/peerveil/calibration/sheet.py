@@ -11,7 +11,7 @@ import numpy as np
 
 from peerveil.errors import BadInput
 from peerveil.files import write_text
-from peerveil.result import Result
+from peerveil.result import Pictured, Result
 
 if TYPE_CHECKING:
     import os
@@ -113,7 +113,7 @@ class ConferenceDecision(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class Tradeoff:
+class Tradeoff(Pictured):
     """What protection costs a whole conference. Computed from what is public.
 
     Attributes
@@ -152,14 +152,6 @@ class Tradeoff:
 
     def __str__(self) -> str:
         return self.summary()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON values."""
-        return {
-            **{name: getattr(self, name).tolist() for name in ("asked", "conference_error", "adversary_error")},
-            "groups": self.groups,
-            "of": self.of,
-        }
 
     def draw(self, ax: Axes) -> None:
         """Share of writers missed against the conference's error, a point for everything asked."""

@@ -17,6 +17,8 @@ from peerveil.calibration.arrays import pair_frontiers
 from peerveil.calibration.checks import noise_level, number, whole
 from peerveil.calibration.functions import Affine, Uncertain, log_prior, read_reviewers
 from peerveil.errors import BadInput
+from peerveil.guarantee import SIMULATION_MARK
+from peerveil.result import Pictured
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,12 +55,17 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Simulation:
+class Simulation(Pictured):
     """What a simulation counted."""
 
     draws: int
     conference: Tally
     adversary: Tally
+
+    @property
+    def mark(self) -> str:
+        """Everybody in it is invented."""
+        return SIMULATION_MARK
 
     def summary(self) -> str:
         """Both errors, promised and observed."""

@@ -177,6 +177,12 @@ def _explained(error: Exception) -> tuple[str, str, int]:
         return "interrupted", "Interrupted", INTERRUPTED
     if isinstance(error, PeerveilError):
         return str(error), type(error).__name__, _exit_code(error)
+    if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("peerveil"):
+        from peerveil.extras import MissingExtra, missing_parts
+
+        for extra in ("services", "spark"):
+            if gone := missing_parts(extra):
+                return str(MissingExtra(extra, gone)), "MissingExtra", BAD_INPUT
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}", type(error).__name__, BAD_INPUT

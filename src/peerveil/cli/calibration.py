@@ -258,7 +258,7 @@ def _write_picture(path: Path, what: Any, alt: str) -> None:
 
     (ax,) = new_axes(6, 4)
     with house_style():
-        what.plot(ax) if hasattr(what, "plot") else what.draw(ax)
+        what.plot(ax)
     page = '<svg style="color: #1b1f24; background: #ffffff" '
     write_text(path, svg(ax, alt=alt).replace("<svg ", page, 1))
 

@@ -13,7 +13,7 @@ from peerveil.rankings.mallows import read_items, read_spread
 from peerveil.rankings.simulate import LOCAL, Power, power_of
 from peerveil.rankings.uniformity import read_level
 from peerveil.rankings.variation import total_variation
-from peerveil.result import plain
+from peerveil.result import Pictured
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ _MOST_RANKS: Final = 400_000_000  # in one simulated data set
 
 
 @dataclass(frozen=True, slots=True)
-class PowerCurve:
+class PowerCurve(Pictured):
     """Power against the number of people, and how many are needed.
 
     Attributes
@@ -56,22 +56,11 @@ class PowerCurve:
         lines += [f"  {name:<16} {_people(number)} (sufficient, as printed)" for name, number in self.theorems.items()]
         return "\n".join(lines)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON values."""
-        return {name: plain(getattr(self, name)) for name in self.__slots__ if name != "rows"} | {
-            "rows": [plain(row) for row in self.rows]
-        }
-
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def draw(self, ax: Axes) -> None:
         """Power against people, one line a test."""
         from peerveil.rankings.figures import draw_power
 
-        if ax is None:
-            from matplotlib.figure import Figure
-
-            ax = Figure(figsize=(7, 4), layout="constrained").add_subplot()
         draw_power(self, ax)
-        return ax
 
 
 def _people(number: float) -> str:

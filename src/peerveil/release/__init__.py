@@ -7,7 +7,8 @@ From Ding, Shah and Wang, *On the Privacy-Utility Tradeoff in Peer-Review Data A
 - **Choose epsilon first**, from public data alone: :func:`plan_release` gives a :class:`ReleasePlan`.
 - **What is public**: :class:`PublicScores`, :func:`feasible_region` (a :class:`FeasibleRegion` with ``.project``) and
   :func:`public_expectation`.
-- **What is protected, and how far the means can move**: :func:`swap_sensitivity`, :class:`LaplaceMeans`.
+- **What is protected, and how far the means can move**: :func:`swap_sensitivity`, :class:`LaplaceMeans`; a
+  mechanism of your own: :class:`Perturbation`.
 - **Attack it**: :mod:`peerveil.release.adversary`.
 - **Simulate**: :func:`simulate_conference`.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from peerveil.report import COLOURS
+from peerveil.report import COLOURS, logarithmic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,12 +45,8 @@ def draw_published(published: PublishedMeans, ax: Axes) -> None:
     ax.legend(loc="upper left", fontsize="small")
 
 
-def draw_plan(plan: ReleasePlan, ax: Axes | None = None) -> Axes:
+def draw_plan(plan: ReleasePlan, ax: Axes) -> None:
     """Expected error against epsilon: published (full lines) against public data alone (dashed)."""
-    if ax is None:
-        from matplotlib.figure import Figure
-
-        ax = Figure(figsize=(7, 4), layout="constrained").add_subplot()
     shades = [COLOURS["private"], COLOURS["good"], COLOURS["leak"], COLOURS["truth"]]
     for i, degree in enumerate(sorted({row.leniency for row in plan.rows})):
         rows = sorted((row for row in plan.rows if row.leniency == degree), key=lambda row: row.epsilon)
@@ -63,9 +59,8 @@ def draw_plan(plan: ReleasePlan, ax: Axes | None = None) -> Axes:
         ax.plot(epsilons, [row.projection for row in rows], ":", lw=1, color=colour)
     ax.plot([], [], "--", color="0.5", label="public data alone")
     ax.plot([], [], ":", color="0.5", label="projection only")
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    logarithmic(ax.xaxis)
+    logarithmic(ax.yaxis)
     ax.set_xlabel("epsilon (for one exchange of reviews)")
     ax.set_ylabel("expected error of a reviewer's mean")
     ax.legend(fontsize="small")
-    return ax

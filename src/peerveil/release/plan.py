@@ -16,7 +16,7 @@ from peerveil.release.estimate import blind_guess
 from peerveil.release.expectation import draw_means, public_prior
 from peerveil.release.mechanism import LaplaceMeans, estimate_means
 from peerveil.release.region import feasible_region
-from peerveil.result import plain
+from peerveil.result import Pictured, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +44,7 @@ class PlanRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleasePlan:
+class ReleasePlan(Pictured):
     """How accurate a release would be. It was computed from public data alone.
 
     Attributes
@@ -101,11 +101,11 @@ class ReleasePlan:
             "advice": self.advice(),
         }
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def draw(self, ax: Axes) -> None:
         """Expected error against epsilon, one line a degree of leniency."""
         from peerveil.release.figures import draw_plan
 
-        return draw_plan(self, ax)
+        draw_plan(self, ax)
 
 
 def plan_release(

@@ -66,6 +66,17 @@ def new_axes(width: float = 7, height: float = 3.4, columns: int = 1) -> list[Ax
         return list(figure.subplots(1, columns, squeeze=False)[0])
 
 
+def logarithmic(axis: Any) -> None:
+    """A logarithmic axis (``ax.xaxis`` or ``ax.yaxis``) with numbers that people read: 1, 2, 5, 10."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    getattr(axis.axes, f"set_{axis.axis_name}scale")("log")
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+    axis.axes.tick_params(axis=axis.axis_name, which="minor", length=0)
+
+
 def svg(drawing: Figure | Axes, alt: str) -> str:
     """A figure as inline SVG.
 

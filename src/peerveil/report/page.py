@@ -34,7 +34,9 @@ table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-n
 th, td { text-align: left; padding: .35rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { color: var(--pale); font-weight: 600; }
 footer { margin-top: 3rem; color: var(--pale); font-size: .85rem; }
-@media print { body { max-width: none; padding: 0; } h2 { break-after: avoid; } }
+@media print { body { max-width: none; padding: 0; font-size: 10.5pt; } h2 { break-after: avoid; margin-top: 1.5rem; }
+  .wide { break-inside: auto; overflow: visible; } tr, .promise, .warning { break-inside: avoid; }
+  figure svg { max-height: 10.5cm; } a { color: inherit; } }
 """
 
 

@@ -1,7 +1,8 @@
 """Every figure and table of the five papers, made anew: what the paper shows, what we find, and why they differ.
 
 An experiment is a function of ``(quick, progress)`` that returns a :class:`Reproduction`. Each room's experiments stand
-in the module of its name, in ``EXPERIMENTS``.
+in the module of its name, in ``EXPERIMENTS``; what the papers only illustrate is in
+:mod:`peerveil.reproduce.illustrations`.
 """
 
 from peerveil.reproduce.experiment import Comparison, Reproduction, experiments

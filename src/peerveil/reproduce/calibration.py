@@ -1,4 +1,4 @@
-"""Figures 1, 2, 3, 4 and 6 of *Calibration with Privacy in Peer Review*.
+"""Figures 1, 2, 3, 4 and 6 of *Calibration with Privacy in Peer Review* (Figure 5 and Table 1: illustrations).
 
 Figures 1, 2, 4 and 6 are drawn in the paper without numbers on the axes: what can be read is the coordinates in
 symbols, which are evaluated here on an instance and compared with what our code finds. Figure 3 is a simulation whose
@@ -29,6 +29,7 @@ from peerveil.judgements import Reviews
 from peerveil.progress import progress_bar
 from peerveil.report.figures import COLOURS, house_style, new_axes
 from peerveil.reproduce.experiment import Comparison, Reproduction
+from peerveil.reproduce.illustrations import instance, of_room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,13 +54,6 @@ def _made(
     with house_style():
         draw(axes)
     return Reproduction(f"calibration/{name}", title, tuple(rows), note, axes[0])
-
-
-def _instance() -> tuple[Pair, float, float, float, float]:
-    """An instance of the case that Figures 2 and 6 draw: u < v, Phi_1 < 1/2 < Phi_2, Phi_2 nearer to 1/2."""
-    pair = Pair((0.55, 0.25), (Affine(1.0, -0.3), Affine(0.8, 0.5)), noise=0.5)
-    u, v = pair.posterior
-    return pair, u, v, pair.errors[0][0], pair.errors[1][0]
 
 
 def most_for_adversary(u: float, w1: float, w2: float, least: float, error: float) -> float:
@@ -95,7 +89,7 @@ def figure_1(quick: bool = False, progress: bool | None = None) -> Reproduction:
 
 def figure_2(quick: bool = False, progress: bool | None = None) -> Reproduction:  # noqa: ARG001
     """Figure 2: the noisy frontier in the case that the paper draws."""
-    pair, u, v, phi1, phi2 = _instance()
+    pair, u, v, phi1, phi2 = instance()
     frontier = pair.frontier()
     keep = pair.strategy(adversary_error=frontier.end[1]).keep
     printed = printed_keep_as_printed(u, v, phi2)
@@ -266,7 +260,7 @@ def figure_4(quick: bool = False, progress: bool | None = None) -> Reproduction:
 
 def figure_6(quick: bool = False, progress: bool | None = None) -> Reproduction:  # noqa: ARG001
     """Figure 6: the same with noise, in the case of Figure 2."""
-    pair, u, v, phi1, phi2 = _instance()
+    pair, u, v, phi1, phi2 = instance()
     w1, w2 = abs(1 - 2 * phi1), abs(1 - 2 * phi2)
     least = pair.least_error
     corners = (
@@ -306,4 +300,5 @@ EXPERIMENTS: dict[str, Callable[[bool, bool | None], Reproduction]] = {
     "calibration/figure-3": figure_3,
     "calibration/figure-4": figure_4,
     "calibration/figure-6": figure_6,
+    **of_room("calibration"),
 }

@@ -19,6 +19,7 @@ from peerveil.release.expectation import public_prior
 from peerveil.release.mechanism import estimate_means
 from peerveil.report import COLOURS, new_axes
 from peerveil.reproduce.experiment import Comparison, Reproduction
+from peerveil.reproduce.illustrations import of_room
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -241,6 +242,7 @@ def proposition_4_2(quick: bool = False, progress: bool | None = None) -> Reprod
 
 
 EXPERIMENTS: Final = {
+    **of_room("release"),
     **{f"release/figure-{panel.panel}": partial(figure_2, panel) for panel in _PANELS},
     "release/less-noise": less_noise,
     "release/proposition-4.1": proposition_4_1,

@@ -1,4 +1,4 @@
-"""Goldberg, Fanti and Shah, batching of tasks: Figures 2 to 12 and Tables 1 and 2.
+"""Goldberg, Fanti and Shah, batching of tasks: Figures 1 to 12 and Tables 1 and 2.
 
 Figures 2 to 4 and the tables are formulas, made here. Figures 5 to 12 are in :mod:`peerveil.reproduce.timing_streams`.
 """
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.report import COLOURS, new_axes
+from peerveil.report import COLOURS, logarithmic, new_axes
 from peerveil.reproduce.experiment import Comparison, Reproduction
+from peerveil.reproduce.illustrations import of_room
 from peerveil.reproduce.timing_streams import STREAMS
 from peerveil.timing import (
     Exponential,
@@ -78,7 +79,7 @@ def figure_3(quick: bool, progress: bool | None) -> Reproduction:  # noqa: ARG00
         axes[1].plot(epsilons, [m.mean_unbatched for m in made], color=colour)
     for ax, title in zip(axes, ("batched", "unbatched"), strict=True):
         ax.set(xlabel="epsilon", title=title)
-        _logarithmic(ax)
+        logarithmic(ax.yaxis)
     axes[0].set_ylabel("expected delay, in gaps")
     axes[0].legend()
     ratios = [Staircase("0.2", 1).mean_batched / Uniform("0.2", 1).mean_batched,
@@ -144,7 +145,7 @@ def table(name: str, quick: bool, progress: bool | None) -> Reproduction:  # noq
         ax.bar(0, 0, color=COLOURS[colour], label=text)
     ax.set_xticks(range(4), [f"epsilon {e:g}" for e in _EPSILONS])
     ax.set_ylabel("mean delay, minutes")
-    _logarithmic(ax)
+    logarithmic(ax.yaxis)
     ax.legend()
     note = (
         "The printed figures follow from beta + ZeroInflatedUniform(g), w = 1, beta = 5, a quarter of the comments batched, "
@@ -154,22 +155,13 @@ def table(name: str, quick: bool, progress: bool | None) -> Reproduction:  # noq
     return Reproduction(f"timing/{name}", "Mean and maximum delay on Wikipedia", tuple(rows), note, ax)
 
 
-def _logarithmic(ax: Any) -> None:
-    """A logarithmic axis with numbers that people read: 1, 2, 5, 10."""
-    from matplotlib.ticker import FuncFormatter, LogLocator
-
-    ax.set_yscale("log")
-    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.minorticks_off()
-
-
 def _mixed(mechanism: Any, hold: float) -> float:
     """A quarter batched, three quarters not, in minutes."""
     return float(hold + 0.25 * mechanism.mean_batched + 0.75 * mechanism.mean_unbatched) / _MINUTE
 
 
 EXPERIMENTS: Final[dict[str, Experiment]] = {
+    **of_room("timing"),
     "timing/figure-2": figure_2,
     "timing/figure-3": figure_3,
     "timing/figure-4": figure_4,

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import tomllib
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from peerveil import judgements
 from peerveil.errors import BadInput, PeerveilError
+from peerveil.judgements.readers.files import InputFile
 from peerveil.judgements.readers.recognise import nearest
+from peerveil.judgements.readers.tabular import column_names
+from peerveil.numerics.exact import printed
 from peerveil.study.check import all_steps
+from peerveil.study.spec import read_steps
 
 if TYPE_CHECKING:
     import os
@@ -59,37 +67,40 @@ def new_study(folder: str | os.PathLike[str]) -> str:
     if len(files) > _MOST_FILES:
         raise BadInput("data", got=f"{len(files)} files", want=f"a folder with at most {_MOST_FILES}")
     names: set[str] = set()
-    sections, steps, passed = [], [], []
+    tables: dict[str, Any] = {}
+    sections, steps, passed, unnamed = [], [], [], []
     for path in files:
         found = _look(path)
         if isinstance(found, str):
             passed.append(f"# {_one_line(path.name)}: {found}")
             continue
+        if isinstance(found, Unnamed):
+            unnamed.append(found.section(_name(path, "", names), path))
+            continue
         for one in found:
             name = _name(path, one.kind if len(found) > 1 else "", names)
+            tables[name] = one.table
             sections.append(
                 f"[data.{name}]              # {_one_line(str(one.table))}\npath = {_quoted(str(path))}\n"
                 f'kind = "{one.kind}"\nformat = "{one.format}"\n{_named(one.columns)}'
             )
             steps += [text for step in all_steps().values() if step.wants == one.kind
                       and (text := step.suggest(name, one.table)) is not None]  # fmt: skip
-    if not sections:
+    if not sections and not unnamed:
         looked = "; ".join(line.removeprefix("# ") for line in passed[:3])
         raise BadInput("data", got=str(source), want=f"at least one file that can be read ({looked or 'it is empty'})")
-    lines = "\n".join(steps).split("\n")
-    spent = sum(line.startswith("account = ") for line in lines)
     head = _HEAD.format(
-        folder=_one_line(str(source)), title=_quoted(f"Study of {source.resolve().name}"), budget=max(1, spent)
+        folder=_one_line(str(source)), title=_quoted(f"Study of {source.resolve().name}"), budget=_budget(steps, tables)
     )
     left = ["# Left out:\n" + "\n".join(passed) + "\n"] if passed else []
-    return "\n".join([head, *sections, *left, *steps])
+    return "\n".join([head, *sections, *(f"{section}\n" for section in unnamed), *left, *steps])
 
 
-def _guessed(path: Path, format_: str) -> list[Found] | str:
+def _guessed(path: Path, format_: str) -> list[Found] | Unnamed | str:
     """A table whose columns have other names, read by what they are probably called."""
     guess = nearest(path)
     if guess is None:
-        return "could be anything: name it under [data] yourself, with kind and columns"
+        return Unnamed(tuple(column_names(InputFile.open(path), format_)) if format_ != "jsonl" else ())
     kind, columns = guess
     reader: Any = getattr(judgements, kind)
     try:
@@ -99,7 +110,44 @@ def _guessed(path: Path, format_: str) -> list[Found] | str:
     return [Found(kind.lower(), format_, table, columns)]
 
 
-def _look(path: Path) -> list[Found] | str:
+@dataclass(frozen=True)
+class Unnamed:
+    """A plain table whose columns have names that nothing can be guessed from."""
+
+    columns: tuple[str, ...]
+
+    def section(self, name: str, path: Path) -> str:
+        """A commented section to begin with."""
+        seen = _one_line(", ".join(self.columns)) or "unknown"
+        return "\n".join(
+            f"# {line}"
+            for line in (
+                f"{_one_line(path.name)}: its columns are {seen}. Say what is what, and remove the signs in front:",
+                f"[data.{name}]",
+                f"path = {_quoted(str(path))}",
+                'kind = "reviews"   # or events, rankings, labels',
+                'columns = { paper = "...", score = "..." }',
+            )
+        )
+
+
+def _budget(steps: list[str], tables: dict[str, Any]) -> str:
+    """What the suggested steps would debit together, exactly; 1 if they debit nothing."""
+    content = tomllib.loads("\n".join(steps))
+    total = Fraction(0)
+    if "steps" in content:
+        for spec in read_steps(content["steps"], {"data": tables, "accounts": {"main": {}}}):
+            step = all_steps()[spec.room, spec.do](spec)
+            if spec.account is None or spec.data is None:
+                continue
+            with suppress(BadInput):  # what the data do not allow is for the check to say
+                promised = step.promise(tables[spec.data])
+                if promised is not None and promised.notion.adds_up:
+                    total += promised.exact_epsilon or 0
+    return f"{printed(total or Fraction(1), 'up'):g}"
+
+
+def _look(path: Path) -> list[Found] | Unnamed | str:
     """What a file can be read as, or why it is left out."""
     if path.name.startswith((".", "truth_")) or path.suffix.lower() in _NOT_DATA:
         return "not a table of judgements"

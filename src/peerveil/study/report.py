@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from peerveil.numerics.exact import printed
@@ -31,11 +32,12 @@ def _page(checked: Checked, outcomes: dict[str, Outcome], *, public: bool) -> Pa
     page = Page(checked.study.title, lead=lead)
     shown = [one for one in checked.planned if not public or _has_public(outcomes[one.step.spec.name])]
     page.heading("In short")
+    asked = _titles([one.step.spec.name for one in shown], outcomes)
     page.table(
         ["asked", "found", "promise"],
         [
             [
-                outcomes[one.step.spec.name].asked,
+                asked[one.step.spec.name],
                 " ".join(_found(outcomes[one.step.spec.name], public)[:1]),
                 _short(outcomes[one.step.spec.name]),
             ]
@@ -43,7 +45,7 @@ def _page(checked: Checked, outcomes: dict[str, Outcome], *, public: bool) -> Pa
         ],
     )
     for one in shown:
-        _section(page, outcomes[one.step.spec.name], public=public)
+        _section(page, asked[one.step.spec.name], outcomes[one.step.spec.name], public=public)
     _cost(page, checked)
     page.footer(
         f"Made by `peerveil run {checked.study.path.name}`. Tables and pictures of every step lie in folders of their names"
@@ -62,14 +64,26 @@ def _found(outcome: Outcome, public: bool) -> list[str]:
     return outcome.found or ([] if public else outcome.private_found)
 
 
+def _titles(names: list[str], outcomes: dict[str, Outcome]) -> dict[str, str]:
+    """What each step asked; with its name, where several steps asked the same."""
+    often = Counter(outcomes[name].asked for name in names)
+    return {
+        name: outcomes[name].asked if often[outcomes[name].asked] == 1 else f"{name}: {outcomes[name].asked}"
+        for name in names
+    }
+
+
 def _short(outcome: Outcome) -> str:
     if outcome.guarantee is None:
         return "nothing to protect is published" if outcome.found else "not for publication"
-    return outcome.promise.split(":", 1)[0] + (f" [{outcome.mark}]" if outcome.mark else "")
+    said = outcome.promise.split(":", 1)[0]
+    if said.count("(") > said.count(")"):
+        said = said[: said.rindex("(")].rstrip()  # the sentence goes on in the section
+    return said + (f" [{outcome.mark}]" if outcome.mark else "")
 
 
-def _section(page: Page, outcome: Outcome, *, public: bool) -> None:
-    page.heading(outcome.asked)
+def _section(page: Page, title: str, outcome: Outcome, *, public: bool) -> None:
+    page.heading(title)
     for text in outcome.found:
         page.paragraph(text)
     page.promise(outcome.promise)

@@ -125,7 +125,7 @@ class Study:
             ledger=_ledger(head.get("ledger"), where),
             accounts=_accounts(table(content, "accounts")),
             data=_data(table(content, "data"), where.parent),
-            steps=_steps(content.get("steps"), content),
+            steps=read_steps(content.get("steps"), content),
             seed=_seed(head.get("seed")),
         )
 
@@ -221,7 +221,8 @@ def _data(content: Mapping[str, Any], folder: Path) -> dict[str, DataFile]:
     return found
 
 
-def _steps(content: object, whole: Mapping[str, Any]) -> tuple[StepSpec, ...]:
+def read_steps(content: object, whole: Mapping[str, Any]) -> tuple[StepSpec, ...]:
+    """The steps of a file whose other tables are ``whole``."""
     if not isinstance(content, list) or not content:
         raise BadInput("steps", got=content, want="at least one step, written [[steps]]")
     found: list[StepSpec] = []

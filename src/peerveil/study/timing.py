@@ -79,7 +79,7 @@ window = "5m"                # comments of one sitting are this close
         outcome = Outcome("How exposed are people by when they post, and what would delays do about it?")
         outcome.promise = "Nothing is published by this step, and nothing of it may be: it states facts about people."
         outcome.private_found = [
-            f"{found.batches}.", f"Without protection: {found.raw}.", *found.recommendation.splitlines()
+            f"{found.batches}.", f"Without protection: {found.raw}.", *found.advice
         ]  # fmt: skip
         outcome.picture(lambda ax: draw_waits(ax, table, self.window, found.gap or None),
                         "Histogram of waits between posts of one person on different threads.",

@@ -10,7 +10,7 @@ delays posts just enough that "written together" can hardly be told from "writte
   cost (:func:`frontier`, a :class:`Frontier`).
 - **Protect**: :func:`post` (a :class:`Posted`) under :class:`FollowUp`, the default, or the paper's symmetric mechanisms
   :class:`ZeroInflatedUniform`, :class:`Uniform`, :class:`Exponential`, :class:`Staircase`; :class:`UnevenSplit`;
-  :class:`Queue`.
+  :class:`Queue`; a mechanism of your own: :class:`DelayMechanism`.
 - **Attack**: :func:`linkage_attack` (a :class:`LinkageAttack`), the best attack there is, :func:`optimal_attack`
   (an :class:`OptimalAttack`), and :func:`partial_adoption`.
 - **Check a promise**: :func:`exact_check`, :func:`grid_check` (a :class:`LossCheck`) and :func:`sampled_check`.

@@ -15,6 +15,7 @@ import numpy as np
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements import Events
+from peerveil.result import Pictured
 from peerveil.timing.batches import codes
 from peerveil.timing.durations import in_words, read_duration
 from peerveil.timing.pairs import count_joint, count_within
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LinkageAttack:
+class LinkageAttack(Pictured):
     """How well the attack does at each cut-off; arrays of one length.
 
     Attributes

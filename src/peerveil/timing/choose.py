@@ -10,6 +10,7 @@ import numpy as np
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements import Events
+from peerveil.result import Pictured
 from peerveil.timing.batches import codes
 from peerveil.timing.durations import read_duration
 from peerveil.timing.uneven import UnevenSplit
@@ -125,7 +126,7 @@ def covered(history: Events | ArrayLike, gap: Duration, *, between: Between = "a
 
 
 @dataclass(frozen=True)
-class Frontier:
+class Frontier(Pictured):
     """Mean delays of batched and other comments that can be had at one epsilon, in gaps; one entry a weight."""
 
     epsilon: float

@@ -11,7 +11,7 @@ from peerveil.errors import BadInput
 from peerveil.judgements import Events
 from peerveil.progress import progress_bar
 from peerveil.randomness import Randomness
-from peerveil.result import plain
+from peerveil.result import Pictured, plain
 from peerveil.timing.adversary import LinkageAttack, linkage_attack
 from peerveil.timing.batches import Batches, find_batches
 from peerveil.timing.choose import choose_gap, intervals
@@ -23,6 +23,8 @@ from peerveil.timing.post import post
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
 
     from peerveil.numerics.exact import Number
     from peerveil.timing.durations import Duration
@@ -72,7 +74,7 @@ class Protected:
 
 
 @dataclass(frozen=True)
-class TimingAudit:
+class TimingAudit(Pictured):
     """What :func:`audit_log` found. For the operator: it contains facts about people that must not be published."""
 
     summary: str
@@ -145,6 +147,12 @@ class TimingAudit:
     def recommendation(self) -> str:
         """The advice in one text."""
         return " ".join(self.advice)
+
+    def draw(self, ax: Axes) -> None:
+        """Precision and recall of linking posts by time, before and after. For the operator."""
+        from peerveil.timing.figures import draw_attacks
+
+        draw_attacks(ax, self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from peerveil.errors import BadInput
+from peerveil.result import Pictured
 from peerveil.timing.batches import check_suspects
 from peerveil.timing.mechanism import DelayMechanism
 
@@ -29,7 +30,7 @@ ORDERS: Final = ("unknown", "known", "known in batches")
 
 
 @dataclass(frozen=True)
-class OptimalAttack:
+class OptimalAttack(Pictured):
     """Power against type-I error of the best test.
 
     Attributes

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from peerveil.truth.outcome import TruthResult
     from peerveil.truth.plan import TruthPlan
+    from peerveil.truth.randomise import RandomisedAnswers
 
 _MOST_BARS = 120
 
@@ -44,9 +45,8 @@ def draw_abilities(result: TruthResult, ax: Axes) -> None:
     ax.legend(loc="lower right", fontsize="small")
 
 
-def draw_plan(plan: TruthPlan, ax: Axes | None = None) -> Axes:
+def draw_plan(plan: TruthPlan, ax: Axes) -> None:
     """Accuracy against answers a task: full lines ours, dotted lines majority."""
-    ax = _axes(ax)
     shades = [COLOURS["leak"], COLOURS["accent"], COLOURS["private"], COLOURS["good"]]
     for i, epsilon in enumerate(plan.needed):
         rows = [row for row in plan.rows if row.epsilon == epsilon]
@@ -70,19 +70,17 @@ def draw_plan(plan: TruthPlan, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("answers a task")
     ax.set_ylabel("share of right labels")
     ax.legend(fontsize="small", loc="lower right")
-    return ax
 
 
 def draw_accuracy(
     lines: Mapping[str, Sequence[float]],
     epsilons: Sequence[float],
-    ax: Axes | None = None,
+    ax: Axes,
     *,
     errors: Mapping[str, Sequence[float]] | None = None,
     title: str = "",
-) -> Axes:
+) -> None:
     """Accuracy against epsilon, one line a method."""
-    ax = _axes(ax)
     colours = {
         "default": COLOURS["private"],
         "majority": COLOURS["truth"],
@@ -103,12 +101,20 @@ def draw_accuracy(
     if title:
         ax.set_title(title, loc="left", fontsize="medium")
     ax.legend(fontsize="small", loc="lower right")
-    return ax
 
 
-def _axes(ax: Axes | None) -> Axes:
-    if ax is not None:
-        return ax
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(7, 4), layout="constrained").add_subplot()
+def draw_reports(sent: RandomisedAnswers, ax: Axes) -> None:
+    """Shares of the classes among the reports, and what they let estimate of the answers (the response undone)."""
+    response = sent.response
+    labels = list(response.labels or range(response.k))
+    found = dict(sent.reports.frame["label"].value_counts().iter_rows())
+    counts = np.array([found.get(label, 0) for label in labels], dtype=float)
+    total = max(1.0, counts.sum())
+    undone = np.clip(response.unbiased(counts) / total, 0, 1)
+    place = np.arange(response.k)
+    ax.bar(place - 0.2, counts / total, 0.38, color=COLOURS["truth"], label="among the reports")
+    ax.bar(place + 0.2, undone, 0.38, color=COLOURS["private"], label="estimated among the answers")
+    ax.set_xticks(place, [name if len(name) < 16 else f"{name[:14]}…" for name in map(str, labels)])
+    ax.set_ylabel("share")
+    ax.set_ylim(0, 1.02)
+    ax.legend(fontsize="small")

@@ -11,7 +11,7 @@ from peerveil.errors import BadInput
 from peerveil.guarantee import read_epsilon
 from peerveil.numerics.exact import printed
 from peerveil.progress import progress_bar
-from peerveil.result import plain
+from peerveil.result import Pictured, plain
 from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
 from peerveil.truth.simulate import simulate_crowd
 
@@ -39,7 +39,7 @@ class PlanRow:
 
 
 @dataclass(frozen=True, slots=True)
-class TruthPlan:
+class TruthPlan(Pictured):
     """What each epsilon costs in answers.
 
     Attributes
@@ -78,11 +78,11 @@ class TruthPlan:
             "advice": self.advice(),
         }
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def draw(self, ax: Axes) -> None:
         """Accuracy against answers a task, one line an epsilon."""
         from peerveil.truth.figures import draw_plan
 
-        return draw_plan(self, ax)
+        draw_plan(self, ax)
 
 
 def plan_truth(

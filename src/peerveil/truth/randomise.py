@@ -30,6 +30,8 @@ from peerveil.truth.abilities import Channel
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from matplotlib.axes import Axes
+
     from peerveil.ledger import Account
     from peerveil.numerics.exact import Number
     from peerveil.truth.outcome import TruthResult
@@ -167,6 +169,12 @@ class RandomisedAnswers(Result):
             "person_guarantee_in_words": str(self.person_guarantee),
             "mark": self.mark,
         }
+
+    def draw(self, ax: Axes) -> None:
+        """Shares of the classes among the reports, and estimated among the answers."""
+        from peerveil.truth.figures import draw_reports
+
+        draw_reports(self, ax)
 
     def fit(self, model: str = "auto", **settings: Any) -> TruthResult:
         """Infer the truth from these reports, with the response that made them and the promise that was given."""

@@ -1,0 +1,59 @@
+"""All reproductions on one page: the paper's values beside ours, with our figures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from peerveil.report import Page, house_style, svg
+from peerveil.reproduce.experiment import KINDS, count_kinds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from peerveil.reproduce.experiment import Reproduction
+
+COLUMNS = ("what", "paper", "ours", "verdict")
+
+
+def figure_of(found: Reproduction) -> str | None:
+    """The figure as SVG, or None where there is none to draw."""
+    if found.axes is None:
+        return None
+    with house_style():
+        return svg(found.axes, f"{found.title}. {found.note}")
+
+
+def alone(picture: str) -> str:
+    """A figure as a file of its own: with a background, since there is no page to take colours from."""
+    return picture.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1)
+
+
+def summary_rows(done: Sequence[tuple[Reproduction, float]]) -> list[tuple[object, ...]]:
+    """A row an experiment: name, title, counts of each kind, seconds; and a row of sums."""
+    rows: list[tuple[object, ...]] = [
+        (found.name, found.title, *found.counts.values(), f"{seconds:.1f}") for found, seconds in done
+    ]
+    total = count_kinds(row for found, _ in done for row in found.rows)
+    return [*rows, ("all", "", *total.values(), f"{sum(seconds for _, seconds in done):.1f}")]
+
+
+SUMMARY_COLUMNS = ("figure or table", "shows", *KINDS, "seconds")
+
+
+def write_page(done: Sequence[tuple[Reproduction, float]], *, quick: bool) -> Page:
+    """The page: a summary, then every figure and table with its rows."""
+    lead = "Every figure and table, made anew: the paper's value, ours, and agreement or what explains the difference."
+    page = Page("The five papers, made anew", lead=lead)
+    if quick:
+        page.warning("Few trials", ["Made with --quick: a look, not a reproduction."])
+    page.table(SUMMARY_COLUMNS, summary_rows(done))
+    for found, _ in done:
+        page.heading(f"{found.name}: {found.title}")
+        picture = figure_of(found)
+        if picture is not None:
+            page.figure(picture, found.note)
+        else:
+            page.paragraph(found.note)
+        page.table(COLUMNS, [(row.what, row.paper, row.ours, row.verdict) for row in found.rows])
+    page.footer("Made by peerveil reproduce.")
+    return page
