@@ -42,7 +42,7 @@ def sampling() -> list[Row]:
     rows = []
     peer, name = float("nan"), "prefsampling is not installed"
     try:
-        from prefsampling.ordinal import mallows  # type: ignore[import-not-found, unused-ignore]
+        from prefsampling.ordinal import mallows  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
         start = time.perf_counter()
         mallows(num_voters=20, num_candidates=1000, phi=0.99, normalise_phi=False, seed=1)

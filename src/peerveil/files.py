@@ -1,7 +1,8 @@
 """Writing files: all or nothing.
 
 The data goes to a temporary file beside the target, is flushed to the disk and renamed: a reader never sees half a
-file, and a failed write leaves what was there before.
+file, and a failed write leaves what was there before. A private file can be read by its owner alone, from the moment in
+which it exists.
 """
 
 from __future__ import annotations
@@ -17,13 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def write_atomically(path: str | os.PathLike[str], fill: Callable[[IO[bytes]], object]) -> Path:
-    """Fill a temporary file beside ``path``, then rename it; returns the path. Missing folders are made."""
+def write_atomically(
+    path: str | os.PathLike[str], fill: Callable[[IO[bytes]], object], *, private: bool = False
+) -> Path:
+    """Fill a temporary file beside ``path``, then rename it; returns the path. Missing folders are made.
+
+    A ``private`` file has mode 0600, whatever stood there before.
+    """
     target = target_path(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("xb") as handle:
+        # never readable by others, not even while it is written
+        number = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+        with os.fdopen(number, "wb") as handle:
             fill(handle)
             handle.flush()
             os.fsync(handle.fileno())
@@ -38,15 +46,15 @@ def write_atomically(path: str | os.PathLike[str], fill: Callable[[IO[bytes]], o
     return target
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> Path:
-    """Write a text file, all or nothing, and return where it is.
+def write_text(path: str | os.PathLike[str], text: str, *, private: bool = False) -> Path:
+    """Write a text file, all or nothing, and return where it is; a private one is readable by its owner alone.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     write_text(f"{folder}/new/note.txt", "done").read_text()
     'done'
     """
-    return write_atomically(path, lambda handle: handle.write(text.encode()))
+    return write_atomically(path, lambda handle: handle.write(text.encode()), private=private)
 
 
 def target_path(path: str | os.PathLike[str]) -> Path:

@@ -315,7 +315,38 @@ class Guarantee:
     # ---- as words and as data -----------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        promise = _sentence(self)
+        return self._marked(_sentence(self))
+
+    @property
+    def in_short(self) -> str:
+        """One plain sentence: what is promised about what, with its mark. ``str()`` also says which cases are neighbours.
+
+        >>> promise = Guarantee.pure_dp(1, unit="one review", neighbours="one review has another score")
+        >>> print(promise.in_short)  # doctest: +NORMALIZE_WHITESPACE
+        Differential privacy with epsilon 1 for one review: a 50:50 guess between two neighbouring cases is right at most
+        73.2 times in 100.
+        """
+        return self._marked(_short(self))
+
+    @property
+    def verdict(self) -> str:
+        """How much that is, in a few words for a table: up to epsilon 2 protected, up to 5 weakly, beyond in effect not.
+
+        >>> Guarantee.pure_dp(28, unit="all reviews", neighbours="one reviewer wrote others").verdict
+        'in effect not protected (epsilon 28)'
+        """
+        if self.mark is not None:
+            return f"not protected ({self.mark})"
+        if self.exact_error is not None:
+            return f"the best guess is wrong at least {_rounded(100 * self.exact_error, math.floor)} times in 100"
+        assert self.exact_epsilon is not None
+        sides = ", one way" if self.notion is Notion.ONE_SIDED_DP else ""
+        epsilon = words(self.exact_epsilon)
+        if self.exact_epsilon <= 2:
+            return f"protected (epsilon {epsilon}{sides})"
+        return f"{'weakly' if self.exact_epsilon <= 5 else 'in effect not'} protected (epsilon {epsilon}{sides})"
+
+    def _marked(self, promise: str) -> str:
         return f"[{SIMULATION_MARK}] {promise}" if self.simulated else promise
 
     def __repr__(self) -> str:
@@ -382,6 +413,22 @@ def _same_kind(a: Guarantee, b: Guarantee, verb: str) -> None:
                 f"guarantees can be {verb} only for one {name}; got {first!r} and {second!r}. "
                 "Restate one of them first, for instance with group()"
             )
+
+
+def _short(g: Guarantee) -> str:
+    """The sentence without what is meant by neighbours, nowhere stronger than the whole one."""
+    if g.exact_epsilon is None and g.notion.takes_epsilon:
+        return _sentence(g)
+    if g.notion is Notion.ONE_SIDED_DP:
+        return _sentence(g).split(" (neighbours: ", 1)[0] + "."
+    if g.notion is Notion.MAP_ERROR:
+        return _sentence(g).split(" (to be told apart: ", 1)[0] + ", if the stated model holds."
+    assert g.exact_epsilon is not None
+    opening = "Differential privacy" if g.notion is Notion.PURE_DP else "Local differential privacy"
+    return (
+        f"{opening} with epsilon {words(g.exact_epsilon)} for {g.unit}: a 50:50 guess between two neighbouring cases is "
+        f"right at most {odds_in_words(g.exact_epsilon)[1]} times in 100."
+    )
 
 
 def _sentence(g: Guarantee) -> str:

@@ -101,8 +101,9 @@ class Result(Pictured):
         return type(self).__name__
 
     def __str__(self) -> str:
+        # the promise in one plain sentence; str(guarantee), JSON and files have the whole of it
         mark = f" [{self.mark}]" if self.mark else ""
-        return f"{self.summary()}{mark}\n{self.guarantee}"
+        return f"{self.summary()}{mark}\n{self.guarantee.in_short}"
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as JSON values, the guarantee as data and in words, and the mark."""

@@ -44,11 +44,14 @@ def test_a_study_from_beginning_to_end(tmp_path: Path) -> None:
         "strictness/figure-1.svg",
     }  # fmt: skip
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
+    assert sorted(path.name for path in done.folder.iterdir()) == ["private", "public", "report.html"]
+    for path in (done.report, *(path for path in private.rglob("*") if path.is_file())):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
     whole, shown = done.report.read_text(), (public / "report.html").read_text()
     assert TITLE in whole
     assert "must not be published" in whole.lower()
     assert "must not be published" not in shown.lower()
-    assert "in one sitting" not in shown  # the audit's findings
+    assert "pairs written in one sitting" not in shown  # the audit's findings
     assert "Differential privacy with epsilon 1 " in shown
     assert "linking posts" in whole
     assert "linking posts" not in shown
@@ -86,9 +89,18 @@ def test_a_simulation_spends_nothing_and_is_marked(tmp_path: Path) -> None:
     file = write_study(tmp_path, means(1), extra="seed = 3")
     done = run_study(file, tmp_path / "out")
     assert not (tmp_path / "peerveil-ledger.db").exists()
-    assert "simulation, not private" in (done.folder / "public" / "release-means" / "figure-1.svg").read_text()
+    assert not (done.folder / "public").exists()
+    assert done.public is None
+    figure = done.folder / "simulated" / "release-means" / "simulated-figure-1.svg"
+    assert "simulation, not private" in figure.read_text()
+    files = [path.name for path in (done.folder / "simulated").rglob("*") if path.is_file()]
+    assert len(files) == 5
+    assert all(name.startswith("simulated-") for name in files)
+    for page in (done.report, done.folder / "simulated" / "simulated-report.html"):
+        assert "<h1>SIMULATION: " in page.read_text()
+        assert "May be published" not in page.read_text()
     again = run_study(file, tmp_path / "again")
-    where = "public/release-means/means-rating.csv"
+    where = "simulated/release-means/simulated-means-rating.csv"
     assert (done.folder / where).read_text() == (again.folder / where).read_text()
 
 

@@ -62,13 +62,16 @@ def draw_conference(ax: Axes, decision: ConferenceDecision) -> None:
     """How wrong the adversary is about each review, from worst protected to best, and what scores alone leave."""
     table = decision.chair.sort("from_scores")
     share = [(place + 0.5) / table.height for place in range(table.height)]
-    ax.plot(share, table["from_scores"], color=COLOURS["truth"], linestyle="--", label="scores alone")
-    ax.plot(share, table["adversary_error"], ".", color=COLOURS["private"], markersize=4, label="after the decisions")
-    ax.axhline(decision.asked, color=COLOURS["accent"], linewidth=1, label="asked")
+    ax.plot(share, table["adversary_error"], ".", color=COLOURS["private"], markersize=5, label="after the decisions")
+    # above the points, since the two often agree
+    ax.plot(
+        share, table["from_scores"], color=COLOURS["leak"], linestyle=(0, (3, 2)), linewidth=1.6, label="scores alone"
+    )
+    ax.axhline(decision.asked, color=COLOURS["accent"], linewidth=1.2, label="asked")
     ax.set_xlabel("reviews, sorted by what their scores give away")
-    ax.set_ylabel("error of the adversary")
+    ax.set_ylabel("how often the best guess is wrong")
     ax.set_ylim(0.0, 1.0)
-    ax.legend(loc="lower right", fontsize=9)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize=9)
 
 
 def draw_tradeoff(ax: Axes, tradeoff: Tradeoff) -> None:

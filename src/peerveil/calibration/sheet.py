@@ -102,7 +102,7 @@ class ConferenceDecision(Result):
             ("sheet.csv", self.chair.write_csv()),
             ("sheet.json", json.dumps(sheet, indent=2, allow_nan=False)),
         ):
-            write_text(secret / name, text).chmod(0o600)
+            write_text(secret / name, text, private=True)
         return where
 
     def draw(self, ax: Axes) -> None:

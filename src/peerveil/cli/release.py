@@ -129,13 +129,16 @@ def _scale(text: str | None) -> tuple[float, float] | None:
 def _write_published(published: PublishedMeans, out: Path) -> list[Path]:
     """What may be published: the means and the region as CSV, everything as JSON, and the figure."""
     from peerveil.files import write_text
+    from peerveil.release.figures import draw_release
     from peerveil.report import house_style, new_axes, svg
 
-    (ax,) = new_axes(height=4)
+    left, right = new_axes(width=8, height=4, columns=2)
     with house_style():
-        published.plot(ax)
-        ax.set_title("\n".join(_wrap(str(published.guarantee))), fontsize=7, loc="left")
-        picture = svg(ax, f"{published.summary()}. {published.beyond_public()}")
+        draw_release(published, left, right)
+        left.get_figure(root=True).suptitle(  # type: ignore[union-attr]
+            "\n".join(_wrap(published.guarantee.in_short)), fontsize=9, x=0.01, ha="left"
+        )
+        picture = svg(left, f"{published.summary()}. {published.beyond_public()}")
     name = f"means-{published.weight}"
     return [
         write_text(out / f"{name}.csv", published.to_csv()),
@@ -157,7 +160,7 @@ def _write_plan(found: ReleasePlan, out: Path) -> Path:
 def _wrap(text: str) -> list[str]:
     import textwrap
 
-    return textwrap.wrap(text, 120)
+    return textwrap.wrap(text, 100)
 
 
 def _alone(picture: str) -> str:

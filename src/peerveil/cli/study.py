@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from peerveil.cli.base import AsJson, Debug, emit, example, print_table
-from peerveil.errors import BadInput
+from peerveil.errors import PeerveilError
 
 if TYPE_CHECKING:
     from peerveil.study import Checked
+
+SIMULATED: Final = "SIMULATION: must not be published"
 
 
 def register(app: typer.Typer) -> None:
@@ -61,22 +63,26 @@ def register(app: typer.Typer) -> None:
             if yes:
                 return True
             if not sys.stdin.isatty():
-                raise BadInput(
-                    "--yes", got=None, want="--yes, to spend without being asked (there is no terminal here)"
+                raise PeerveilError(
+                    "nobody can be asked here (there is no terminal), so nothing was spent; add --yes to spend without "
+                    "being asked"
                 )
-            return typer.confirm("Spend this?")
+            return typer.confirm(f"Spend {_altogether(checked)}?")
 
         done = run_study(plan, out, confirm=confirm)
-        found = [
-            f"{name}: {' '.join(outcome.found[:1] or outcome.private_found[:1])}"
-            for name, outcome in done.outcomes.items()
-        ]
-        lines = [*found, f"written: {done.report}", f"may be published: {done.folder / 'public'}"]
+        lines = [f"{name}: {outcome.answer or outcome.private_answer}" for name, outcome in done.outcomes.items()]
+        lines.append(f"written, for you alone: {done.report}")
+        if done.public is None:
+            lines.insert(0, f"{SIMULATED} (the study has a seed): nothing here is private, nothing was spent")
+            lines.append(f"{SIMULATED}: {done.folder / 'simulated'}")
+        else:
+            lines.append(f"may be published: {done.public}")
         if done.repeated:
             lines.append(f"finished earlier, not repeated: {', '.join(done.repeated)}")
         data = {
             "report": str(done.report),
-            "public": str(done.folder / "public"),
+            "public": None if done.public is None else str(done.public),
+            "simulated": str(done.folder / "simulated") if done.public is None else None,
             "private": str(done.folder / "private"),
             "finished_earlier": list(done.repeated),
         }
@@ -91,8 +97,28 @@ def _show(checked: Checked, as_json: bool) -> None:
 
     def tables() -> None:
         print_table(("step", "what it does", "spends", "publishes"), checked.rows(), title=checked.study.title)
-        total = ", ".join(f"epsilon {amount:g} from {name}" for name, amount in spends.items()) or "nothing"
-        typer.echo(f"altogether: {total}" + (" (a simulation)" if checked.simulated else ""))
+        simulated = f" ({SIMULATED})" if checked.simulated else ""
+        typer.echo(f"altogether: {_altogether(checked)}{simulated}")
 
     keys = ("step", "does", "spends", "publishes")
-    emit({"steps": [dict(zip(keys, row, strict=True)) for row in checked.rows()], "spends": spends}, as_json, tables)
+    data = {
+        "steps": [dict(zip(keys, row, strict=True)) for row in checked.rows()],
+        "spends": spends,
+        "remaining": {name: printed(checked.remaining[name], "down") for name in spends},
+        "simulated": checked.simulated,
+    }
+    emit(data, as_json, tables)
+
+
+def _altogether(checked: Checked) -> str:
+    """What would be spent, of what is left."""
+    from peerveil.numerics.exact import printed
+
+    parts = []
+    for name, amount in checked.due.items():
+        left, budget = checked.remaining[name], checked.study.accounts[name]
+        part = f"epsilon {printed(amount, 'up'):g} of the remaining {printed(left, 'down'):g} from {name}"
+        if left != budget:
+            part += f" (whole budget {printed(budget, 'down'):g}, {printed(budget - left, 'up'):g} spent before)"
+        parts.append(part)
+    return ", ".join(parts) or "nothing"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -73,6 +74,7 @@ def audit(
     """Audit a log: the leak, the attack before and after, delays, other leaks, and what to do."""
     from peerveil.timing import audit_log
     from peerveil.timing.durations import parse_duration
+    from peerveil.timing.exposure import as_typed
     from peerveil.timing.figures import audit_page
 
     if engine is not Engine.memory:
@@ -96,8 +98,9 @@ def audit(
         suspects=suspects,
         progress=None,
     )
+    found = replace(found, log=as_typed(file, _columns(column), format_, time_zone))
     if out is not None:
-        audit_page(found, events).write(out)
+        audit_page(found, events).write(out, private=True)
 
     def show() -> None:
         head, rows = found.table()
@@ -213,7 +216,7 @@ def post_log(
     ] = None,
     causal: Annotated[bool, typer.Option(help="Replies never before what they answer.")] = True,
     schedule: Annotated[
-        Path | None, typer.Option(help="Also write, for you alone: id, public id, when to post.")
+        Path | None, typer.Option(help="Also write, for you alone: row, id, thread, public id, when to post.")
     ] = None,
     column: Column = None,
     format_: Format = None,
@@ -245,7 +248,7 @@ def post_log(
     chosen = _mechanism(mechanism, epsilon, gap, beta, weight, parse_duration(step, "--step"))
     posted = post(events, chosen, causal=causal, gaps=own, by=by)
     if schedule is not None:
-        write_frame(posted.schedule, schedule)
+        write_frame(posted.schedule, schedule, private=True)
     write_frame(posted.public, out)
     data = {
         "written": str(out),
@@ -327,16 +330,21 @@ def _read(file: Path, column: list[str] | None, format_: str | None, zone: str |
     from peerveil.judgements import Events
     from peerveil.judgements.events import ORDER_LEAKS
 
-    columns: dict[str, str] = {}
-    for text in column or []:
-        ours, separator, theirs = text.partition("=")
-        if not separator or not ours or not theirs:
-            raise BadInput("--column", got=text, want="ours=theirs, such as actor=user")
-        columns[ours] = theirs
-    options: dict[str, Any] = {"columns": columns or None, "time_zone": zone}
+    options: dict[str, Any] = {"columns": _columns(column) or None, "time_zone": zone}
     if within and within not in ("actor", "thread"):
         # naming one further column must not drop those that can give an order away
         plain = Events.read(file, format_, **options)
         leaks = [name for name in plain.extra if name in ORDER_LEAKS]
         return Events.read(file, format_, extra=[*leaks, *({within} - set(leaks))], **options)
     return Events.read(file, format_, **options)
+
+
+def _columns(column: list[str] | None) -> dict[str, str]:
+    """Our names of columns, and theirs."""
+    columns: dict[str, str] = {}
+    for text in column or []:
+        ours, separator, theirs = text.partition("=")
+        if not separator or not ours or not theirs:
+            raise BadInput("--column", got=text, want="ours=theirs, such as actor=user")
+        columns[ours] = theirs
+    return columns

@@ -14,7 +14,7 @@ from peerveil.judgements.problems import Problems, Source
 from peerveil.judgements.readers import read_raw
 from peerveil.judgements.readers.files import Raw
 from peerveil.judgements.readers.tabular import shown
-from peerveil.judgements.table import Table, check_names, make_wish, plural, same_length
+from peerveil.judgements.table import Table, check_names, make_wish, plural, read_only, same_length
 from peerveil.judgements.times import check_now, check_zone, time_series, utc
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 UnknownReplies = Literal["refuse", "drop"]
+_ROW = "row of the input"
 _OWN = ("actor", "thread", "time", "id", "reply_to")
 # second clocks and counters that platforms publish beside the time: they can give an order away
 SECOND_CLOCKS = ("tcdate", "tmdate", "cdate", "mdate", "pdate", "odate", "submitted_at")
@@ -133,6 +134,24 @@ class Events(Table):
         chosen = _choose_extra(raw, check_names("extra", extra))
         return cls._wrap(*_checked(chosen, zone, now, unknown_replies))
 
+    def _fill(self, frame: pl.DataFrame, notes: Sequence[str] = ()) -> None:
+        """The row of the input is kept beside the content: it says nothing about what happened."""
+        super()._fill(frame.drop(_ROW, strict=False), notes)
+        if _ROW in frame.columns:
+            self._cache["rows"] = read_only(frame[_ROW].cast(pl.Int64).to_numpy())
+
+    @property
+    def rows(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The row of the input that each event came from, counted from 1 over the rows that were read; read-only.
+
+        >>> Events(actor=["bo", "ann"], thread=[7, 7], time=["2026-03-01T10:05Z", "2026-03-01T10:00Z"]).rows.tolist()
+        [2, 1]
+        """
+        if "rows" not in self._cache:  # a copy from another process: its own order is all that is known
+            self._cache["rows"] = read_only(np.arange(1, len(self) + 1))
+        found: np.ndarray[Any, np.dtype[np.int64]] = self._cache["rows"]
+        return found
+
     @property
     def times(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Microseconds since 1970, in order, as a read-only array."""
@@ -220,12 +239,12 @@ def _checked(
             series["reply_to"] = _known_replies(reply_to, series["id"], problems, unknown_replies, notes)
     problems.raise_any()
     order = [name for name in (*_OWN, *extras) if name in series]
-    frame = pl.DataFrame([series[name].alias(name) for name in order])
+    frame = pl.DataFrame([series[name].alias(name) for name in order]).with_row_index(_ROW, offset=1)
     if "id" not in series:
         # numbered by content, so that the numbers do not depend on the order the rows came in
         by = ["time", "actor", "thread", *sorted(extras)]
         frame = frame.sort(by).with_row_index("id").with_columns(pl.col("id").cast(pl.Int64))
-        frame = frame.select("actor", "thread", "time", "id", *extras)
+        frame = frame.select(_ROW, "actor", "thread", "time", "id", *extras)
     elif not frame["time"].is_sorted():
         frame = frame.sort("time", maintain_order=True)
     return frame.rechunk(), notes

@@ -20,8 +20,8 @@ _TIMES = "%Y-%m-%dT%H:%M:%S%.6fZ"
 WRITABLE = ".csv, .tsv, .jsonl (each also with .gz) or .parquet"
 
 
-def write_frame(frame: pl.DataFrame, path: str | os.PathLike[str]) -> Path:
-    """Write a frame in the format that the path's suffix names; returns the path."""
+def write_frame(frame: pl.DataFrame, path: str | os.PathLike[str], *, private: bool = False) -> Path:
+    """Write a frame in the format that the path's suffix names; a private one is readable by its owner alone."""
     target = target_path(path)
     suffixes = [suffix.lower() for suffix in target.suffixes[-2:]]
     compressed = suffixes[-1:] == [".gz"]
@@ -40,7 +40,7 @@ def write_frame(frame: pl.DataFrame, path: str | os.PathLike[str]) -> Path:
         else:
             writer(frame, handle)
 
-    return write_atomically(target, fill)
+    return write_atomically(target, fill, private=private)
 
 
 def csv_text(frame: pl.DataFrame) -> str:

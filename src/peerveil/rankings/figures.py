@@ -40,7 +40,7 @@ def draw_test(test: UniformityTest, ax: Axes) -> None:
     reach = [test.statistic, test.critical] if math.isfinite(test.critical) else [test.statistic]
     low, high = min([x[0], *reach]), max([x[-1], *reach])
     room = 0.03 * (high - low or 1.0)
-    ax.fill_between(x, y, color=COLOURS["truth"], alpha=0.35, lw=0, label="if rankings were uniform")
+    ax.fill_between(x, y, color=COLOURS["truth"], alpha=0.35, lw=0, label="if rankings were chance")
     if math.isfinite(test.critical):
         beyond = x >= test.critical if test.upper else x <= test.critical
         ax.fill_between(x[beyond], y[beyond], color=COLOURS["leak"], alpha=0.6, lw=0)
@@ -54,8 +54,8 @@ def draw_test(test: UniformityTest, ax: Axes) -> None:
     ax.set_ylim(bottom=0)
     ax.set_yticks([])
     ax.set_xlabel(_NOUNS.get(test.method, "statistic"))
-    ax.set_ylabel("density")
-    ax.legend(fontsize="small", loc="best")
+    ax.set_ylabel("how likely")
+    ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3)
 
 
 def _draw_decision(test: UniformityTest, ax: Axes) -> None:

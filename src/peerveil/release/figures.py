@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from peerveil.report import COLOURS, logarithmic
+from peerveil.result import stamp_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,34 +16,68 @@ if TYPE_CHECKING:
     from peerveil.release.plan import ReleasePlan
 
 
+# what a weight is called on an axis, and which way is which
+_AXIS: Final = {
+    "rating": "mean score",
+    "miscalibration": "strictness (below 0: stricter)",
+    "normalised": "mean normalised score",
+    "subjectivity": "mean subjectivity",
+}
+
+
 def draw_published(published: PublishedMeans, ax: Axes) -> None:
-    """Sorted means against rank: what is published, where the truth can lie, and what was public anyway."""
+    """Sorted means against rank: what is published, where the truth can lie, and what was public anyway.
+
+    The noisy means are not drawn: they reach far beyond everything else, and would flatten it.
+    """
     n = published.means.size
     share = 100 * (np.arange(n) + 0.5) / n
     region = published.region
     ax.fill_between(
-        share, region.lower, region.upper, color=COLOURS["truth"], alpha=0.2, lw=0, label="possible by public data"
+        share, region.lower, region.upper, color=COLOURS["truth"], alpha=0.25, lw=0, label="possible by public data"
     )
-    room = 0.35 * float(region.upper[-1] - region.lower[0])
-    inside = np.clip(published.noisy, region.lower[0] - room, region.upper[-1] + room)
-    shown = np.linspace(0, n - 1, min(n, 2000)).astype(int)
-    ax.plot(
-        share[shown],
-        inside[shown],
-        ".",
-        ms=3,
-        color=COLOURS["leak"],
-        alpha=0.35,
-        label="noisy input (clipped to the figure)",
-    )
-    ax.plot(
-        share, published.expectation, color=COLOURS["accent"], ls="--", lw=1.5, label="expected from public data alone"
-    )
-    ax.plot(share, published.means, color=COLOURS["private"], lw=2, label="published")
-    ax.set_xlabel("reviewers, from the lowest mean to the highest (%)")
-    ax.set_ylabel(f"mean {published.weight}")
+    ax.plot(share, published.means, color=COLOURS["private"], lw=2.5, label="published")
+    ax.plot(share, published.expectation, color=COLOURS["accent"], ls=(0, (4, 2)), lw=1.6, label="expected by chance")
+    ax.set_ylim(*_band(published))
     ax.set_xlim(0, 100)
-    ax.legend(loc="upper left", fontsize="small")
+    ax.set_xlabel("reviewers, lowest to highest (%)")
+    ax.set_ylabel(_AXIS.get(published.weight, f"mean {published.weight}"))
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize="small")
+
+
+def draw_histogram(published: PublishedMeans, ax: Axes) -> None:
+    """How many reviewers lie where, as published, against what chance would give."""
+    low, high = _band(published)
+    bins = np.linspace(low, high, min(30, max(8, int(np.sqrt(published.means.size)) + 1)))
+    ax.hist(published.means, bins=bins.tolist(), color=COLOURS["private"], alpha=0.8, label="published")
+    ax.hist(
+        published.expectation,
+        bins=bins.tolist(),
+        histtype="step",
+        color=COLOURS["accent"],
+        ls="--",
+        lw=1.6,
+        label="expected by chance",
+    )
+    ax.set_xlabel(_AXIS.get(published.weight, f"mean {published.weight}"))
+    ax.set_ylabel("reviewers")
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize="small")
+
+
+def draw_release(published: PublishedMeans, left: Axes, right: Axes) -> None:
+    """The histogram and the sorted means side by side, each with the mark if there is one."""
+    draw_histogram(published, left)
+    if published.mark:
+        stamp_axes(left, published.mark)
+    published.plot(right)
+
+
+def _band(published: PublishedMeans) -> tuple[float, float]:
+    """Where the curves lie, with some room; the region of what is possible may reach beyond."""
+    both = np.concatenate([published.means, published.expectation])
+    low, high = float(both.min()), float(both.max())
+    room = 0.1 * (high - low) or 0.5
+    return low - room, high + room
 
 
 def draw_plan(plan: ReleasePlan, ax: Axes) -> None:

@@ -138,7 +138,10 @@ class PublishedMeans(Result):
         return " ".join([*found, str(self.spread)] if self.spread is not None else found or [NOBODY_DIFFERS])
 
     def __str__(self) -> str:
-        return f"{super().__str__()}\nFor a whole reviewer: {self.reviewer_guarantee}\n{ASSUMES_PUBLIC}\n{self.beyond_public()}"
+        return (
+            f"{super().__str__()}\nFor a whole reviewer: {self.reviewer_guarantee.in_short}\n{ASSUMES_PUBLIC}\n"
+            f"{self.beyond_public()}"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the region's sums, as JSON values."""
@@ -154,7 +157,9 @@ class PublishedMeans(Result):
 
     def to_csv(self) -> str:
         """What may be published, a line a reviewer (in order of the means, without names)."""
-        columns = (self.means, self.noisy, self.expectation, self.region.lower, self.region.upper)
+        # bounds of nine decimals are enough, rounded so that what lies between them still does
+        lower, upper = np.floor(self.region.lower * 1e9) / 1e9, np.ceil(self.region.upper * 1e9) / 1e9
+        columns = (self.means, self.noisy, self.expectation, lower + 0.0, upper + 0.0)
         lines = ["rank,published_mean,noisy_mean,expected_from_public_data,lower,upper"]
         lines += [
             f"{rank + 1}," + ",".join(repr(round(float(c[rank]), 9)) for c in columns)

@@ -43,15 +43,20 @@ class House(Step):
         caught = sum(not report.passed for _, report in faults)
         outcome = Outcome("Would a lie be noticed?")
         outcome.promise = "No data are read: mechanisms are run on neighbouring inputs of our own."
+        stand = sum(report.passed for report in honest)
+        outcome.answer = (
+            f"{'Yes' if caught == len(faults) else 'Not every one'}: {caught} of {len(faults)} faults that were planted on "
+            f"purpose were caught, and {stand} of {len(honest)} honest claims stand."
+        )
         outcome.found = [
-            "Every mechanism was run many times on neighbouring inputs, and the best distinguishing event was certified. "
-            "Honest mechanisms (blue) stay left of their claim; those broken on purpose (red) are found out.",
-            f"{sum(report.passed for report in honest)} of {len(honest)} honest claims stand; {caught} of {len(faults)} "
-            "planted faults were caught.",
+            "Every mechanism was run many times on two neighbouring inputs, and what tells the two apart best was searched "
+            "for: so much it certainly gives away. Honest mechanisms (blue) stay left of their claim; those broken on "
+            "purpose (red) are found out.",
+            f"{stand} of {len(honest)} honest claims stand; {caught} of {len(faults)} planted faults were caught.",
         ]
         reports = [*honest, *(report for _, report in faults)]
         outcome.picture(lambda ax: draw_audit(ax, reports), f"Found against claimed; {caught} planted faults above 1.",
-                        "Certified privacy loss against the claim.", public=True,
+                        "What each mechanism certainly gives away, against what it claims.", public=True,
                         height=0.9 + 0.32 * len(reports))  # fmt: skip
         outcome.table(
             ["planted fault", "what is wrong", "claimed", "found"],
@@ -70,10 +75,12 @@ def draw_audit(ax: Axes, reports: list[Report]) -> None:
     """Bars of what was found, coloured by whether the claim stands; all of the reports claim 1."""
     colours = [COLOURS["private" if report.passed else "leak"] for report in reports]
     ax.barh([report.name for report in reports], [report.found for report in reports], color=colours)
-    ax.axvline(1, color=COLOURS["accent"], linestyle="--", label="claimed by all of them")
-    ax.set_xlabel("certified privacy loss")
+    for name, label in (("private", "claim stands"), ("leak", "claim refuted")):
+        ax.barh([reports[0].name], [0.0], color=COLOURS[name], label=label)
+    ax.axvline(1, color=COLOURS["accent"], linestyle="--", label="claimed by all")
+    ax.set_xlabel("certainly given away (epsilon)")
     ax.invert_yaxis()
-    ax.legend(loc="lower right", bbox_to_anchor=(1, 1))
+    ax.legend(loc="lower center", bbox_to_anchor=(0.35, 1), ncols=3, fontsize=9)
 
 
 STEPS = (House,)

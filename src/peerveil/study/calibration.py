@@ -82,8 +82,15 @@ class Decide(Step):
         accepted, papers = int(decision.decisions["accepted"].sum()), decision.decisions.height
         outcome.found = [
             f"{accepted} of {papers} papers are accepted. The expected share of papers on the wrong side of the line is "
-            f"{decision.conference_error:.3f}."
+            f"{decision.conference_error:.3f}.",
+            "The promise names the review that can be guessed best. What scores alone give away, no decision can hide.",
         ]
+        outcome.answer = (
+            f"{accepted} of {papers} papers; the list is in decisions.csv. {100 * decision.conference_error:.1f} decisions in "
+            "100 are expected to be wrong."
+        )
+        outcome.protect("the writer of one review", decision.guarantee)
+        outcome.protect("all reviews of one person", "not promised: each review by itself")
         outcome.private_found = [f"{decision.summary()}.", str(self.fit)]
         outcome.attack = ["The promise is about one review, fixed before the decisions are known; who picks the review "
                           "afterwards, or holds other knowledge, can do better."]  # fmt: skip

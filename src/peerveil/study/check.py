@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -14,13 +14,14 @@ from peerveil import judgements
 from peerveil.errors import BadInput, Verbatim
 from peerveil.ledger import BudgetExceeded, Ledger
 from peerveil.numerics.exact import printed
+from peerveil.study.problems import Problems
 from peerveil.study.spec import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from peerveil.guarantee import Guarantee
-    from peerveil.study.spec import DataFile, Study
+    from peerveil.study.spec import DataFile, StepSpec, Study
     from peerveil.study.step import Step
 
 _ROOMS: Final = ("release", "timing", "calibration", "rankings", "truth", "audit")
@@ -59,6 +60,10 @@ class Checked:
     planned: tuple[Planned, ...]
     digests: Mapping[str, str]
     """SHA-256 of every data file, as it was read."""
+    remaining: Mapping[str, Fraction] = field(default_factory=dict)
+    """What each account has left before the run, or before what is left of it."""
+    paid: Mapping[str, Fraction] = field(default_factory=dict)
+    """What an interrupted run has paid already."""
 
     @property
     def spends(self) -> dict[str, Fraction]:
@@ -68,6 +73,11 @@ class Checked:
             if one.step.spec.account is not None and not self.simulated:
                 total[one.step.spec.account] += one.debit
         return {name: amount for name, amount in total.items() if amount}
+
+    @property
+    def due(self) -> dict[str, Fraction]:
+        """What each account has still to pay."""
+        return {name: amount - self.paid.get(name, Fraction(0)) for name, amount in self.spends.items()}
 
     @property
     def simulated(self) -> bool:
@@ -104,37 +114,49 @@ def check_study(study: Study, *, tag: str | None = None) -> Checked:
     Raises
     ------
     BadInput
-        A setting, a file or a name is wrong: the message names its place in the study.
+        Settings, files or names are wrong: the message names all of them, each with its place in the study.
     BudgetExceeded
         The steps together ask for more than an account has left; none of them has run.
     """
-    kinds = all_steps()
-    steps = []
-    for spec in study.steps:
-        kind = kinds.get((spec.room, spec.do))
-        if kind is None:
-            known = ", ".join(f"{room}/{do}" for room, do in kinds)
-            raise BadInput(spec.place, got=f"{spec.room}/{spec.do}", want=f"one of {known}")
-        step = kind(spec)
-        if kind.spends and spec.account is None and study.seed is None:
-            raise BadInput(f"{spec.place}.account", got=None, want="the account to debit, a name under [accounts]")
-        if not kind.spends and spec.account is not None:
-            raise BadInput(f"{spec.place}.account", got=spec.account, want="no account: this step spends nothing")
-        steps.append(step)
+    steps = make_steps(study)
     tables, digests = _read_all(study, steps)
-    planned = []
+    planned, problems = [], Problems()
     for step in steps:
         table = tables[step.spec.data] if step.spec.data else None
+        step.file = study.data[step.spec.data] if step.spec.data else None
         for setting in step.also:
             if (name := step.settings[setting]) is not None:
                 step.tables[setting] = tables[name]
         try:
             planned.append(Planned(step, table, step.promise(table)))
         except BadInput as error:
-            raise BadInput(f"{step.spec.place}: {error.argument}", got=error.got, want=error.want) from None
-    checked = Checked(study, tuple(planned), digests)
-    _afford(checked, tag)
-    return checked
+            problems.add(BadInput(f"{step.spec.place}: {error.argument}", got=error.got, want=error.want))
+    problems.raise_any()
+    return _afford(Checked(study, tuple(planned), digests), tag)
+
+
+def make_steps(study: Study) -> list[Step]:
+    """The steps with their settings read; all that is wrong with them is refused at once."""
+    kinds, problems = all_steps(), Problems()
+    steps = [problems.attempt(_make_step, spec, kinds, study.seed is not None) for spec in study.steps]
+    problems.raise_any()
+    return steps
+
+
+def _make_step(spec: StepSpec, kinds: Mapping[tuple[str, str], type[Step]], simulated: bool) -> Step:
+    kind = kinds.get((spec.room, spec.do))
+    if kind is None:
+        known = ", ".join(f"{room}/{do}" for room, do in kinds)
+        raise BadInput(spec.place, got=f"{spec.room}/{spec.do}", want=f"one of {known}")
+    problems = Problems()
+    step = problems.attempt(kind, spec)
+    place = f"{spec.place}.account"
+    if kind.spends and spec.account is None and not simulated:
+        problems.add(BadInput(place, got=None, want="the account to debit, a name under [accounts]"))
+    if not kind.spends and spec.account is not None:
+        problems.add(BadInput(place, got=spec.account, want="no account: this step spends nothing"))
+    problems.raise_any()
+    return step
 
 
 def digest(path: Path) -> str:
@@ -145,6 +167,7 @@ def digest(path: Path) -> str:
 
 def _read_all(study: Study, steps: list[Step]) -> tuple[dict[str, Any], dict[str, str]]:
     wanted: dict[str, str] = {}
+    problems = Problems()
     for step in steps:
         names = [(step.spec.data, step.wants, "data")]
         names += [(step.settings[setting], kind, setting) for setting, kind in step.also.items()]
@@ -153,14 +176,19 @@ def _read_all(study: Study, steps: list[Step]) -> tuple[dict[str, Any], dict[str
                 continue
             place = f"{step.spec.place}.{setting}"
             if name not in study.data:
-                raise BadInput(place, got=name, want=f"one of the names under [data] ({', '.join(study.data)})")
+                want = f"one of the names under [data] ({', '.join(study.data)})"
+                problems.add(BadInput(place, got=name, want=want))
+                continue
             stated = study.data[name].kind or wanted.get(name)
             if stated not in (None, kind):
-                raise BadInput(place, got=Verbatim(f"{name}, which holds {stated}"), want=kind)
-            wanted[name] = kind
+                problems.add(BadInput(place, got=Verbatim(f"{name}, which holds {stated}"), want=kind))
+            else:
+                wanted[name] = kind
+    problems.raise_any()
     tables, digests = {}, {}
     for name, kind in wanted.items():
-        tables[name], digests[name] = _read(study.data[name], kind)
+        tables[name], digests[name] = problems.attempt(_read, study.data[name], kind, default=(None, ""))
+    problems.raise_any()
     return tables, digests
 
 
@@ -176,10 +204,10 @@ def _read(file: DataFile, kind: str) -> tuple[Any, str]:
     return found, before
 
 
-def _afford(checked: Checked, tag: str | None) -> None:
+def _afford(checked: Checked, tag: str | None) -> Checked:
     """Refuse before the first step what would be refused in the last. Debits of an interrupted run count as paid."""
     if not checked.spends:
-        return
+        return checked
     study = checked.study
     remaining, paid = dict(study.accounts), dict.fromkeys(study.accounts, Fraction(0))
     if "://" in study.ledger or Path(study.ledger).exists():
@@ -195,6 +223,8 @@ def _afford(checked: Checked, tag: str | None) -> None:
                     paid[account.name] = sum(
                         (e.exact_debit for e in account.entries() if tag in e.purpose), Fraction(0)
                     )
-    for name, amount in checked.spends.items():
-        if amount - paid[name] > remaining[name]:
-            raise BudgetExceeded(name, requested=amount - paid[name], remaining=remaining[name])
+    known = replace(checked, remaining=remaining, paid=paid)
+    for name, amount in known.due.items():
+        if amount > remaining[name]:
+            raise BudgetExceeded(name, requested=amount, remaining=remaining[name])
+    return known

@@ -2,10 +2,12 @@
 
 ::
 
-    report.html        for whoever ran the study: everything, private parts marked
-    results.json       machine-readable, public parts only
+    report.html        for whoever ran the study (readable by its owner alone): everything, private parts marked
     public/            may be published: report.html, results.json, ledger.csv, and a folder a step
     private/           must not (readable by its owner alone): a folder a step, the journal, the study as it was run
+
+A study with a seed is a simulation, of which nothing may be published: it has a folder ``simulated/`` in place of
+``public/``, and the names of the files in it begin with "simulated-".
 
 A step is kept as ``private/<step>/outcome.json`` *before* any other file of it is written, all or nothing; all other files
 are made from it and can be made again. So a killed run is finished by running it again: steps with an outcome are
@@ -39,9 +41,10 @@ _FORMAT: Final = 1
 class Folder:
     """The folder of one run. Open it with :meth:`opened`, which also keeps others out."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, simulated: bool = False) -> None:
         self.path = path
-        self.public = path / "public"
+        self.simulated = simulated
+        self.public = path / ("simulated" if simulated else "public")
         self.private = path / "private"
         self.run = ""
 
@@ -54,7 +57,7 @@ class Folder:
     @contextmanager
     def opened(cls, path: Path, study: Study) -> Iterator[Folder]:
         """Begin a run, or go on with one; refused if the folder is somebody else's or another process is at work."""
-        folder = cls(path)
+        folder = cls(path, simulated=study.seed is not None)
         if path.exists() and not path.is_dir():
             raise BadInput("out", got=str(path), want="a folder")
         begun = (folder.private / _JOURNAL).exists()
@@ -66,7 +69,9 @@ class Folder:
             raise BadInput("out", got=str(path), want="a folder whose public and private parts are not links")
         folder.private.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.private.chmod(0o700)
-        with (folder.private / "lock").open("w") as lock:
+        lock_file = folder.private / "lock"
+        lock_file.touch(mode=0o600)
+        with lock_file.open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -85,8 +90,9 @@ class Folder:
             self.run = journal["run"]
             return
         self.run = secrets.token_hex(8)
-        write_text(self.private / "study.toml", study.text)
-        write_text(where, json.dumps({"format": _FORMAT, "run": self.run, "study": own, "data": {}}, indent=2) + "\n")
+        write_text(self.private / "study.toml", study.text, private=True)
+        journal = {"format": _FORMAT, "run": self.run, "study": own, "data": {}}
+        write_text(where, json.dumps(journal, indent=2) + "\n", private=True)
 
     def _journal(self) -> dict[str, Any]:
         where = self.private / _JOURNAL
@@ -105,7 +111,7 @@ class Folder:
             if journal["data"].setdefault(name, digest) != digest:
                 raise BadInput(f"data.{name}", got="another file than when this run began",
                                want="the same data, or another --out: a run is about one set of data")  # fmt: skip
-        write_text(self.private / _JOURNAL, json.dumps(journal, indent=2) + "\n")
+        write_text(self.private / _JOURNAL, json.dumps(journal, indent=2) + "\n", private=True)
 
     # ---- outcomes ---------------------------------------------------------------------------------------------
 
@@ -121,13 +127,22 @@ class Folder:
 
     def keep(self, step: str, outcome: Outcome) -> None:
         """Keep an outcome for good, then make its files."""
-        write_text(self.private / step / "outcome.json", json.dumps(outcome.to_dict(), allow_nan=False) + "\n")
+        text = json.dumps(outcome.to_dict(), allow_nan=False) + "\n"
+        write_text(self.private / step / "outcome.json", text, private=True)
         self.make_files(step, outcome)
 
     def make_files(self, step: str, outcome: Outcome) -> None:
         """Everything of a step but its outcome; the same files however often it is called."""
         for file in outcome.files:
-            write_text((self.public if file.public else self.private) / step / file.name, file.text)
+            self._write(step, file.name, file.text, public=file.public)
         for number, picture in enumerate(outcome.pictures, start=1):
-            where = (self.public if picture.public else self.private) / step / f"figure-{number}.svg"
-            write_text(where, picture.svg.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1))
+            text = picture.svg.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1)
+            self._write(step, f"figure-{number}.svg", text, public=picture.public)
+
+    def _write(self, step: str, name: str, text: str, *, public: bool) -> None:
+        where = self.public / step / self.public_name(name) if public else self.private / step / name
+        write_text(where, text, private=not public)
+
+    def public_name(self, name: str) -> str:
+        """A file's name, which tells that it was simulated wherever it is copied to."""
+        return f"simulated-{name}" if self.simulated else name

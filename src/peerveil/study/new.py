@@ -17,6 +17,7 @@ from peerveil.judgements.readers.recognise import nearest
 from peerveil.judgements.readers.tabular import column_names
 from peerveil.numerics.exact import printed
 from peerveil.study.check import all_steps
+from peerveil.study.problems import Problems
 from peerveil.study.spec import read_steps
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def _budget(steps: list[str], tables: dict[str, Any]) -> str:
     content = tomllib.loads("\n".join(steps))
     total = Fraction(0)
     if "steps" in content:
-        for spec in read_steps(content["steps"], {"data": tables, "accounts": {"main": {}}}):
+        for spec in read_steps(content["steps"], {"data": tables, "accounts": {"main": {}}}, Problems()):
             step = all_steps()[spec.room, spec.do](spec)
             if spec.account is None or spec.data is None:
                 continue

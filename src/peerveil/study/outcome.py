@@ -55,10 +55,15 @@ class Outcome:
     ----------
     asked
         What was asked, in a sentence.
+    answer
+        The answer, in a plain sentence that may be published; ``private_answer`` must not.
     found
         What was found, in sentences that may be published; ``private_found`` must not.
     promise
-        The guarantee in words, or why there is none to give.
+        The guarantee in words, or why there is none to give; ``promise_in_short`` says it in one plain sentence.
+    protects
+        How well what is protected: pairs such as "one review" and "protected (epsilon 1)". A step that publishes
+        something also says how it is with everything that one person did.
     attack
         What an attacker could still do, in sentences.
     """
@@ -66,7 +71,11 @@ class Outcome:
     asked: str
     found: list[str] = field(default_factory=list)
     private_found: list[str] = field(default_factory=list)
+    answer: str = ""
+    private_answer: str = ""
     promise: str = ""
+    promise_in_short: str = ""
+    protects: list[list[str]] = field(default_factory=list)
     guarantee: dict[str, Any] | None = None
     mark: str | None = None
     attack: list[str] = field(default_factory=list)
@@ -77,7 +86,12 @@ class Outcome:
 
     def promises(self, guarantee: Guarantee) -> None:
         """Take over a guarantee, in words and as data."""
-        self.promise, self.guarantee, self.mark = str(guarantee), guarantee.to_dict(), guarantee.mark
+        self.promise, self.promise_in_short = str(guarantee), guarantee.in_short
+        self.guarantee, self.mark = guarantee.to_dict(), guarantee.mark
+
+    def protect(self, what: str, how: Guarantee | str) -> None:
+        """Say how well something is protected."""
+        self.protects.append([what, how if isinstance(how, str) else how.verdict])
 
     def picture(
         self,

@@ -57,6 +57,15 @@ level = 0.05
         found = uniformity_test(table, self.method, self.epsilon, self.level, account, randomness)
         outcome = Outcome("Do the rankings carry any signal, or could they be chance?")
         outcome.promises(found.guarantee)
+        p = f"p-value {found.p_value:.2g}" if found.p_value >= 1e-6 else "p-value below 0.000001"
+        if found.reject:
+            outcome.answer = f"Yes, they carry a signal: chance would hardly give rankings that agree so well ({p})."
+        else:
+            outcome.answer = (
+                f"No sign of any: chance could give such rankings ({p}, above the level of {self.level:g})."
+            )
+        outcome.protect("one person's ranking", found.guarantee)
+        outcome.protect("everything one person gave", "the same: it is one ranking")
         outcome.found = [f"{found.summary()[0].upper()}{found.summary()[1:]}."]
         outcome.attack = [
             "Whoever knows everybody's ranking but one person's learns at most what the promise above says."

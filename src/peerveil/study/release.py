@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
+from peerveil.guarantee import odds_in_words
 from peerveil.randomness import Randomness
 from peerveil.release import PublicScores, plan_release, publish, review_weights
 from peerveil.release.adversary import swap_attack
+from peerveil.release.figures import draw_release
 from peerveil.release.mechanism import ASSUMES_PUBLIC, LaplaceMeans
 from peerveil.study.outcome import Outcome
 from peerveil.study.step import REQUIRED, Option, Step, epsilon, list_of, one_of, pair_of_numbers, whole
@@ -17,7 +19,19 @@ if TYPE_CHECKING:
     from peerveil.guarantee import Guarantee
     from peerveil.judgements import Reviews
     from peerveil.ledger import Account
+    from peerveil.release import PublishedMeans
 
+# what is asked, what it is called in a sentence, and which way is which
+_WORDS: Final = {
+    "rating": ("How high do reviewers score on average?", "their mean score", ""),
+    "miscalibration": (
+        "How strict are reviewers?",
+        "their strictness",
+        " (points above or below what others gave to the same papers; negative is stricter)",
+    ),
+    "normalised": ("How high do reviewers score, each on their own scale?", "their mean normalised score", ""),
+    "subjectivity": ("How much do reviewers go their own way?", "their mean subjectivity", ""),
+}
 _WEIGHT = Option(
     "weight", one_of("rating", "miscalibration", "normalised", "subjectivity"), "rating", "what of a review is averaged"
 )
@@ -79,26 +93,38 @@ scale = [{low:g}, {high:g}]              # the lowest and highest score that the
             account=account,
             randomness=randomness,
         )
-        outcome = Outcome(f"How do reviewers' mean {self.weight} values spread?")
+        public = PublicScores.of(table, self.weight, scale=self.scale)
+        asked, noun, sign = _WORDS[self.weight]
+        low, high = (f"{value:.3g}" for value in np.quantile(published.means, [0.1, 0.9]))
+        outcome = Outcome(asked)
         outcome.promises(published.guarantee)
-        outcome.found = [f"{published.summary()}.", published.beyond_public(), ASSUMES_PUBLIC]
+        outcome.answer = (
+            f"For 80 of 100 reviewers {noun} lies between {low} and {high}{sign}. {published.beyond_public()}"
+        )
+        outcome.found = [f"{published.summary()}{sign}.", published.beyond_public(), ASSUMES_PUBLIC]
+        _protections(outcome, published, public)
         outcome.picture(
-            published.plot,
+            lambda left, right: draw_release(published, left, right),
             f"{published.summary()}. {published.beyond_public()}",
-            "What is published (blue) among what the public data allow (grey), with the noisy means it was made from.",
+            "Left: how many reviewers lie where, as published. Right: the same sorted from the lowest to the highest (blue), "
+            "within what the public data allow (grey), and what chance would give (dashed).",
             public=True,
-            height=4,
+            height=3.6,
+            columns=2,
         )
         outcome.attack = [
-            f"Whoever knows the author of every review but two is right about these two at most "
-            f"{100 / (1 + np.exp(-float(published.guarantee.epsilon or 0))):.1f} times in 100.",
-            f"For all reviews of one reviewer: {published.reviewer_guarantee}",
+            f"Whoever knows the author of every review but two is right about these two at most {_allowed(published)} times "
+            "in 100.",
+            f"For all reviews of one reviewer: {published.reviewer_guarantee.in_short}",
         ]
-        public = PublicScores.of(table, self.weight, scale=self.scale)
         if public.reviewers > 1:
             found = swap_attack(public, _rows(table, self.weight, self.scale), self.epsilon, 1000,
                                 Randomness.simulation(0))  # fmt: skip
-            outcome.private_found.append(f"Measured on this conference: {found}")
+            outcome.private_found.append(
+                f"Measured on this conference: an attacker who knows all but which of two people wrote which of two reviews "
+                f"is right {100 * found.right:.1f} times in 100 ({100 * found.worst_right:.1f} on the exchange that shows "
+                f"most, give or take {200 * found.error:.1f}); the promise allows {_allowed(published)}."
+            )
         outcome.file(f"means-{self.weight}.csv", published.to_csv(), public=True)
         outcome.file(f"means-{self.weight}.json", published.to_json(indent=2) + "\n", public=True)
         outcome.results = {"weight": self.weight, "estimate": published.estimate, "means": published.means.tolist()}
@@ -127,13 +153,33 @@ class Plan(Step):
         """Simulate releases of invented conferences with the same public side."""
         public = PublicScores.of(table, self.weight, scale=self.scale)
         found = plan_release(public, self.epsilons, bounds=self.bounds, trials=self.trials, weight=self.weight)
-        outcome = Outcome(f"How accurate would a release of mean {self.weight} values be?")
+        outcome = Outcome(
+            f"How accurately could reviewers' {_WORDS[self.weight][1].removeprefix('their ')} be published?"
+        )
+        outcome.answer = found.advice()
         outcome.promise = "Computed from public data alone: nothing is spent, and nothing is told about who wrote what."
         outcome.found = [found.advice()]
         outcome.picture(found.plot, found.advice(), "Expected error against epsilon, by how strongly reviewers differ.",
                         public=True, height=4)  # fmt: skip
         outcome.results = found.to_dict()
         return outcome
+
+
+def _allowed(published: PublishedMeans) -> str:
+    """How often in 100 a 50:50 guess may be right: rounded up, as in the promise itself."""
+    epsilon = published.guarantee.exact_epsilon
+    assert epsilon is not None
+    return odds_in_words(epsilon)[1]
+
+
+def _protections(outcome: Outcome, published: PublishedMeans, public: PublicScores) -> None:
+    """One review, and everything that one reviewer wrote: a typical one, and the busiest. Loads are public."""
+    typical, most = int(np.median(public.loads)), int(public.loads.max())
+    outcome.protect("who wrote one review", published.guarantee)
+    if typical < most:
+        outcome.protect(f"everything a typical reviewer wrote ({typical} reviews)", published.guarantee.group(typical))
+    busiest = "any" if typical == most else "the busiest"
+    outcome.protect(f"everything {busiest} reviewer wrote ({most} reviews)", published.reviewer_guarantee)
 
 
 def _rows(table: Reviews, weight: str, scale: tuple[float, float] | None) -> Any:

@@ -5,53 +5,70 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from peerveil.numerics.exact import printed
-from peerveil.report import Page
+from peerveil.report import WORDS, Page
 
 if TYPE_CHECKING:
     from peerveil.study.check import Checked
+    from peerveil.study.cost import Cost
     from peerveil.study.folder import Folder
     from peerveil.study.outcome import Outcome
 
 
-def write_reports(folder: Folder, checked: Checked, outcomes: dict[str, Outcome]) -> None:
-    """``report.html``, and ``public/report.html``, which holds only what may be published."""
-    _page(checked, outcomes, public=False).write(folder.path / "report.html")
-    _page(checked, outcomes, public=True).write(folder.public / "report.html")
+def write_reports(folder: Folder, checked: Checked, outcomes: dict[str, Outcome], costs: list[Cost]) -> None:
+    """``report.html`` for its owner alone, and ``public/report.html``, which holds only what may be published."""
+    _page(checked, outcomes, costs, public=False).write(folder.path / "report.html", private=True)
+    _page(checked, outcomes, costs, public=True).write(folder.public / folder.public_name("report.html"))
 
 
-def _page(checked: Checked, outcomes: dict[str, Outcome], *, public: bool) -> Page:
-    lead = "Made by peerveil. "
+def _page(checked: Checked, outcomes: dict[str, Outcome], costs: list[Cost], *, public: bool) -> Page:
+    title = f"SIMULATION: {checked.study.title}" if checked.simulated else checked.study.title
+    page = Page(title, lead=_lead(checked, public))
     if checked.simulated:
-        lead += "A simulation: every figure is marked, nothing here is private, nothing was spent."
-    elif public:
-        lead += "This page may be published."
-    else:
-        lead += "For whoever ran the study: parts marked “must not be published” state facts about people. The page to "
-        lead += "publish is public/report.html."
-    page = Page(checked.study.title, lead=lead)
-    shown = [one for one in checked.planned if not public or _has_public(outcomes[one.step.spec.name])]
-    page.heading("In short")
-    asked = _titles([one.step.spec.name for one in shown], outcomes)
-    page.table(
-        ["asked", "found", "promise"],
-        [
-            [
-                asked[one.step.spec.name],
-                " ".join(_found(outcomes[one.step.spec.name], public)[:1]),
-                _short(outcomes[one.step.spec.name]),
-            ]
-            for one in shown
-        ],
-    )
-    for one in shown:
-        _section(page, asked[one.step.spec.name], outcomes[one.step.spec.name], public=public)
-    _cost(page, checked)
-    page.footer(
-        f"Made by `peerveil run {checked.study.path.name}`. Tables and pictures of every step lie in folders of their names"
-        + (" beside this page." if public else ": public/ may be published, private/ must not.")
-    )
+        page.warning("A simulation: must not be published", [
+            "The noise comes from a seed that stands in the study file. It protects nobody. Nothing was spent."
+        ])  # fmt: skip
+    everything = {one.step.spec.name: outcomes[one.step.spec.name] for one in checked.planned}
+    shown = {name: outcome for name, outcome in everything.items() if not public or _has_public(outcome)}
+    asked = _titles(shown)
+    page.heading("The answers")
+    page.answers([(asked[name], _answer(outcome, public)) for name, outcome in shown.items()])
+    hidden = len(everything) - len(shown)
+    if hidden:
+        steps = "One step is not shown here: it is" if hidden == 1 else f"{hidden} steps are not shown here: they are"
+        page.paragraph(f"{steps} not for publication.")
+    page.see_words()
+    page.heading("Who is protected, and who may see it")
+    page.table(["asked", "how well is what protected", "who may see it"], [
+        [asked[name], _protects(outcome), _who(outcome, public=public, simulated=checked.simulated)]
+        for name, outcome in shown.items()
+    ])  # fmt: skip
+    for name, outcome in shown.items():
+        _section(page, asked[name], outcome, public=public, simulated=checked.simulated)
+    _cost(page, checked, costs)
+    page.glossary(WORDS)
+    page.footer(_footer(checked, public))
     return page
+
+
+def _lead(checked: Checked, public: bool) -> str:
+    if checked.simulated:
+        return "Made by peerveil, to try a study out."
+    if public:
+        return (
+            "Made by peerveil. This page may be published, and is the one to show to a steering committee: it says "
+            "nothing about any person beyond what is promised below."
+        )
+    return (
+        "Made by peerveil. This page is for whoever ran the study: parts marked “must not be published” state facts about "
+        "people. The page for a steering committee, and for everybody else, is public/report.html."
+    )
+
+
+def _footer(checked: Checked, public: bool) -> str:
+    made = f"Made by `peerveil run {checked.study.path.name}`. Tables and pictures of every step lie in folders of their names"
+    if checked.simulated:
+        return f"{made} under simulated/. Nothing of a simulation may be published."
+    return made + (" beside this page." if public else ": public/ may be published, private/ must not.")
 
 
 def _has_public(outcome: Outcome) -> bool:
@@ -60,33 +77,46 @@ def _has_public(outcome: Outcome) -> bool:
     return bool(outcome.found) or any(shown)
 
 
-def _found(outcome: Outcome, public: bool) -> list[str]:
-    return outcome.found or ([] if public else outcome.private_found)
+def _answer(outcome: Outcome, public: bool) -> str:
+    if outcome.answer:
+        return outcome.answer
+    return "See below." if public else f"{outcome.private_answer} (Not for publication.)"
 
 
-def _titles(names: list[str], outcomes: dict[str, Outcome]) -> dict[str, str]:
+def _titles(outcomes: dict[str, Outcome]) -> dict[str, str]:
     """What each step asked; with its name, where several steps asked the same."""
-    often = Counter(outcomes[name].asked for name in names)
+    often = Counter(outcome.asked for outcome in outcomes.values())
     return {
-        name: outcomes[name].asked if often[outcomes[name].asked] == 1 else f"{name}: {outcomes[name].asked}"
-        for name in names
+        name: outcome.asked if often[outcome.asked] == 1 else f"{name}: {outcome.asked}"
+        for name, outcome in outcomes.items()
     }
 
 
-def _short(outcome: Outcome) -> str:
-    if outcome.guarantee is None:
-        return "nothing to protect is published" if outcome.found else "not for publication"
-    said = outcome.promise.split(":", 1)[0]
-    if said.count("(") > said.count(")"):
-        said = said[: said.rindex("(")].rstrip()  # the sentence goes on in the section
-    return said + (f" [{outcome.mark}]" if outcome.mark else "")
+def _protects(outcome: Outcome) -> str:
+    if outcome.protects:
+        return "\n".join(f"{what}: {how}" for what, how in outcome.protects)
+    return "nothing to protect is published" if outcome.found else "nothing is published"
 
 
-def _section(page: Page, title: str, outcome: Outcome, *, public: bool) -> None:
+def _who(outcome: Outcome, *, public: bool, simulated: bool) -> str:
+    if simulated:
+        return "nobody else: a simulation"
+    if public:
+        return "everybody"
+    if not _has_public(outcome):
+        return "whoever ran the study, nobody else"
+    private = outcome.private_found or not all(
+        [picture.public for picture in outcome.pictures] + [file.public for file in outcome.files]
+    )
+    return "everybody, but for the parts marked “must not be published”" if private else "everybody"
+
+
+def _section(page: Page, title: str, outcome: Outcome, *, public: bool, simulated: bool) -> None:
     page.heading(title)
     for text in outcome.found:
         page.paragraph(text)
-    page.promise(outcome.promise)
+    short = outcome.promise_in_short or outcome.promise
+    page.promise(short, outcome.promise if outcome.promise != short else "")
     for picture in outcome.pictures:
         if picture.public or not public:
             kept = "" if picture.public else " (must not be published)"
@@ -99,20 +129,18 @@ def _section(page: Page, title: str, outcome: Outcome, *, public: bool) -> None:
     if outcome.private_found and not public:
         page.warning("Must not be published", outcome.private_found)
     files = [file.name for file in outcome.files if file.public]
-    if files:
+    if files and not simulated:
         page.paragraph(f"May be published: {', '.join(files)}.")
 
 
-def _cost(page: Page, checked: Checked) -> None:
+def _cost(page: Page, checked: Checked, costs: list[Cost]) -> None:
     page.heading("What it cost")
-    if not checked.spends:
+    if not costs:
         page.paragraph("Nothing was spent.")
     else:
-        page.table(
-            ["account", "whole budget", "spent by this study"],
-            [
-                [name, f"{printed(checked.study.accounts[name], 'down'):g}", f"{printed(amount, 'up'):g}"]
-                for name, amount in checked.spends.items()
-            ],
-        )
-    page.table(["step", "what it does", "spends", "publishes"], checked.rows())
+        page.table(["account", "whole budget", "spent before", "spent by this study", "remaining"],
+                   [one.row() for one in costs])  # fmt: skip
+        for one in costs:
+            page.paragraph(one.about_before())
+    last = "would publish" if checked.simulated else "publishes"
+    page.table(["step", "what it does", "spends", last], checked.rows())

@@ -14,6 +14,7 @@ from peerveil.ledger import Ledger
 from peerveil.progress import progress_bar
 from peerveil.randomness import Randomness
 from peerveil.study.check import Checked, check_study
+from peerveil.study.cost import Cost, cost_of
 from peerveil.study.folder import Folder
 from peerveil.study.report import write_reports
 from peerveil.study.spec import Study
@@ -36,7 +37,7 @@ class StudyRun:
     Attributes
     ----------
     folder : pathlib.Path
-        Where everything was written; ``folder / "public"`` may be published.
+        Where everything was written.
     outcomes : dict
         What every step found, by its name.
     repeated : tuple of str
@@ -52,6 +53,11 @@ class StudyRun:
     def report(self) -> Path:
         """The page for whoever ran the study."""
         return self.folder / "report.html"
+
+    @property
+    def public(self) -> Path | None:
+        """What may be published; None for a simulation, of which nothing may be."""
+        return None if self.checked.simulated else self.folder / "public"
 
 
 class Declined(PeerveilError):
@@ -149,17 +155,18 @@ def run_study(
         left = [one for one in checked.planned if kept[one.step.spec.name] is None]
         if first is None and any(one.debit for one in left) and confirm is not None and not confirm(checked):
             raise Declined("nothing more was spent")
-        outcomes = _carry_out(checked, folder, kept, progress)
-        write_reports(folder, checked, outcomes)
+        outcomes, costs = _carry_out(checked, folder, kept, progress)
+        write_reports(folder, checked, outcomes, costs)
     done = tuple(name for name, outcome in kept.items() if outcome is not None)
     return StudyRun(checked, target, outcomes, done)
 
 
 def _carry_out(
     checked: Checked, folder: Folder, kept: dict[str, Outcome | None], progress: bool | None
-) -> dict[str, Outcome]:
+) -> tuple[dict[str, Outcome], list[Cost]]:
     study = checked.study
     outcomes: dict[str, Outcome] = {}
+    costs: list[Cost] = []
     with ExitStack() as stack:
         named = {one.step.spec.account for one in checked.planned} - {None}
         book = None
@@ -188,8 +195,9 @@ def _carry_out(
                 book.to_csv(name) if first else book.to_csv(name).split("\n", 1)[1]
                 for first, name in ((i == 0, name) for i, name in enumerate(sorted(str(n) for n in named)))
             ))  # fmt: skip
+            costs = [cost_of(book.account(str(name)), folder.tag) for name in sorted(str(n) for n in named)]
     _results(folder, checked, outcomes)
-    return outcomes
+    return outcomes, costs
 
 
 def _results(folder: Folder, checked: Checked, outcomes: dict[str, Outcome]) -> None:
@@ -212,5 +220,4 @@ def _results(folder: Folder, checked: Checked, outcomes: dict[str, Outcome]) -> 
         ],
     }
     text = json.dumps(data, indent=2, allow_nan=False) + "\n"
-    write_text(folder.path / "results.json", text)
-    write_text(folder.public / "results.json", text)
+    write_text(folder.public / folder.public_name("results.json"), text)

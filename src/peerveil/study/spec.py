@@ -32,15 +32,18 @@ import re
 import tomllib
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import read_epsilon
+from peerveil.study.problems import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from fractions import Fraction
+    from collections.abc import Callable, Iterable, Mapping
+
+    _T = TypeVar("_T")
 
 KINDS: Final = ("reviews", "events", "rankings", "labels")
 _LARGEST_FILE: Final = 1_000_000
@@ -92,7 +95,7 @@ class Study:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Study:
-        """Read a study file; every problem is named with its place.
+        """Read a study file; all its problems are named at once, each with its place.
 
         Examples
         --------
@@ -115,19 +118,27 @@ class Study:
             raise BadInput("study", got=str(where), want="a text file in UTF-8") from None
         except tomllib.TOMLDecodeError as error:
             raise BadInput(str(where), got=Verbatim(str(error)), want="a TOML file") from None
-        only(content, ("study", "accounts", "data", "steps"), "the study")
-        head = table(content, "study")
-        only(head, ("title", "ledger", "seed"), "[study]")
-        return cls(
-            title=words(head.get("title"), "study.title"),
+        from peerveil.study.check import make_steps
+
+        problems = Problems()
+        problems.attempt(only, content, ("study", "accounts", "data", "steps"), "the study")
+        head, accounts, data = (
+            problems.attempt(table, content, key, default={}) for key in ("study", "accounts", "data")
+        )
+        problems.attempt(only, head, ("title", "ledger", "seed"), "[study]")
+        study = cls(
+            title=problems.attempt(words, head.get("title"), "study.title", default="study"),
             path=where,
             text=text,
-            ledger=_ledger(head.get("ledger"), where),
-            accounts=_accounts(table(content, "accounts")),
-            data=_data(table(content, "data"), where.parent),
-            steps=read_steps(content.get("steps"), content),
-            seed=_seed(head.get("seed")),
+            ledger=problems.attempt(_ledger, head.get("ledger"), where, default=""),
+            accounts=_each(accounts, _account, problems),
+            data=_each(data, lambda name, entry: _data_file(name, entry, where.parent), problems),
+            steps=read_steps(content.get("steps"), content, problems),
+            seed=problems.attempt(_seed, head.get("seed")),
         )
+        problems.attempt(make_steps, study)  # their settings
+        problems.raise_any()
+        return study
 
 
 def regular_file(path: Path, argument: str) -> Path:
@@ -145,12 +156,13 @@ def regular_file(path: Path, argument: str) -> Path:
 
 def only(content: Mapping[str, Any], known: Iterable[str], place: str) -> None:
     """Refuse keys that nobody would read; a misspelt key must not be passed over in silence."""
-    names = list(known)
+    names, problems = list(known), Problems()
     for key in content:
         if key not in names:
             near = get_close_matches(key, names, n=1)
             hint = f"{near[0]!r}? {place} has" if near else f"one of the keys of {place}:"
-            raise BadInput(place, got=key, want=f"{hint} {', '.join(names) or 'no keys'}")
+            problems.add(BadInput(place, got=key, want=f"{hint} {', '.join(names) or 'no keys'}"))
+    problems.raise_any()
 
 
 def table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -181,73 +193,96 @@ def _seed(value: object) -> int | None:
     return value
 
 
-def _accounts(content: Mapping[str, Any]) -> dict[str, Fraction]:
+def _each(content: Mapping[str, Any], read: Callable[[str, Any], _T], problems: Problems) -> dict[str, _T]:
+    """Every entry of a table that can be read."""
     found = {}
     for name, entry in content.items():
-        place = f"accounts.{name}"
-        if not isinstance(entry, dict):
-            raise BadInput(place, got=entry, want=f"a table, written [{place}]")
-        only(entry, ("epsilon",), f"[{place}]")
+        one = problems.attempt(read, name, entry)
+        if one is not None:
+            found[name] = one
+    return found
+
+
+def _account(name: str, entry: object) -> Fraction:
+    place = f"accounts.{name}"
+    if not isinstance(entry, dict):
+        raise BadInput(place, got=entry, want=f"a table, written [{place}]")
+    problems = Problems()
+    problems.attempt(only, entry, ("epsilon",), f"[{place}]")
+    budget = Fraction(0)
+    try:
         if "epsilon" not in entry:
-            raise BadInput(f"{place}.epsilon", got=None, want="the account's whole budget")
-        try:
-            found[name] = read_epsilon(entry["epsilon"])
-        except BadInput as error:
-            raise BadInput(f"{place}.epsilon", got=error.got, want=error.want) from None
-    return found
+            raise BadInput("epsilon", got=None, want="the account's whole budget")
+        budget = read_epsilon(entry["epsilon"])
+    except BadInput as error:
+        problems.add(BadInput(f"{place}.epsilon", got=error.got, want=error.want))
+    problems.raise_any()
+    return budget
 
 
-def _data(content: Mapping[str, Any], folder: Path) -> dict[str, DataFile]:
-    found = {}
-    for name, entry in content.items():
-        place = f"data.{name}"
-        if not isinstance(entry, dict):
-            raise BadInput(place, got=entry, want=f"a table, written [{place}]")
-        only(entry, ("path", "kind", "format", "columns"), f"[{place}]")
-        kind = entry.get("kind")
-        if kind is not None and kind not in KINDS:
-            raise BadInput(f"{place}.kind", got=kind, want=f"one of {', '.join(KINDS)}")
-        columns = entry.get("columns", {})
-        if not isinstance(columns, dict) or not all(isinstance(value, str) for value in columns.values()):
-            raise BadInput(f"{place}.columns", got=columns, want='a table such as { paper = "submission" }')
-        format_ = entry.get("format")
-        found[name] = DataFile(
-            name=name,
-            path=regular_file(folder / words(entry.get("path"), f"{place}.path", 4000), f"{place}.path"),
-            kind=kind,
-            format=None if format_ is None else words(format_, f"{place}.format"),
-            columns=columns,
-        )
-    return found
+def _data_file(name: str, entry: object, folder: Path) -> DataFile:
+    place = f"data.{name}"
+    if not isinstance(entry, dict):
+        raise BadInput(place, got=entry, want=f"a table, written [{place}]")
+    problems = Problems()
+    problems.attempt(only, entry, ("path", "kind", "format", "columns"), f"[{place}]")
+    kind, format_, columns = entry.get("kind"), entry.get("format"), entry.get("columns", {})
+    if kind is not None and kind not in KINDS:
+        problems.add(BadInput(f"{place}.kind", got=kind, want=f"one of {', '.join(KINDS)}"))
+    if not isinstance(columns, dict) or not all(isinstance(value, str) for value in columns.values()):
+        problems.add(BadInput(f"{place}.columns", got=columns, want='a table such as { paper = "submission" }'))
+    if format_ is not None:
+        format_ = problems.attempt(words, format_, f"{place}.format")
+    path = problems.attempt(_path, entry.get("path"), folder, f"{place}.path")
+    problems.raise_any()
+    return DataFile(name=name, path=path, kind=kind, format=format_, columns=columns)
 
 
-def read_steps(content: object, whole: Mapping[str, Any]) -> tuple[StepSpec, ...]:
-    """The steps of a file whose other tables are ``whole``."""
+def _path(value: object, folder: Path, place: str) -> Path:
+    return regular_file(folder / words(value, place, 4000), place)
+
+
+def read_steps(content: object, whole: Mapping[str, Any], problems: Problems) -> tuple[StepSpec, ...]:
+    """The steps of a file whose other tables are ``whole``; what is wrong with them is noted."""
     if not isinstance(content, list) or not content:
-        raise BadInput("steps", got=content, want="at least one step, written [[steps]]")
+        problems.add(BadInput("steps", got=content, want="at least one step, written [[steps]]"))
+        return ()
     found: list[StepSpec] = []
     for number, entry in enumerate(content, start=1):
-        place = f"steps[{number}]"
-        if not isinstance(entry, dict):
-            raise BadInput(place, got=entry, want="a table, written [[steps]]")
-        rest = dict(entry)
-        room, do = (words(rest.pop(key, None), f"{place}.{key}", 40) for key in ("room", "do"))
-        data, account = rest.pop("data", None), rest.pop("account", None)
-        _known(data, table(whole, "data"), f"{place}.data", "data")
-        _known(account, table(whole, "accounts"), f"{place}.account", "accounts")
-        name = rest.pop("name", None)
-        if name is None:
-            name = f"{room}-{do}"
-            if not _NAME.fullmatch(name):
-                name = f"step-{number}"  # there is no such step; the check will say so
-            if name in [step.name for step in found]:
-                name = f"{name}-{number}"
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise BadInput(f"{place}.name", got=name, want=_NAME_IN_WORDS)
-        if name in [step.name for step in found]:
-            raise BadInput(f"{place}.name", got=name, want="a name that no other step has")
-        found.append(StepSpec(number, name, room, do, data, account, rest))
+        one = problems.attempt(_step, number, entry, whole, [step.name for step in found], problems)
+        if one is not None:
+            found.append(one)
     return tuple(found)
+
+
+def _step(number: int, entry: object, whole: Mapping[str, Any], taken: list[str], problems: Problems) -> StepSpec:
+    """One step. Names that nothing bears are kept in it, so that each is complained of once."""
+    place = f"steps[{number}]"
+    if not isinstance(entry, dict):
+        raise BadInput(place, got=entry, want="a table, written [[steps]]")
+    rest = dict(entry)
+    room, do = (problems.attempt(words, rest.pop(key, None), f"{place}.{key}", 40) for key in ("room", "do"))
+    data, account = rest.pop("data", None), rest.pop("account", None)
+    for value, section in ((data, "data"), (account, "accounts")):
+        names = whole.get(section, {})
+        problems.attempt(
+            _known, value, names if isinstance(names, dict) else {}, f"{place}.{section.rstrip('s')}", section
+        )
+    name = rest.pop("name", None)
+    if name is None:
+        name = f"{room}-{do}"
+        if not _NAME.fullmatch(name):
+            name = f"step-{number}"  # there is no such step; the check will say so
+        if name in taken:
+            name = f"{name}-{number}"
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        problems.add(BadInput(f"{place}.name", got=name, want=_NAME_IN_WORDS))
+        name = f"step-{number}"
+    if name in taken:
+        problems.add(BadInput(f"{place}.name", got=name, want="a name that no other step has"))
+    if room is None or do is None:
+        raise problems.found[-1]  # what it does is not known: its settings cannot be read
+    return StepSpec(number, name, room, do, data, account, rest)
 
 
 def _known(value: object, names: Mapping[str, Any], place: str, section: str) -> None:

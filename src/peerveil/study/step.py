@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from peerveil.errors import BadInput
 from peerveil.guarantee import Guarantee, read_epsilon
+from peerveil.study.problems import Problems
 from peerveil.study.spec import only
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from peerveil.ledger import Account
     from peerveil.randomness import Randomness
     from peerveil.study.outcome import Outcome
-    from peerveil.study.spec import StepSpec
+    from peerveil.study.spec import DataFile, StepSpec
 
 REQUIRED: Final = object()
 
@@ -56,24 +57,27 @@ class Step(ABC):
 
     def __init__(self, spec: StepSpec) -> None:
         self.spec = spec
-        only(spec.settings, [option.name for option in self.options], spec.place)
+        problems = Problems()
+        problems.attempt(only, spec.settings, [option.name for option in self.options], spec.place)
         self.settings: dict[str, Any] = {}
+        self.file: DataFile | None = None  # where its data came from, filled likewise
         self.tables: dict[str, Any] = {}  # further data by setting, filled when the data are read
         for option in self.options:
             place = f"{spec.place}.{option.name}"
             if option.name not in spec.settings:
                 if option.default is REQUIRED:
-                    raise BadInput(place, got=None, want=option.about)
+                    problems.add(BadInput(place, got=None, want=option.about))
                 self.settings[option.name] = option.default
                 continue
             try:
                 self.settings[option.name] = option.read(spec.settings[option.name])
             except BadInput as error:
-                raise BadInput(place, got=error.got, want=error.want) from None
+                problems.add(BadInput(place, got=error.got, want=error.want))
         if self.wants and spec.data is None:
-            raise BadInput(f"{spec.place}.data", got=None, want=f"the name of {self.wants} under [data]")
+            problems.add(BadInput(f"{spec.place}.data", got=None, want=f"the name of {self.wants} under [data]"))
         if not self.wants and spec.data is not None:
-            raise BadInput(f"{spec.place}.data", got=spec.data, want="nothing: this step reads no data")
+            problems.add(BadInput(f"{spec.place}.data", got=spec.data, want="nothing: this step reads no data"))
+        problems.raise_any()
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from peerveil.judgements.writing import csv_text
@@ -9,6 +10,7 @@ from peerveil.study.outcome import Outcome
 from peerveil.study.step import REQUIRED, Option, Step, epsilon, list_of, number, text, yes_or_no
 from peerveil.timing import FollowUp, audit_log, linkage_attack, optimal_attack, post
 from peerveil.timing.durations import in_words, parse_duration
+from peerveil.timing.exposure import as_typed
 from peerveil.timing.figures import draw_attacks, draw_curves, draw_waits
 
 if TYPE_CHECKING:
@@ -78,8 +80,12 @@ window = "5m"                # comments of one sitting are this close
         )
         outcome = Outcome("How exposed are people by when they post, and what would delays do about it?")
         outcome.promise = "Nothing is published by this step, and nothing of it may be: it states facts about people."
+        assert self.file is not None
+        found = replace(found, log=as_typed(self.file.path, self.file.columns, self.file.format))
+        outcome.private_answer = found.in_short
+        outcome.protect("everybody in the log", "nothing of this step is published")
         outcome.private_found = [
-            f"{found.batches}.", f"Without protection: {found.raw}.", *found.advice
+            f"{found.leak}", f"Without protection: {found.raw}.", *found.advice
         ]  # fmt: skip
         outcome.picture(lambda ax: draw_waits(ax, table, self.window, found.gap or None),
                         "Histogram of waits between posts of one person on different threads.",
@@ -92,7 +98,8 @@ window = "5m"                # comments of one sitting are this close
                 draw_curves(right, found)
 
             outcome.picture(both,
-                            "Left: precision and recall of the linkage attack. Right: power of the best attack on a pair.",
+                            "Left: how many pairs linked by time are right, and how many true pairs are found. Right: how "
+                            "often the best test on a pair of comments sees through the delays.",
                             "Left: linking posts by time, before and after. Right: the best test on one pair of "
                             "comments (dashed: order known, dotted: what the guarantee allows).",
                             public=False, columns=2)  # fmt: skip
@@ -123,7 +130,7 @@ class Post(Step):
 
     @property
     def mechanism(self) -> FollowUp:
-        """Status by predecessor."""
+        """Delays by what a post follows."""
         return FollowUp(self.epsilon, self.gap, self.window)
 
     def promise(self, table: Events) -> Guarantee:  # noqa: ARG002
@@ -148,7 +155,15 @@ class Post(Step):
             f"({100 * attacks[1].crossover:.1f} if the order of the two is known; a coin errs 50 times)."
         ]
         before, after = linkage_attack(table, window=self.window), linkage_attack(posted)
-        outcome.private_found = [f"Before: {before}.", f"After: {after}.", f"{posted.for_operator}."]
+        outcome.private_found = [
+            f"Before: {before}.", f"After, in this draw of the delays: {after}.", f"{posted.for_operator}."
+        ]  # fmt: skip
+        outcome.answer = (
+            f"{len(posted):,} posts with new ids, each delayed by chance, none longer than {in_words(m.max_delay)} (replies may "
+            "wait for what they answer)."
+        )
+        outcome.protect("whether two posts of one person were written in one sitting", posted.guarantee)
+        outcome.protect("everything one person posts", "not promised: each pair of posts by itself")
         outcome.picture(posted.plot, "Histogram of public posts over time.", "Public posts over time.", public=True)
         outcome.file("posted.csv", csv_text(posted.public), public=True)
         outcome.file("schedule.csv", csv_text(posted.schedule), public=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from peerveil.judgements.writing import csv_text
 from peerveil.study.outcome import Outcome
 from peerveil.study.step import REQUIRED, Option, Step, epsilon, list_of, one_of
@@ -95,7 +97,11 @@ classes = [{listed}]         # all possible answers, from a public list (here: a
         )
         outcome = _outcome("Which answers are right, if nobody can be held to theirs?", sent.fit(self.model))
         outcome.promises(sent.guarantee)
-        outcome.attack.append(f"For a whole person: {sent.person_guarantee}")
+        outcome.protects = []
+        _protections(outcome, sent.guarantee, sent.person_guarantee, np.bincount(table.numbered("worker")[0]))
+        outcome.attack.append(f"For a whole person: {sent.person_guarantee.in_short}")
+        outcome.found.append("reports.csv holds the workers' ids beside the tasks they answered: which tasks somebody answered "
+                             "is not hidden, only what they answered.")  # fmt: skip
         if table.has_truth:
             right, balanced = sent.fit(self.model).accuracy(table.truths())
             outcome.private_found.append(
@@ -110,13 +116,34 @@ def _outcome(asked: str, found: TruthResult) -> Outcome:
     outcome = Outcome(asked)
     outcome.promises(found.guarantee)
     outcome.found = [f"{found.summary()}."]
+    sure = int((found.confidence >= 0.9).sum())
+    outcome.answer = (
+        f"For {sure:,} of {len(found.tasks):,} tasks the answer is known with a probability of at least 90%; the list is "
+        "in labels.csv."
+    )
+    _protections(outcome, found.guarantee, found.person_guarantee, found.loads)
     outcome.attack = ["Whoever sees the reports of everybody learns about one answer at most what the promise above says; "
                       "labels and abilities are computed from the reports and tell no more."]  # fmt: skip
     outcome.picture(found.plot, f"Abilities with intervals. {found.summary()}.",
                     "How often each person is right, estimated from their reports, with intervals.", public=True)  # fmt: skip
     outcome.file("labels.csv", csv_text(found.frame()), public=True)
+    outcome.file("workers.csv", csv_text(found.worker_frame()), public=False)
     outcome.results = {"tasks": len(found.tasks), "workers": len(found.workers), "model": found.model}
     return outcome
+
+
+def _protections(outcome: Outcome, promise: Guarantee, person: Guarantee, loads: Any) -> None:
+    """One answer, and everything that one person answered; how many tasks each answered is not hidden."""
+    if promise.unit == person.unit:
+        outcome.protect("everything one person reports", person)
+        return
+    typical, most = int(np.median(loads)), int(np.max(loads))
+    outcome.protect("one answer", promise)
+    if 1 < typical < most:
+        outcome.protect(f"everything a typical person answered ({typical} answers)", promise.group(typical))
+    outcome.protect(
+        f"everything {'any' if typical == most else 'the busiest'} person answered ({most} answers)", person
+    )
 
 
 def _toml(value: Any) -> str:

@@ -81,14 +81,19 @@ class LinkageAttack(Pictured):
         cut, precision, recall = self.best
         unit = f"{cut:.3g} gaps" if self.informed else in_words(cut)
         return (
-            f"linking posts within {unit} of each other: precision {100 * precision:.3g}%, recall {100 * recall:.3g}% "
-            f"of {self.batched:,} pairs written in one sitting"
+            f"linking posts within {unit} of each other: {100 * precision:.3g}% of the links are right, and "
+            f"{100 * recall:.3g}% of {self.batched:,} pairs written in one sitting are found"
         )
 
     def draw(self, ax: Axes, label: str = "", **style: Any) -> None:
         """Precision against recall."""
         ax.plot(self.recall, self.precision, label=label or None, **style)
-        ax.set(xlabel="recall", ylabel="precision", xlim=(0, 1.02), ylim=(0, 1.02))
+        ax.set(
+            xlabel="true pairs found (recall)",
+            ylabel="links that are right (precision)",
+            xlim=(0, 1.02),
+            ylim=(0, 1.02),
+        )
 
 
 def linkage_attack(

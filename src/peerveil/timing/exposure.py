@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,7 @@ from peerveil.timing.optimal import OptimalAttack, optimal_attack
 from peerveil.timing.post import post
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
 
@@ -89,6 +91,10 @@ class TimingAudit(Pictured):
     leaks: tuple[Leak, ...]
     suspects: int
     has_replies: bool
+    own_gap: bool = True
+    """Whether the gap was taken from this very log."""
+    log: str = "LOG"
+    """What stands after ``peerveil timing post`` to read a log like this one: the file and the options."""
 
     @property
     def recommended(self) -> Protected | None:
@@ -100,7 +106,7 @@ class TimingAudit(Pictured):
 
     @property
     def advice(self) -> list[str]:
-        """What to do, in plain words: one entry a paragraph, the most urgent first."""
+        """What to do, in plain words: one entry a paragraph, the most urgent first; a command begins with ``$``."""
         lines = [f"Close another leak first: {leak}." for leak in self.leaks]
         if self.leaks:
             lines.append("Hold posts before they reach the platform: what it publishes beside a post is beyond recall.")
@@ -117,16 +123,19 @@ class TimingAudit(Pictured):
         m = chosen.mechanism
         _, before, found = self.raw.best
         lines = [
-            f"Delay every post once, by a random time (status by predecessor, epsilon {m.epsilon:g}, gap {in_words(m.gap)}): "
-            f"posts that follow one of the same person on another thread within {in_words(m.beta)} wait "
-            f"{in_words(m.mean_batched)} on average, all others {in_words(m.mean_unbatched)}, nobody longer than "
-            f"{in_words(m.max_delay)}. The command: peerveil timing post LOG --epsilon {m.epsilon:g} --gap {m.gap:g}s "
-            f"--window {m.beta:g}s --out public.csv --schedule mine.csv",
+            f"Delay every post once, by a random time (epsilon {m.epsilon:g}, gap {in_words(m.gap)}): posts that follow one of "
+            f"the same person on another thread within {in_words(m.beta)} wait {in_words(m.mean_batched)} on average, all "
+            f"others {in_words(m.mean_unbatched)}, nobody longer than {in_words(m.max_delay)}.",
+            self._where_to_use_it,
+            f"$ {self.command}",
+            "For what is past and already public with its times, no delay helps any more: do not publish the times any "
+            "longer, or round them to days.",
             "The best possible test of whether two comments were written together, or apart by up to the gap, is then "
             f"wrong {100 * chosen.best_attack.crossover:.0f} times in 100 (a coin: 50), "
-            f"{100 * chosen.known_order.crossover:.0f} times if it is known which of the two came first. Linking by time "
-            f"falls from {percent(before)} precision at {percent(found)} recall to {percent(chosen.attack.best[1])} at "
-            f"{percent(chosen.attack.best[2])}.",
+            f"{100 * chosen.known_order.crossover:.0f} times if it is known which of the two came first.",
+            f"Now, of the pairs that are linked by time {percent(before)} are right, and {percent(found)} of the true pairs "
+            f"are found. In one random draw of the delays it was {percent(chosen.attack.best[1])} and "
+            f"{percent(chosen.attack.best[2])}; another draw gives somewhat other figures.",
         ]
         if chosen.all_history.covered < 0.995:
             lines.append(
@@ -144,9 +153,29 @@ class TimingAudit(Pictured):
         return lines
 
     @property
+    def _where_to_use_it(self) -> str:
+        if self.own_gap:
+            return (
+                "Use this for what comes next, not for this log: the gap was taken from it, and would tell about it. Put the "
+                "next log in the place of this one:"
+            )
+        return "The command:"
+
+    @property
+    def command(self) -> str:
+        """How to post with what is recommended; empty if nothing is."""
+        if self.recommended is None:
+            return ""
+        m = self.recommended.mechanism
+        return (
+            f"peerveil timing post {self.log} --epsilon {m.epsilon:g} --gap {m.gap:.15g}s --window {m.beta:.15g}s "
+            "--out public.csv --schedule mine.csv"
+        )
+
+    @property
     def recommendation(self) -> str:
         """The advice in one text."""
-        return " ".join(self.advice)
+        return " ".join(line.removeprefix("$ ") for line in self.advice)
 
     def draw(self, ax: Axes) -> None:
         """Precision and recall of linking posts by time, before and after. For the operator."""
@@ -194,15 +223,23 @@ class TimingAudit(Pictured):
         return head, rows
 
     @property
+    def in_short(self) -> str:
+        """How exposed people are, in one sentence."""
+        window = in_words(self.batches.window)
+        if not len(self.batches):
+            return f"Not by this: nobody posted on two threads within {window}."
+        if not self.batches.same_rate or self.batches.other_rate != self.batches.other_rate:
+            return f"{len(self.batches):,} times somebody posted on several threads within {window}."
+        sure = percent(float(self.batches.risk(self.suspects)))
+        return (
+            f"An observer with {self.suspects} suspects who sees two comments within {window} of each other is {sure} sure "
+            "who it is."
+        )
+
+    @property
     def leak(self) -> str:
         """How exposed people are, in words."""
-        text = str(self.batches) + "."
-        if self.batches.same_rate and self.batches.other_rate == self.batches.other_rate:
-            sure = percent(float(self.batches.risk(self.suspects)))
-            text += (
-                f" An observer with {self.suspects} suspects who sees two comments that close is {sure} sure who it is."
-            )
-        return text
+        return f"{self.batches}. {self.in_short}"
 
     def __str__(self) -> str:
         head, rows = self.table()
@@ -210,6 +247,20 @@ class TimingAudit(Pictured):
             "; ".join(f"{name} {cell}" for name, cell in zip(head, row, strict=True) if cell != "-") for row in rows
         ]
         return "\n".join([self.summary, self.leak, *parts, "", *self.advice])
+
+
+def as_typed(
+    path: str | os.PathLike[str], columns: Mapping[str, str], format_: str | None = None, zone: str | None = None
+) -> str:
+    """A file with the options that it was read with, as they stand on a command line.
+
+    >>> as_typed("my log.csv", {"actor": "user"})
+    "'my log.csv' --column actor=user"
+    """
+    options = [part for ours, theirs in columns.items() for part in ("--column", f"{ours}={theirs}")]
+    options += ["--format", format_] if format_ else []
+    options += ["--time-zone", zone] if zone else []
+    return shlex.join([os.fspath(path), *options])
 
 
 def audit_log(
@@ -282,6 +333,7 @@ def audit_log(
         leaks=tuple(find_leaks(events)),
         suspects=suspects,
         has_replies=events.has_replies,
+        own_gap=gap is None,
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from peerveil.report import COLOURS, Page, house_style, new_axes, svg
+from peerveil.report import COLOURS, WORDS, Page, house_style, new_axes, svg
 from peerveil.timing.batches import posterior
 from peerveil.timing.choose import intervals
 from peerveil.timing.durations import in_words
@@ -46,12 +46,14 @@ def draw_attacks(ax: Axes, audit: TimingAudit) -> None:
     audit.raw.draw(ax, "no protection", color=COLOURS["leak"])
     for one, colour in zip(audit.protected, SHADES, strict=False):
         one.attack.draw(ax, f"epsilon {one.mechanism.epsilon:g}", color=colour)
-    top = max(
-        [float(a.precision[a.recall > 0.01].max(initial=0)) for a in [audit.raw, *(p.attack for p in audit.protected)]]
-    )
-    if 0 < top < 0.5:
-        ax.set_ylim(0, 1.1 * top)
-    ax.legend()
+    attacks = [audit.raw, *(one.attack for one in audit.protected)]
+    seen = [float(value) for attack in attacks for value in attack.precision[attack.recall > 0.01]]
+    if seen and 0 < min(seen) < 0.1 * max(seen):  # what delays leave would lie on the axis: tenfold steps show it
+        ax.set_yscale("log")
+        ax.set_ylim(0.5 * min(seen), 2 * max(seen))
+    elif seen and 0 < max(seen) < 0.5:
+        ax.set_ylim(0, 1.1 * max(seen))
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize=9)
 
 
 def draw_curves(ax: Axes, audit: TimingAudit) -> None:
@@ -63,7 +65,7 @@ def draw_curves(ax: Axes, audit: TimingAudit) -> None:
     ax.plot([0, 1], [1, 0], color=COLOURS["truth"], linewidth=1)
     ax.plot([], [], color=COLOURS["truth"], linestyle="--", label="order known")
     ax.plot([], [], color=COLOURS["truth"], linestyle=":", label="guaranteed bound")
-    ax.legend(loc="lower right", fontsize=9)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize=9)
 
 
 def draw_risk(ax: Axes, same_rate: float, other_rate: float) -> None:
@@ -80,12 +82,18 @@ def audit_page(audit: TimingAudit, events: Events) -> Page:
     b = audit.batches
     with house_style():
         page = Page("How exposed are people by when they post?", lead=audit.summary)
+        page.paragraph(audit.in_short)
+        page.see_words()
         page.heading("What to do")
         for text in audit.advice:
-            page.paragraph(text)
+            if text.startswith("$ "):
+                page.code(text.removeprefix("$ "))
+            else:
+                page.paragraph(text)
         page.paragraph("For the operator only: this page states facts about the people in the log.")
         if audit.recommended is not None:
-            page.promise(str(audit.recommended.mechanism.guarantee))
+            promise = audit.recommended.mechanism.guarantee
+            page.promise(promise.in_short, str(promise))
         page.heading("The leak")
         page.paragraph(audit.leak)
         axes = new_axes(height=3.2)
@@ -108,6 +116,7 @@ def audit_page(audit: TimingAudit, events: Events) -> Page:
             ])  # fmt: skip
         else:
             page.paragraph("No serial number and no second timestamp in the file follows the order of arrival.")
+        page.glossary(WORDS)
         page.footer("Made by `peerveil timing audit`. Delays were drawn to be measured; nothing was posted.")
     return page
 
@@ -116,7 +125,7 @@ def _protection(page: Page, audit: TimingAudit) -> None:
     page.heading("What delays would do")
     page.paragraph(
         f"The gap is {in_words(audit.gap)}. Posts that follow a post of the same person on another thread wait longest; "
-        "the table shows status by predecessor at several strengths."
+        "the tables show what that does at several strengths, in one random draw of the delays."
     )
     head, rows = audit.table()
     for columns in (

@@ -82,8 +82,10 @@ class OptimalAttack(Pictured):
         """The curve, under its bound."""
         (line,) = ax.plot(self.type_one, self.power, label=label or None, **style)
         x = np.linspace(0, 1, 400)
-        ax.plot(x, self.bound(x), linestyle=":", color=line.get_color(), linewidth=1)
-        ax.set(xlabel="type-I error", ylabel="power", xlim=(0, 1), ylim=(0, 1.02))
+        ax.plot(x, self.bound(x), linestyle=":", color=line.get_color(), linewidth=1.8)
+        ax.set(
+            xlabel="false alarms (type-I error)", ylabel="sittings seen through (power)", xlim=(0, 1), ylim=(0, 1.02)
+        )
 
 
 def optimal_attack(

@@ -85,6 +85,7 @@ class Posted(Result):
     truth: Truth = field(repr=False, compare=False)
     threads: pl.Series = field(repr=False, compare=False)
     ids: pl.Series = field(repr=False, compare=False)
+    rows: pl.Series = field(repr=False, compare=False)
     mechanism: str = ""
 
     @cached_property
@@ -99,13 +100,17 @@ class Posted(Result):
 
     @cached_property
     def schedule(self) -> pl.DataFrame:
-        """What the operator does: the log's own id of each post, its public id, and when to let it appear. Not public.
+        """What the operator does: which post of theirs gets which public id, and when to let it appear. Not public.
 
-        It is the only link between the two ids: keep it as safe as the log, and do not draw again.
+        A post is named by its row in the input (counted from 1), its id and its thread; where the input has no ids, ``id``
+        is our own number, and the row is what to look for. It is the only link between the two ids: keep it as safe as the
+        log, and do not draw again.
         """
         return pl.DataFrame(
             {
+                "row": self.rows,
                 "id": self.ids,
+                "thread": self.threads.gather(self.truth.thread),
                 "public_id": self._place + 1,
                 "time": pl.Series(self.truth.posted).cast(pl.Datetime("us", "UTC")),
             }
@@ -234,8 +239,8 @@ def post(
         actor, thread, times, posted, own, parent, source.permutation(times.size), batched, adopted, window, gap
     )
     stamped = source.stamp(guarantee)
-    threads, ids = events.numbered("thread")[1], events.frame["id"]
-    return Posted(guarantee=stamped, truth=truth, threads=threads, ids=ids, mechanism=name)
+    threads, ids, rows = events.numbered("thread")[1], events.frame["id"], pl.Series(events.rows)
+    return Posted(guarantee=stamped, truth=truth, threads=threads, ids=ids, rows=rows, mechanism=name)
 
 
 def behind_parents(own: Whole, parent: Whole) -> Whole:

@@ -136,7 +136,7 @@ class TruthResult(Result):
         )
 
     def __str__(self) -> str:
-        return f"{super().__str__()}\nFor a whole person: {self.person_guarantee}"
+        return f"{super().__str__()}\nFor a whole person: {self.person_guarantee.in_short}"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the reports, as JSON values."""

@@ -154,7 +154,7 @@ class RandomisedAnswers(Result):
         return f"{len(self.reports):,} reports with {self.response.exact_epsilon} for each{hidden}"
 
     def __str__(self) -> str:
-        return f"{super().__str__()}\nFor a whole person: {self.person_guarantee}"
+        return f"{super().__str__()}\nFor a whole person: {self.person_guarantee.in_short}"
 
     def to_dict(self) -> dict[str, Any]:
         """The settings and the guarantee, without the reports."""
