@@ -82,7 +82,7 @@ do = "decide"
 name = "decisions"
 data = "reviews"
 history = "last-year"
-adversary_error = 0.5
+adversary_error = 0.4
 accept = {accept}
 group_size = 6               # papers whose committees could have been exchanged
 
@@ -131,7 +131,14 @@ def run_demo(
     target = Path(folder)
     now, past = (
         synthetic_conference(
-            papers * factor, reviewers, reviews_per_paper=6, noise=1.0, seed=seed + year, people_seed=seed
+            papers * factor,
+            reviewers,
+            reviews_per_paper=6,
+            bias=0.5,
+            stretch=0.1,
+            noise=1.0,
+            seed=seed + year,
+            people_seed=seed,
         )
         for year, factor in ((0, 1), (1, 2))
     )

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from peerveil.report import COLOURS, WORDS, Page, house_style, new_axes, svg
+from peerveil.report import COLOURS, Page, house_style, new_axes, svg
+from peerveil.report.words import WORDS
 from peerveil.timing.batches import posterior
 from peerveil.timing.choose import intervals
 from peerveil.timing.durations import in_words
