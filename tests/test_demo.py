@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
+from tests.cli.runner import run
 
 from peerveil import BadInput, Ledger
-from peerveil.demo import run_demo
-from peerveil.judgements import Reviews
+from peerveil.cli.demo import own_name
+from peerveil.demo import Demo, run_demo
+from peerveil.judgements import Reviews, synthetic_conference
 from peerveil.study import Study
 
 
@@ -27,6 +30,27 @@ def test_the_demo(tmp_path: Path) -> None:
     assert Reviews.read(done.study.parent / "data" / "reviews.csv").fingerprint
     public = (done.result / "public" / "report.html").read_text(encoding="utf-8")
     assert "must not be published" not in public.lower()
+
+
+def test_the_hints_at_the_end_work_as_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "peerveil.demo.run_demo", lambda out, **_: Demo(out / "r", out / "study/s.toml", out, "refused")
+    )
+    synthetic_conference(20, 12, seed=1).write("out/demo/study/data")
+    with Ledger.open("out/demo/study/peerveil-ledger.db") as ledger:
+        ledger.account("chairs", epsilon=1)
+    code, text, _ = run(capsys, "demo")
+    assert code == 0
+    assert "about a minute" in text
+    hints = [line.split(":", 1)[-1] for line in text.splitlines() if own_name() in line]
+    assert len(hints) == 3
+    for hint in hints[:2]:  # the third asks before it spends
+        subprocess.run(hint, shell=True, check=True, capture_output=True)
+    assert "[[steps]]" in Path("study.toml").read_text()
+    assert run(capsys, "run", "study.toml", "--check")[0] == 0
 
 
 def test_a_file_in_the_way(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ title = "A made-up conference: {papers} papers, {reviewers} reviewers"
 [accounts.chairs]
 epsilon = 3                  # for this year's reviews, for good
 [accounts.crowd]
-epsilon = 2                  # for this year's rankings and crowd answers
+epsilon = 3                  # for this year's rankings and crowd answers
 
 [data.reviews]
 path = "data/reviews.csv"
@@ -82,8 +82,9 @@ do = "decide"
 name = "decisions"
 data = "reviews"
 history = "last-year"
-adversary_error = 0.5
+adversary_error = 0.4
 accept = {accept}
+group_size = 6               # papers whose committees could have been exchanged
 
 # Every reviewer put the same ten papers in order: is there any agreement?
 [[steps]]
@@ -94,14 +95,14 @@ data = "rankings"
 account = "crowd"
 epsilon = 0.5
 
-# A question about every paper, asked to a crowd; each answer is randomised before it is sent.
+# A question about every paper, each asked to fifteen people of a crowd; each answer is randomised before it is sent.
 [[steps]]
 room = "truth"
 do = "randomize"
 name = "crowd-answers"
 data = "answers"
 account = "crowd"
-epsilon = 1
+epsilon = 2
 classes = [0, 1]
 
 # Would a lie be noticed? Mechanisms against their claims, and faults planted on purpose.
@@ -129,15 +130,29 @@ def run_demo(
     """Invent a conference, write a study about it, run it, and try to spend too much."""
     target = Path(folder)
     now, past = (
-        synthetic_conference(papers * factor, reviewers, reviews_per_paper=6, seed=seed + year, people_seed=seed)
+        synthetic_conference(
+            papers * factor,
+            reviewers,
+            reviews_per_paper=6,
+            bias=0.5,
+            stretch=0.1,
+            noise=1.0,
+            seed=seed + year,
+            people_seed=seed,
+        )
         for year, factor in ((0, 1), (1, 2))
+    )
+    crowd = synthetic_conference(
+        papers, max(20, papers // 4), 1, tasks=papers, answers_per_task=15, ability=(0.6, 0.95), seed=seed
     )
     home = _own_folder(target) / "study"
     now.write(home / "data")
+    crowd.labels.write(home / "data" / "labels.csv")
     past.write(home / "last-year")
     file = write_text(home / "study.toml", _study(now, past, samples))
     done = run_study(file, target / "result")
-    report = write_text(target / "report.html", done.report.read_text(encoding="utf-8"))
+    page = done.report.read_text(encoding="utf-8").replace("public/report.html", "result/public/report.html")
+    report = write_text(target / "report.html", page, private=True)
     try:
         run_study(file, target / "again")
         refusal = "nothing was refused"  # pragma: no cover

@@ -420,7 +420,13 @@ def _short(g: Guarantee) -> str:
     if g.exact_epsilon is None and g.notion.takes_epsilon:
         return _sentence(g)
     if g.notion is Notion.ONE_SIDED_DP:
-        return _sentence(g).split(" (neighbours: ", 1)[0] + "."
+        assert g.exact_gap is not None
+        assert g.exact_epsilon is not None
+        return (
+            f"One-sided privacy with epsilon {words(g.exact_epsilon)} and gap {_duration(g.exact_gap, g.gap_unit)} for {g.unit}: "
+            f"what is seen is at most {odds_in_words(g.exact_epsilon)[0]} times as likely in the sensitive case as in its "
+            "harmless neighbour; nothing is promised the other way round."
+        )
     if g.notion is Notion.MAP_ERROR:
         return _sentence(g).split(" (to be told apart: ", 1)[0] + ", if the stated model holds."
     assert g.exact_epsilon is not None
@@ -472,6 +478,18 @@ def odds_in_words(epsilon: Fraction) -> tuple[str, str]:
         return f"10^{math.ceil(epsilon / Fraction('2.30258509299404'))}", "100"
     low, high = exp_bounds(epsilon)
     return _rounded(high, math.ceil, 2), _rounded(100 * high / (1 + low), math.ceil)
+
+
+def _duration(gap: Fraction, unit: str) -> str:
+    """A gap in a unit in which it is a small number, rounded down.
+
+    >>> _duration(Fraction(185_363), "seconds"), _duration(Fraction(90), "seconds"), _duration(Fraction(5000), "posts")
+    ('2.1 days', '90 seconds', '5000 posts')
+    """
+    for seconds, name in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
+        if unit == "seconds" and gap >= 2 * seconds:
+            return f"{_rounded(gap / seconds, math.floor)} {name}"
+    return f"{words(gap, 'down')} {unit}"
 
 
 def _rounded(value: Fraction, direction: Callable[[Fraction], int], digits: int = 1) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import stat
 from pathlib import Path
 
 import polars as pl
@@ -25,12 +27,39 @@ def test_audit(events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert code == 0
     assert "Delay every post once" in out
     assert "number" in out  # the serial number leaks the order
-    assert "<svg " in (tmp_path / "audit.html").read_text()
+    page = tmp_path / "audit.html"
+    assert "<svg " in page.read_text()
+    assert ">causal<" not in page.read_text() or ">early replies<" in page.read_text()
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    assert "not for this log" in out
+    assert "round them to days" in out
     code, out, _ = run(capsys, "timing", "audit", events, "--json", "--epsilon", "0.5", "--gap", "2h")
     data = json.loads(out)
     assert code == 0
     assert [one["epsilon"] for one in data["protected"]] == [0.5]
     assert data["protected"][0]["early_replies_with_causal_release"] == 0
+
+
+def test_the_command_that_an_audit_prints_runs_as_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = synthetic_conference(papers=80, reviewers=50, seed=4).events.frame
+    frame = frame.select(who="actor", paper="thread", when="time")
+    monkeypatch.chdir(tmp_path)
+    Path("my log.csv").write_text(frame.sample(fraction=1, shuffle=True, seed=1).write_csv())
+    columns = ("--column", "actor=who", "--column", "thread=paper", "--column", "time=when")
+    code, out, err = run(capsys, "timing", "audit", "my log.csv", *columns, "--percentile", 10)
+    assert code == 0, err
+    (printed,) = (line for line in out.splitlines() if line.startswith("$ peerveil timing post "))
+    code, out, err = run(capsys, *shlex.split(printed)[2:])
+    assert code == 0, err
+    mine = pl.read_csv("mine.csv")
+    assert mine.columns == ["row", "id", "thread", "public_id", "time"]
+    assert pl.read_csv("my log.csv")[(mine["row"] - 1).to_list()]["paper"].to_list() == mine["thread"].to_list()
+    assert stat.S_IMODE(Path("mine.csv").stat().st_mode) == 0o600
+    assert stat.S_IMODE(Path("public.csv").stat().st_mode) != 0o600
+    code, out, _ = run(capsys, "timing", "audit", "my log.csv", *columns, "--gap", "2h")
+    assert "not for this log" not in out
 
 
 def test_audit_in_a_database(events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,7 +116,7 @@ def test_a_gap_for_each_group(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         capsys, "timing", "post", LOG, *columns, "--gap", "1h", "--gaps", target, "--out", tmp_path / "p.csv"
     )
     assert code == 0, err
-    assert "that of the later comment's group" in out
+    assert "One-sided privacy with epsilon 1 and gap" in out
     for arguments, word in (
         (("choose", LOG, *columns, "--out", target), "--per"),
         (("post", LOG, *columns, "--gap", "1h", "--gaps", LOG, "--out", tmp_path / "q.csv"), "--gaps"),

@@ -13,7 +13,8 @@ import pytest
 from tests.study.helpers import AUDIT, means, write_study
 
 from peerveil import BadInput, Guarantee, Ledger
-from peerveil.report import WORDS, Page
+from peerveil.report import Page
+from peerveil.report.words import WORDS
 from peerveil.study import Study, check_study, run_study
 from peerveil.study.cost import cost_of
 from peerveil.study.problems import BadStudy

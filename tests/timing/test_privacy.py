@@ -77,7 +77,13 @@ def test_the_schedule_links_ids_for_the_operator_alone() -> None:
     assert len(truth) == len(log)
     assert (truth["thread"] == truth["thread_log"]).all()
     assert (truth["time"] >= truth["time_log"]).all()
-    assert posted.schedule.columns == ["id", "public_id", "time"]
+    assert posted.schedule.columns == ["row", "id", "thread", "public_id", "time"]
+    shuffled = log.frame.drop("id", "reply_to", strict=False).sample(fraction=1, shuffle=True, seed=5)
+    nameless = post(Events.from_frame(shuffled), FollowUp(1, 3600, 300), randomness=Randomness.simulation(1)).schedule
+    rows = shuffled[(nameless["row"] - 1).to_list()]
+    assert (rows["thread"] == nameless["thread"]).all()
+    assert (rows["time"] <= nameless["time"]).all()
+    assert sorted(nameless["row"]) == list(range(1, len(log) + 1))
     assert "schedule" not in posted.to_dict()
 
 

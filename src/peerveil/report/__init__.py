@@ -4,11 +4,9 @@
 - :class:`Page`: headings, paragraphs, figures and tables, written as a single file that needs no network.
 - :func:`house_style`, :func:`new_axes`, :func:`logarithmic`: draw so that a figure fits the page, light and dark.
 - :data:`COLOURS`: the colours that every figure uses.
-- :data:`WORDS`: words that reports use, and what they mean.
 """
 
 from peerveil.report.figures import COLOURS, house_style, logarithmic, new_axes, svg
 from peerveil.report.page import Page
-from peerveil.report.words import WORDS
 
-__all__ = ["COLOURS", "WORDS", "Page", "house_style", "logarithmic", "new_axes", "svg"]
+__all__ = ["COLOURS", "Page", "house_style", "logarithmic", "new_axes", "svg"]

@@ -59,6 +59,9 @@ footer { margin-top: 3rem; color: var(--pale); font-size: .85rem; }
   td::before { content: attr(data-label); display: block; color: var(--pale); font-size: .8rem; font-weight: 600; }
   figure { overflow-x: auto; }
   figure svg { min-width: 30rem; }
+  figure::before { content: "swipe sideways to see the whole figure"; display: block; color: var(--pale);
+    font-size: .8rem; position: sticky; left: 0; }
+  figcaption { position: sticky; left: 0; }
 }
 @media print {
   body { max-width: none; padding: 0; font-size: 10.5pt; }

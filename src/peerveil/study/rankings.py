@@ -66,12 +66,13 @@ level = 0.05
             )
         outcome.protect("one person's ranking", found.guarantee)
         outcome.protect("everything one person gave", "the same: it is one ranking")
-        outcome.found = [f"{found.summary()[0].upper()}{found.summary()[1:]}."]
+        outcome.found = [f"{found.summary()[0].upper()}{found.summary()[1:]}. {self.level:g} is how often chance alone may be "
+                         "taken for a signal."]  # fmt: skip
         outcome.attack = [
             "Whoever knows everybody's ranking but one person's learns at most what the promise above says."
         ]
         outcome.picture(found.plot, f"The statistic of uniform rankings, and the observed one. {found.summary()}.",
-                        "What uniform rankings would give (curve), where rejection begins, and what was observed.",
+                        "What chance would give (curve), where a signal is taken for one, and what was observed.",
                         public=True)  # fmt: skip
         outcome.file("test.json", found.to_json(indent=2) + "\n", public=True)
         outcome.results = {"reject": found.reject, "p_value": found.p_value, "method": found.method}

@@ -101,7 +101,12 @@ scale = [{low:g}, {high:g}]              # the lowest and highest score that the
         outcome.answer = (
             f"For 80 of 100 reviewers {noun} lies between {low} and {high}{sign}. {published.beyond_public()}"
         )
-        outcome.found = [f"{published.summary()}{sign}.", published.beyond_public(), ASSUMES_PUBLIC]
+        outcome.found = [
+            f"{published.means.size:,} reviewers. For half of them {noun} is below {np.median(published.means):.2g}, for 10 in "
+            f"100 below {low}, for 10 in 100 above {high}{sign}.",
+            published.beyond_public(),
+            ASSUMES_PUBLIC,
+        ]
         _protections(outcome, published, public)
         outcome.picture(
             lambda left, right: draw_release(published, left, right),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from peerveil.report import WORDS, Page
+from peerveil.report import Page
+from peerveil.report.words import WORDS
 
 if TYPE_CHECKING:
     from peerveil.study.check import Checked

@@ -101,7 +101,7 @@ window = "5m"                # comments of one sitting are this close
                             "Left: how many pairs linked by time are right, and how many true pairs are found. Right: how "
                             "often the best test on a pair of comments sees through the delays.",
                             "Left: linking posts by time, before and after. Right: the best test on one pair of "
-                            "comments (dashed: order known, dotted: what the guarantee allows).",
+                            "comments (dashed: order known, pale: what the guarantee allows).",
                             public=False, columns=2)  # fmt: skip
         outcome.file("audit.json", _json(found.to_dict()), public=False)
         return outcome

@@ -115,7 +115,10 @@ classes = [{listed}]         # all possible answers, from a public list (here: a
 def _outcome(asked: str, found: TruthResult) -> Outcome:
     outcome = Outcome(asked)
     outcome.promises(found.guarantee)
-    outcome.found = [f"{found.summary()}."]
+    outcome.found = [
+        f"{len(found.tasks):,} tasks were labelled from {int(found.loads.sum()):,} reports of {len(found.workers):,} people. The "
+        f"median person is right about {100 * float(np.median(found.abilities)):.0f} times in 100."
+    ]
     sure = int((found.confidence >= 0.9).sum())
     outcome.answer = (
         f"For {sure:,} of {len(found.tasks):,} tasks the answer is known with a probability of at least 90%; the list is "

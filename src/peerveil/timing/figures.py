@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from peerveil.report import COLOURS, WORDS, Page, house_style, new_axes, svg
+from peerveil.report import COLOURS, Page, house_style, new_axes, svg
+from peerveil.report.words import WORDS
 from peerveil.timing.batches import posterior
 from peerveil.timing.choose import intervals
 from peerveil.timing.durations import in_words
@@ -64,7 +65,7 @@ def draw_curves(ax: Axes, audit: TimingAudit) -> None:
         ax.plot(x.type_one, x.power, color=colour, linestyle="--", linewidth=1)
     ax.plot([0, 1], [1, 0], color=COLOURS["truth"], linewidth=1)
     ax.plot([], [], color=COLOURS["truth"], linestyle="--", label="order known")
-    ax.plot([], [], color=COLOURS["truth"], linestyle=":", label="guaranteed bound")
+    ax.plot([], [], color=COLOURS["truth"], linewidth=6, alpha=0.25, label="guaranteed bound")
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize=9)
 
 
@@ -144,8 +145,11 @@ def _protection(page: Page, audit: TimingAudit) -> None:
     draw_attacks(axes[0], audit)
     draw_curves(axes[1], audit)
     page.figure(
-        svg(axes[0], "Left: precision and recall of the linkage attack. Right: power of the best attack on a pair."),
+        svg(
+            axes[0],
+            "Left: linking posts by time, before and after. Right: how often the best test sees through the delays.",
+        ),
         "Left: linking posts by time, before and after. Right: the best possible test on one pair of comments; solid: "
-        "order of the two unknown, dashed: known, dotted: what the guarantee allows at most; the cross-over lies on the "
+        "order of the two unknown, dashed: known, pale: what the guarantee allows at most; the cross-over lies on the "
         "falling line.",
     )

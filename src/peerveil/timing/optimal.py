@@ -82,7 +82,8 @@ class OptimalAttack(Pictured):
         """The curve, under its bound."""
         (line,) = ax.plot(self.type_one, self.power, label=label or None, **style)
         x = np.linspace(0, 1, 400)
-        ax.plot(x, self.bound(x), linestyle=":", color=line.get_color(), linewidth=1.8)
+        # broad and pale: the best test often attains the bound, and would cover a thin line
+        ax.plot(x, self.bound(x), color=line.get_color(), linewidth=6, alpha=0.25, zorder=1)
         ax.set(
             xlabel="false alarms (type-I error)", ylabel="sittings seen through (power)", xlim=(0, 1), ylim=(0, 1.02)
         )
