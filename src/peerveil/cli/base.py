@@ -6,12 +6,13 @@ import json
 import os
 import sys
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
 from peerveil import __version__
-from peerveil.errors import BadInput, PeerveilError
+from peerveil.errors import BadInput, PeerveilError, Verbatim
 from peerveil.result import plain
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 Debug = Annotated[
     bool, typer.Option("--debug", help="On an error, show the whole traceback.", rich_help_panel="Everywhere")
 ]
+
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
 
 _HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 
@@ -80,6 +83,22 @@ def check_spending(ledger: str | None, account: str | None, seed: int | None) ->
         raise BadInput("--account", got=account, want="both --ledger and --account, or neither")
     if seed is not None and ledger is not None:
         raise BadInput("--seed", got=seed, want="no seed with a ledger: a simulation can never be entered")
+
+
+def check_new(path: Path | None, force: bool, *, name: str = "", cost: str = "") -> None:
+    """Refuse to write over a file, unless told; ``cost`` says what doing it again costs beside the file."""
+    if path is not None and path.exists() and not force:
+        want = f"a new name, or --force to replace it{cost}"
+        raise BadInput(
+            name or str(path), got=Verbatim(f"a file that exists ({path})" if name else "a file that exists"), want=want
+        )
+
+
+def check_keeps(source: str | Path, *written: Path) -> None:
+    """Refuse to write results over the file that they are computed from."""
+    for path in written:
+        if path.resolve() == Path(source).resolve():
+            raise BadInput("--out", got=str(path.parent), want=f"another folder: {path.name} there is what is read")
 
 
 def stop_with_failed_check() -> NoReturn:
@@ -139,6 +158,10 @@ def run(given: list[str], *, debug: bool, as_json: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
+        if (
+            type(error).__name__ == "NoArgsIsHelpError"
+        ):  # a group without a command: its help is printed, and that says it all
+            return BAD_INPUT
         if debug:
             traceback.print_exception(error)
         message, kind, code = _explained(error)

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from peerveil.cli.base import BAD_INPUT, AsJson, Debug, emit, example, new_group
-from peerveil.errors import BadInput
+from peerveil.cli.base import BAD_INPUT, AsJson, Debug, Force, emit, example, new_group
+from peerveil.errors import BadInput, Verbatim
 
 app = new_group("data", "Your files: what they are, whether they can be used; and synthetic ones to try things on.")
 
@@ -112,10 +112,14 @@ def synthetic(
         int | None, typer.Option(help="Conferences with the same one have the same reviewers, equally strict.")
     ] = None,
     format_: Annotated[str, typer.Option("--format", help="csv, tsv, jsonl or parquet.")] = "csv",
+    force: Force = False,
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Invent a conference: all four tables, consistent with one another, with the truth behind them."""
+    if not force and folder.is_dir() and any(folder.iterdir()):
+        want = "a new or empty folder, or --force to replace files of the same names"
+        raise BadInput("folder", got=Verbatim(f"a folder with files in it ({folder})"), want=want)
     from peerveil.judgements import synthetic_conference
 
     conference = synthetic_conference(papers, reviewers, reviews_per_paper, seed=seed, people_seed=people_seed)
