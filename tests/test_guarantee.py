@@ -33,6 +33,8 @@ def everything() -> list[Guarantee]:
         ),
         Guarantee.map_error(0.4, unit="the reviewer of any one paper", neighbours="the candidate assignments"),
         Guarantee.pure_dp(1, **SWAP).as_simulated(),
+        Guarantee.local_attribute_dp(1).assuming("the answers were randomised on the device"),
+        Guarantee.local_attribute_dp(300),
     ]
 
 
@@ -241,3 +243,35 @@ def test_the_printed_factor_is_never_too_small(epsilon: Fraction) -> None:
 
 def test_only_likelihood_ratios_both_ways_add_up() -> None:
     assert {n for n in Notion if n.adds_up} == {Notion.PURE_DP, Notion.LOCAL_DP, Notion.LOCAL_ATTRIBUTE_DP}
+
+
+def test_an_assumption_is_never_lost() -> None:
+    plain = Guarantee.local_attribute_dp(1)
+    held = plain.assuming("devices randomised the answers.")
+    assert str(held).startswith("If devices randomised the answers: local differential privacy with epsilon 1 for ")
+    assert held != plain
+    assert held.mark is None
+    for composed in (
+        held + plain,
+        plain + held,
+        held + held,
+        held.group(3),
+        held.as_simulated(),
+        Guarantee.parallel(plain, held, touched=1),
+    ):
+        assert composed.assumption == "devices randomised the answers"
+    both = held + plain.assuming("nobody answered twice")
+    assert both.assumption == "devices randomised the answers, and if nobody answered twice"
+    assert held.assuming("nobody answered twice") == plain._with(assumption=both.assumption)
+    assert "assumption" not in plain.to_dict()
+    assert held.to_dict()["assumption"] == "devices randomised the answers"
+    for bad in ("", " . ", "two\nlines", 3):
+        with pytest.raises(BadInput, match="^assumption: got "):
+            plain.assuming(bad)  # type: ignore[arg-type]
+
+
+def test_a_large_epsilon_is_called_worthless_and_not_a_large_number() -> None:
+    whole = Guarantee.local_attribute_dp(2).group(94, unit="all 94 answers of one person")
+    assert "epsilon 188 for all 94 answers of one person is no promise worth the name" in str(whole)
+    assert "10^" not in str(whole)
+    assert "no promise worth" not in str(Guarantee.pure_dp(10, **SWAP))

@@ -39,6 +39,10 @@ NOT_PRIVATE_MARK: Final = "not private"
 """The mark on everything that was made without any noise (``epsilon=None``)."""
 
 
+WORTHLESS: Final = 10
+"""Above this epsilon a 50:50 guess may be right 99.995 times in 100: the words then say so instead of large numbers."""
+
+
 class Notion(Enum):
     """The kinds of promise that peerveil makes."""
 
@@ -86,6 +90,9 @@ class Guarantee:
         In one sentence: which two inputs the promise makes hard to tell apart.
     simulated
         True for what was drawn in the simulation lane. Use :meth:`peerveil.Randomness.stamp` to set it.
+    assumption
+        What must have happened for the promise to hold, where peerveil did not do it itself: "these answers were
+        randomised before they were collected". ``None`` if nothing is assumed.
 
     Notes
     -----
@@ -96,6 +103,8 @@ class Guarantee:
     - ``a + b``: both were computed **from the same data** (sequential).
     - ``Guarantee.parallel(a, b, touched=1)``: each from **disjoint people**.
     - ``a.group(b)``: the same promise read for b units at once.
+
+    What is composed holds if all that any part assumes is true: assumptions are joined.
     """
 
     notion: Notion
@@ -106,6 +115,7 @@ class Guarantee:
     unit: str
     neighbours: str
     simulated: bool
+    assumption: str | None
 
     def __init__(
         self,
@@ -118,13 +128,15 @@ class Guarantee:
         unit: str,
         neighbours: str,
         simulated: bool = False,
+        assumption: str | None = None,
     ) -> None:
         try:
             notion = Notion(notion)
         except ValueError:
             names = ", ".join(repr(n.value) for n in Notion)
             raise BadInput("notion", got=notion, want=f"one of {names}") from None
-        for name, text in (("unit", unit), ("neighbours", neighbours), ("gap_unit", gap_unit)):
+        texts: dict[str, object] = {"unit": unit, "neighbours": neighbours, "gap_unit": gap_unit}
+        for name, text in (texts if assumption is None else texts | {"assumption": assumption}).items():
             if not isinstance(text, str) or not text.strip(" .") or not on_one_line(text):
                 raise BadInput(name, got=text, want="a short text on one line")
         if not isinstance(simulated, bool):
@@ -144,6 +156,7 @@ class Guarantee:
             "unit": unit.strip(),
             "neighbours": neighbours.strip().rstrip("."),
             "simulated": simulated,
+            "assumption": None if assumption is None else assumption.strip().rstrip("."),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -237,6 +250,7 @@ class Guarantee:
             epsilon=_both(self.exact_epsilon, other.exact_epsilon, lambda a, b: a + b),
             gap=_both(self.exact_gap, other.exact_gap, min),
             simulated=self.simulated or other.simulated,
+            assumption=_all_of(self, other),
         )
 
     def __radd__(self, other: object) -> Guarantee:
@@ -276,6 +290,7 @@ class Guarantee:
             epsilon=sum(known[: int(touched)], Fraction(0)) if len(known) == len(epsilons) else None,
             gap=min((g.exact_gap for g in guarantees if g.exact_gap is not None), default=None),
             simulated=any(g.simulated for g in guarantees),
+            assumption=_all_of(*guarantees),
         )
 
     def group(
@@ -305,12 +320,22 @@ class Guarantee:
             "unit": self.unit,
             "neighbours": self.neighbours,
             "simulated": self.simulated,
+            "assumption": self.assumption,
         }
         return Guarantee(self.notion, **(now | changes))
 
     def as_simulated(self) -> Guarantee:
         """The same promise, marked as a simulation (for which it does not hold)."""
         return self._with(simulated=True)
+
+    def assuming(self, assumption: str) -> Guarantee:
+        """The same promise, on a condition that peerveil cannot see to: words that follow "if".
+
+        >>> print(Guarantee.local_dp(1).assuming("the app drew with epsilon 1"))  # doctest: +ELLIPSIS
+        If the app drew with epsilon 1: local differential privacy with epsilon 1 for everything one person reports: ...
+        """
+        further = self._with(assumption=assumption)
+        return self._with(assumption=_all_of(self, further))
 
     # ---- as words and as data -----------------------------------------------------------------------------------
 
@@ -341,12 +366,13 @@ class Guarantee:
             return f"the best guess is wrong at least {_rounded(100 * self.exact_error, math.floor)} times in 100"
         assert self.exact_epsilon is not None
         sides = ", one way" if self.notion is Notion.ONE_SIDED_DP else ""
-        epsilon = words(self.exact_epsilon)
-        if self.exact_epsilon <= 2:
-            return f"protected (epsilon {epsilon}{sides})"
-        return f"{'weakly' if self.exact_epsilon <= 5 else 'in effect not'} protected (epsilon {epsilon}{sides})"
+        how = "" if self.exact_epsilon <= 2 else "weakly " if self.exact_epsilon <= 5 else "in effect not "
+        supposed = "" if self.assumption is None else f", if {self.assumption}"
+        return f"{how}protected (epsilon {words(self.exact_epsilon)}{sides}){supposed}"
 
     def _marked(self, promise: str) -> str:
+        if self.assumption is not None:
+            promise = f"If {self.assumption}: {promise[0].lower()}{promise[1:]}"
         return f"[{SIMULATION_MARK}] {promise}" if self.simulated else promise
 
     def __repr__(self) -> str:
@@ -363,11 +389,15 @@ class Guarantee:
         parts += [f"unit={self.unit!r}", f"neighbours={self.neighbours!r}"]
         if self.simulated:
             parts.append("simulated=True")
+        if self.assumption is not None:
+            parts.append(f"assumption={self.assumption!r}")
         return f"Guarantee({', '.join(parts)})"
 
     def to_dict(self) -> dict[str, str | bool | None]:
         """Everything, exactly, as JSON values; :meth:`from_dict` reads it back."""
         numbers = {"epsilon": self.exact_epsilon, "gap": self.exact_gap, "error": self.exact_error}
+        # without an assumption the record is what it was before there were any: ledgers that exist stay readable
+        assumed = {} if self.assumption is None else {"assumption": self.assumption}
         return {
             "notion": self.notion.value,
             **{name: None if value is None else str(value) for name, value in numbers.items()},
@@ -375,13 +405,16 @@ class Guarantee:
             "unit": self.unit,
             "neighbours": self.neighbours,
             "simulated": self.simulated,
+            **assumed,
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Guarantee:
         """The guarantee that :meth:`to_dict` wrote."""
         names = {"notion", "epsilon", "gap", "error", "gap_unit", "unit", "neighbours", "simulated"}
-        if not isinstance(data, Mapping) or set(data) != names:  # nothing is left out, the mark least of all
+        if (
+            not isinstance(data, Mapping) or set(data) - {"assumption"} != names
+        ):  # nothing is left out, the mark least of all
             raise BadInput("data", got=data, want="what Guarantee.to_dict() returns")
         rest = {name: value for name, value in data.items() if name != "notion"}
         return cls(data["notion"], **rest)
@@ -403,6 +436,12 @@ def _probability(error: Number) -> Fraction:
 
 def _both(a: Fraction | None, b: Fraction | None, combine: Callable[[Fraction, Fraction], Fraction]) -> Fraction | None:
     return None if a is None or b is None else combine(a, b)
+
+
+def _all_of(*guarantees: Guarantee) -> str | None:
+    """What several promises assume together, each assumption once."""
+    assumed = dict.fromkeys(g.assumption for g in guarantees if g.assumption is not None)
+    return ", and if ".join(assumed) or None
 
 
 def _same_kind(a: Guarantee, b: Guarantee, verb: str) -> None:
@@ -448,6 +487,12 @@ def _sentence(g: Guarantee) -> str:
         return f"No privacy: this was computed without noise (nothing protects {g.unit})."
     factor, guess = odds_in_words(g.exact_epsilon)
     epsilon = words(g.exact_epsilon)
+    if g.exact_epsilon > WORTHLESS and g.notion is not Notion.ONE_SIDED_DP:
+        opening = "Differential privacy" if g.notion is Notion.PURE_DP else "Local differential privacy"
+        return (
+            f"{opening} with epsilon {epsilon} for {g.unit} is no promise worth the name: a 50:50 guess between two "
+            f"cases may be right all but every time (neighbours: {g.neighbours})."
+        )
     if g.notion is Notion.ONE_SIDED_DP:
         assert g.exact_gap is not None
         return (

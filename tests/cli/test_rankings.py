@@ -27,6 +27,7 @@ def test_test(votes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     code, out, _ = run(capsys, *common, "--out", tmp_path / "out")
     assert code == 0
     assert "200 rankings of 8 items differ from chance" in out
+    assert "read 200 rankings of the items 0, 1, 2, 3, 4, 5, 6, 7\n" in out
     assert "Differential privacy with epsilon 0.75 for one person's ranking" in out
     data = json.loads((tmp_path / "out" / "test-rank-norm.json").read_text(encoding="utf-8"))
     assert data["mark"] is None
@@ -58,7 +59,11 @@ def test_reports_and_their_aggregate(votes: Path, tmp_path: Path, capsys: pytest
     data = json.loads(out)
     assert (data["rankings"], data["mark"], data["settings"]["seed"]) == (200, None, 5)
     assert (tmp_path / "out" / "aggregate.svg").exists()
-    run(capsys, "rankings", "report", votes, "--epsilon", 3, "--seed", 5, "--to", reports)
+    again = ["rankings", "report", votes, "--epsilon", 3, "--seed", 5, "--to", reports]
+    code, _, err = run(capsys, *again)
+    assert code == base.BAD_INPUT
+    assert "costs another epsilon 3" in err
+    assert run(capsys, *again, "--force")[0] == 0
     code, out, _ = run(capsys, "rankings", "aggregate", reports, "--out", tmp_path / "out", "--json")
     assert json.loads(out)["mark"] == "simulation, not private"
     broken = tmp_path / "broken.jsonl"
@@ -77,7 +82,29 @@ def test_power(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, *arguments, "--trials", 5, "--out", tmp_path / "out", "--json")
     assert code == 0
     assert json.loads(out)["needed"]["rank-norm"] < 200
+    assert json.loads(out)["theorems"]
+    for extra, said in ([], False), (["--theory"], True):
+        code, out, _ = run(capsys, *arguments, "--trials", 2, "--out", tmp_path / "out", *extra)
+        assert code == 0
+        assert ("Theorem" in out) is said
     assert (tmp_path / "out" / "power.svg").exists()
+
+
+def test_a_survey_in_the_ordinary_layout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "survey.csv"
+    file.write_text("voter,rank1,rank2,rank3\n" + "1,tea,milk,juice\n2,milk,tea,juice\n" * 20, encoding="utf-8")
+    code, out, _ = run(capsys, "rankings", "test", file, "--out", tmp_path / "out")
+    assert code == 0
+    assert out.startswith("read 40 rankings of the items juice, milk, tea\n")
+    file.write_text("voter,rank1,rank2,rank3\n" + "1,3,1,2\n2,1,2,3\n" * 20, encoding="utf-8")
+    code, _, err = run(capsys, "rankings", "test", file, "--out", tmp_path / "again")
+    assert code == base.BAD_INPUT
+    assert "--layout orders" in err
+    assert not (tmp_path / "again").exists()
+    code, out, _ = run(capsys, "rankings", "test", file, "--layout", "orders", "--out", tmp_path / "again", "--json")
+    assert json.loads(out)["item_names"] == ["1", "2", "3"]
+    code, out, _ = run(capsys, "rankings", "test", file, "--layout", "places", "--out", tmp_path / "again", "--json")
+    assert json.loads(out)["item_names"] == ["rank1", "rank2", "rank3"]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +115,7 @@ def test_power(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["--method", "rank-norm"], "epsilon: got None"),
         (["--level", "2"], "level: got 2"),
         (["--epsilon", "1", "--account", "x"], "--account: got 'x'"),
-        (["--epsilon", "1", "--ledger", "nowhere.db", "--account", "x"], "nowhere.db"),
+        (["--epsilon", "1", "--ledger", "nowhere.db", "--account", "x"], "nowhere.db --account NAME"),
     ],
 )
 def test_bad_input_writes_nothing(

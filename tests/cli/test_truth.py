@@ -52,7 +52,11 @@ def test_infer_a_table_and_score_it(answers: Path, tmp_path: Path, capsys: pytes
         assert code == 0
         assert "Against known answers: accuracy" in text
         assert "not private" in text
-        assert "Theory: Theorem 2 says nothing about these data" in text
+        assert "Theorem" not in text
+    code, text, _ = run(
+        capsys, "truth", "infer", answers, "--epsilon", "none", "--theory", "--out", tmp_path / "theory"
+    )
+    assert "Theorem 2 says nothing about these data" in text
 
 
 def test_a_simulation_is_marked(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,7 +69,7 @@ def test_a_simulation_is_marked(answers: Path, tmp_path: Path, capsys: pytest.Ca
     assert code == 0
     assert json.loads(text)["mark"] == "simulation, not private"
     assert "simulation, not private" in (tmp_path / "out" / "abilities.svg").read_text(encoding="utf-8")
-    code, _, err = run(capsys, *common, "--ledger", tmp_path / "b.db", "--account", "x")
+    code, _, err = run(capsys, *common, "--force", "--ledger", tmp_path / "b.db", "--account", "x")
     assert code == base.BAD_INPUT
     assert "can never be entered" in err
 
@@ -132,7 +136,14 @@ def test_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["randomize", "A", "--epsilon", "1", "--classes", "2", "--hide-tasks"], "public list"),
         (["randomize", "A", "--epsilon", "1", "--classes", "2", "--account", "x"], "--account"),
         (["infer", "A"], "--epsilon: got None"),
-        (["infer", "A", "--epsilon", "1", "--model", "magic"], "model: got 'magic'"),
+        (["infer", "A", "--epsilon", "1", "--model", "magic"], "as-printed, one-coin, two-coin, confusion, majority"),
+        (["infer", "nowhere.csv"], "nowhere.csv: got no such file"),
+        (["compare", "A", "--draws", "1"], "draws: got 1"),
+        (["compare", "A", "--epsilons", "0"], "epsilons: got '0'"),
+        (["compare", "A", "--unit", "crowd"], "unit: got 'crowd'"),
+        (["plan", "--like", "A"], "need a table of workers"),
+        (["plan", "--like", "A", "--ability", "3,1"], "either --like or --ability"),
+        (["plan", "--ability", "0,1"], "--ability: got '0,1'"),
         (["infer", "A", "--epsilon", "1", "--columns", "task"], "--columns"),
         (["infer", "A", "--epsilon", "1", "--engine", "abacus"], "engine: got 'abacus'"),
         (["infer", "nowhere.csv", "--epsilon", "1"], "nowhere.csv"),
@@ -148,6 +159,99 @@ def test_bad_input_writes_nothing(
     assert code == base.BAD_INPUT
     assert message in err
     assert not (tmp_path / "out").exists()
+
+
+def test_nothing_is_written_over(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = answers.read_bytes()
+    code, _, err = run(capsys, "truth", "simulate", answers)
+    assert code == base.BAD_INPUT
+    assert "a file that exists, need a new name, or --force to replace it" in err
+    assert answers.read_bytes() == before
+    common = ["truth", "randomize", answers, "--epsilon", "1/2", "--classes", "2", "--out", tmp_path / "out"]
+    assert run(capsys, *common)[0] == 0
+    first = (tmp_path / "out" / "reports.jsonl").read_bytes()
+    code, _, err = run(capsys, *common)
+    assert code == base.BAD_INPUT
+    assert "a second draw from the same answers costs another epsilon 1/2" in err
+    assert (tmp_path / "out" / "reports.jsonl").read_bytes() == first
+    assert run(capsys, *common, "--force")[0] == 0
+    assert (tmp_path / "out" / "reports.jsonl").read_bytes() != first
+    mine = answers.rename(tmp_path / "labels.csv")
+    code, _, err = run(capsys, "truth", "infer", mine, "--epsilon", "none", "--out", tmp_path)
+    assert code == base.BAD_INPUT
+    assert "labels.csv there is what is read" in err
+    assert mine.read_bytes() == before
+    assert run(capsys, "truth", "simulate", mine, "--force", "--tasks", 5)[0] == 0
+    assert mine.read_bytes() != before
+
+
+def test_raw_answers_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = simulate_crowd(100, 12, 6, ability=(20, 1), epsilon=None, seed=2).answers.write(tmp_path / "answers.csv")
+    code, text, err = run(capsys, "truth", "infer", file, "--epsilon", "1", "--out", tmp_path / "out")
+    assert code == 0
+    assert text.startswith("warning: these do not look randomised at epsilon 1")
+    assert "If these answers were randomised at epsilon 1 on each person's device" in text
+    assert text.count("differential privacy") == 1
+    assert err == ""
+    for word in ("(auto)", "one-coin", "Personal biases", "0.0%"):
+        assert word not in text
+    code, text, _ = run(capsys, "truth", "infer", file, "--epsilon", "1", "--out", tmp_path / "out", "--json")
+    assert json.loads(text)["guarantee"]["assumption"].startswith("these answers were randomised at epsilon 1")
+
+
+def test_words_for_classes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = Labels(task=[1, 1, 2, 2], worker=[1, 2, 1, 2], label=["yes", "yes", "no", "yes"])
+    file = table.write(tmp_path / "words.csv")
+    common = ["truth", "randomize", file, "--epsilon", 1, "--out", tmp_path / "out", "--classes"]
+    code, _, err = run(capsys, *common, 2)
+    assert code == base.BAD_INPUT
+    assert "--classes no,yes" in err
+    assert "2 means the labels 0 and 1" in err
+    assert not (tmp_path / "out").exists()
+    assert run(capsys, *common, "yes,no")[0] == 0
+
+
+def test_compare(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ["truth", "compare", answers, "--epsilons", "1,6", "--draws", 3, "--out", tmp_path / "out"]
+    code, text, _ = run(capsys, *common)
+    assert code == 0
+    assert "not for publication" in text
+    assert "right label" in text
+    assert "±" in text
+    picture = (tmp_path / "out" / "compare.svg").read_text(encoding="utf-8")
+    assert "not private" in picture
+    data = json.loads((tmp_path / "out" / "compare.json").read_text(encoding="utf-8"))
+    assert [row["epsilon"] for row in data["rows"]] == [1.0, 6.0]
+    assert data["mark"] == "not private"
+    code, text, _ = run(capsys, *common, "--unit", "person", "--json")
+    assert code == 0
+    person = json.loads(text)["rows"]
+    assert person[0]["covered"] < 1 == data["rows"][0]["covered"]
+    assert person[0]["agreement"] < data["rows"][0]["agreement"]
+
+
+def test_plan_like_an_earlier_crowd(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "truth", "infer", answers, "--epsilon", "none", "--out", tmp_path)[0] == 0
+    common = [
+        "truth",
+        "plan",
+        "--accuracy",
+        0.75,
+        "--epsilons",
+        "none,3",
+        "--tasks",
+        60,
+        "--trials",
+        1,
+        "--out",
+        tmp_path,
+    ]
+    code, text, _ = run(capsys, *common, "--like", tmp_path / "workers.csv")
+    assert code == 0
+    assert "people like those of" in text
+    assert "no privacy: " in text
+    code, text, _ = run(capsys, *common, "--like", tmp_path / "workers.csv", "--json")
+    assert set(json.loads(text)["needed"]) == {"none", "3.0"}
 
 
 def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

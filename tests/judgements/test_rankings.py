@@ -149,7 +149,7 @@ def test_wide_and_long_frames_from_zero_and_from_one() -> None:
         ({"a": [1, 2], "b": [2, 3]}, r"row 2 .*column b: got 3, need a rank from 1 to 2"),
         ({"a": [0, 2], "b": [1, 0]}, r"row 2 .*column a: got 2, need a rank from 0 to 1"),
         ({"a": [1.5, 1], "b": [2, 2]}, r"row 1 .*column a: got 1.5"),
-        ({"a": ["x", "y"], "b": [1, 2]}, r"row 1 .*column a: got 'x', need a rank"),
+        ({"a": ["x", "y"], "b": [1, 2]}, r"words in column a, such as 'x', need one of three layouts"),
         ({"a": [1, None], "b": [2, None]}, r"row 2 .*no ranked item"),
         ({"a": [1, 2], "b": [2, 1], "count": [1, 0]}, r"row 2 .*column count: got 0"),
         ({"ranking": [1, 1], "item": ["a", "a"], "rank": [0, 1]}, r"row 2 .*column item: got 'a', need every item"),

@@ -311,9 +311,9 @@ def test_an_actor_with_a_million_events() -> None:
 
 def test_wrong_things_are_named() -> None:
     for bad, argument in (
-        (lambda: find_batches([1], 3), "events"),  # type: ignore[arg-type]
+        (lambda: find_batches([1], 3), "events"),
         (lambda: find_batches(log_of([(0, 0, 0)]), -1), "window"),
-        (lambda: post([1], FollowUp(1, 60)), "events"),  # type: ignore[arg-type]
+        (lambda: post([1], FollowUp(1, 60)), "events"),
         (lambda: post(log_of([(0, 0, 0)]), "fast"), "mechanism"),  # type: ignore[arg-type]
         (lambda: post(log_of([(0, 0, 0)]), FollowUp(1, 60), randomness=3), "randomness"),  # type: ignore[arg-type]
         (lambda: posterior(0.3, 0.01, 1), "suspects"),

@@ -14,6 +14,7 @@ from tests.truth import oracle
 from peerveil import BadInput, Guarantee, PeerveilError
 from peerveil.judgements import BadTable, Labels
 from peerveil.truth import NotConverged, PrivateDawidSkene, PrivateMajority, TruthResult, simulate_crowd
+from peerveil.truth.outcome import device_promise
 from peerveil.truth.simulate import CROWDS
 
 MODELS = ["auto", "one-coin", "two-coin", "confusion"]
@@ -320,10 +321,14 @@ def test_the_result_says_what_protects_it() -> None:
     crowd = simulate_crowd(40, 8, 4, epsilon=2, seed=1)
     result = PrivateDawidSkene(2).fit(crowd.reports)
     assert isinstance(result, TruthResult)
-    assert result.guarantee == Guarantee.local_attribute_dp(2)
+    assert result.guarantee == device_promise(2)
+    assert result.guarantee != Guarantee.local_attribute_dp(2)
     most = int(result.loads.max())
     assert result.person_guarantee.epsilon == 2 * most
-    assert f"all {most} answers of the person who gave most" in str(result)
+    assert (
+        f"For a whole person: no promise worth the name. Somebody gave {most} answers, which add up to epsilon "
+        in str(result)
+    )
     marked = PrivateDawidSkene(2).fit(crowd.reports, guarantee=crowd.guarantee)
     assert marked.mark == "simulation, not private"
     data = marked.to_dict()

@@ -99,7 +99,7 @@ def test_reports_have_the_distribution_of_the_response(k: int) -> None:
 def test_the_secure_lane_is_the_default() -> None:
     sent = randomize_answers(Labels(task=[1, 2], worker=[1, 1], label=[0, 1]), 1, 2)
     assert sent.mark is None
-    assert "epsilon 2 for all 2 reports" in str(sent)
+    assert "somebody gave 2 answers, which add up to epsilon 2;" in str(sent)
     assert randomize_answers(
         Labels(task=[1], worker=[1], label=[0]), 1, 2, randomness=Randomness.simulation(1)
     ).mark == ("simulation, not private")

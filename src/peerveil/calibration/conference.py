@@ -83,7 +83,8 @@ class Conference:
     Parameters
     ----------
     reviews
-        Who scored which paper: stays with the chair. Scores are assumed public.
+        Who scored which paper (Reviews, a pandas or Polars frame, or a file name): stays with the chair. Scores are
+        assumed public.
     reviewers
         A function for every reviewer; public. Uncertain ones are integrated over.
     noise
@@ -113,7 +114,7 @@ class Conference:
 
     def __init__(
         self,
-        reviews: Reviews,
+        reviews: Any,
         reviewers: Mapping[Any, Reviewer],
         noise: float,
         accept: int | Threshold,
@@ -123,8 +124,7 @@ class Conference:
         exchange: str = "committees",
         prior: tuple[float, float] = (0.0, 1.0),
     ) -> None:
-        if not isinstance(reviews, Reviews):
-            raise BadInput("reviews", got=reviews, want="Reviews")
+        reviews = Reviews.of(reviews, "reviews")
         reviews.require_reviewers("exchanging committees")
         if not isinstance(reviewers, Mapping):
             raise BadInput("reviewers", got=reviewers, want="a mapping of reviewers to functions")

@@ -152,15 +152,14 @@ def read_miscalibration(path: str | os.PathLike[str]) -> dict[Any, Affine]:
     return found
 
 
-def fit_miscalibration(
-    history: Reviews | Sequence[Reviews], *, iterations: int = 1500, seed: int = 0, progress: bool | None = None
-) -> Fit:
+def fit_miscalibration(history: Any, *, iterations: int = 1500, seed: int = 0, progress: bool | None = None) -> Fit:
     """Fit scale, bias and noise from past reviews.
 
     Parameters
     ----------
     history
-        One past conference, or several; papers of different conferences are different.
+        One past conference (Reviews, a pandas or Polars frame, or a file name), or a list of several; papers of
+        different conferences are different.
     iterations
         Of each of four chains; the first third is thrown away.
     seed
@@ -176,9 +175,10 @@ def fit_miscalibration(
     >>> fit.table.height, 0.5 < fit.noise < 3
     (30, True)
     """
-    tables = [history] if isinstance(history, Reviews) else list(history) if isinstance(history, Sequence) else []
-    if not tables or not all(isinstance(one, Reviews) for one in tables):
-        raise BadInput("history", got=history, want="Reviews, or a list of them")
+    several = isinstance(history, Sequence) and not isinstance(history, str)
+    tables = [Reviews.of(one, "history") for one in (history if several else [history])]
+    if not tables:
+        raise BadInput("history", got=history, want="Reviews (or a frame, or a file name), or a list of them")
     for one in tables:
         one.require_reviewers("fitting miscalibration")
     count = whole("iterations", iterations, 60)

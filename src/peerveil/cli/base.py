@@ -6,12 +6,13 @@ import json
 import os
 import sys
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
 from peerveil import __version__
-from peerveil.errors import BadInput, PeerveilError
+from peerveil.errors import BadInput, PeerveilError, Verbatim
 from peerveil.result import plain
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ NOT_COUNTED: Final = (
     "no ledger was named, so nobody counts this: every further release adds to what is given away "
     "(--ledger FILE --account NAME; `peerveil ledger open` makes one)"
 )
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
 
 _HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
 
@@ -106,6 +108,22 @@ def check_spending(ledger: str | None, account: str | None, seed: int | None) ->
         raise BadInput("--seed", got=seed, want="no seed with a ledger: a simulation can never be entered")
 
 
+def check_new(path: Path | None, force: bool, *, name: str = "", cost: str = "") -> None:
+    """Refuse to write over a file, unless told; ``cost`` says what doing it again costs beside the file."""
+    if path is not None and path.exists() and not force:
+        want = f"a new name, or --force to replace it{cost}"
+        raise BadInput(
+            name or str(path), got=Verbatim(f"a file that exists ({path})" if name else "a file that exists"), want=want
+        )
+
+
+def check_keeps(source: str | Path, *written: Path) -> None:
+    """Refuse to write results over the file that they are computed from."""
+    for path in written:
+        if path.resolve() == Path(source).resolve():
+            raise BadInput("--out", got=str(path.parent), want=f"another folder: {path.name} there is what is read")
+
+
 def stop_with_failed_check() -> NoReturn:
     """End the command with the exit code of a failed check."""
     raise typer.Exit(CHECK_FAILED)
@@ -163,6 +181,10 @@ def run(given: list[str], *, debug: bool, as_json: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
+        if (
+            type(error).__name__ == "NoArgsIsHelpError"
+        ):  # a group without a command: its help is printed, and that says it all
+            return BAD_INPUT
         if debug:
             traceback.print_exception(error)
         message, kind, code = _explained(error)

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from peerveil.cli.base import BAD_INPUT, AsJson, Column, Debug, columns_named, emit, example, new_group
-from peerveil.errors import BadInput
+from peerveil.cli.base import BAD_INPUT, AsJson, Column, Debug, Force, columns_named, emit, example, new_group
+from peerveil.errors import BadInput, Verbatim
 
 app = new_group("data", "Your files: what they are, whether they can be used; and synthetic ones to try things on.")
 
@@ -109,10 +109,14 @@ def synthetic(
         int | None, typer.Option(help="Conferences with the same one have the same reviewers, equally strict.")
     ] = None,
     format_: Annotated[str, typer.Option("--format", help="csv, tsv, jsonl or parquet.")] = "csv",
+    force: Force = False,
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Invent a conference: all four tables, consistent with one another, with the truth behind them."""
+    if not force and folder.is_dir() and any(folder.iterdir()):
+        want = "a new or empty folder, or --force to replace files of the same names"
+        raise BadInput("folder", got=Verbatim(f"a folder with files in it ({folder})"), want=want)
     from peerveil.judgements import synthetic_conference
 
     conference = synthetic_conference(papers, reviewers, reviews_per_paper, seed=seed, people_seed=people_seed)

@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from peerveil.cli.base import AsJson, Debug, emit, example, new_group, print_table, stop_with_failed_check
+from peerveil.cli.base import (
+    AsJson,
+    Debug,
+    Force,
+    check_new,
+    emit,
+    example,
+    new_group,
+    print_table,
+    stop_with_failed_check,
+)
 from peerveil.errors import BadInput
 
 app = new_group("ledger", "Privacy budgets: accounts, what was spent on which data, what remains.")
@@ -88,6 +98,7 @@ def verify(
 def export(
     ledger: Where = DEFAULT,
     to: Annotated[Path | None, typer.Option(help="A .json or .csv file; standard output if left out.")] = None,
+    force: Force = False,
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
@@ -97,6 +108,7 @@ def export(
 
     if to is not None and to.suffix not in {".json", ".csv"}:
         raise BadInput("--to", got=str(to), want="a file that ends in .json or .csv")
+    check_new(to, force, name="--to")
     with Ledger.open(ledger, create=False) as book:
         table = to is not None and to.suffix == ".csv"
         text = book.to_csv() if table else book.to_json(indent=2)

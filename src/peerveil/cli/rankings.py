@@ -8,15 +8,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from peerveil.cli.base import AsJson, Debug, check_spending, emit, example, new_group
+from peerveil.cli.base import AsJson, Debug, Force, check_new, check_spending, emit, example, new_group
 from peerveil.errors import BadInput
 
 if TYPE_CHECKING:
     from peerveil.rankings import PowerCurve, UniformityTest
+    from peerveil.rankings.intake import Ballots
+
+_MOST_NAMES = 20
 
 app = new_group("rankings", "Do rankings differ from chance? Privately, with a p-value that may be published.")
 
 File = Annotated[Path, typer.Argument(help="Rankings: PrefLib (.soc .soi .toc .toi), or wide or long CSV or Parquet.")]
+Layout = Annotated[
+    str | None,
+    typer.Option(
+        help="What the cells of a wide table hold: orders (items; a column is a place) or places (a column is an item).",
+        show_default="seen from the file",
+    ),
+]
 Epsilon = Annotated[str | None, typer.Option(help="The privacy of one ranking: 1, 0.5 or 1/3.", show_default="none")]
 Needed = Annotated[str, typer.Option(help="The privacy of one ranking: 1, 0.5 or 1/3.")]
 Level = Annotated[float, typer.Option(help="How often uniform rankings may be called different.")]
@@ -44,6 +54,7 @@ def run_test(
     ledger: Annotated[str | None, typer.Option(envvar="PEERVEIL_LEDGER", help="The ledger to debit.")] = None,
     account: Annotated[str | None, typer.Option(help="The account to debit; it must exist.")] = None,
     seed: Seed = None,
+    layout: Layout = None,
     out: Out = Path("out/rankings"),
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
@@ -52,6 +63,7 @@ def run_test(
     from peerveil.ledger import Ledger
     from peerveil.randomness import Randomness
     from peerveil.rankings import uniformity_test
+    from peerveil.rankings.intake import Ballots
 
     check_spending(ledger, account, seed)
     settings: dict[str, Any] = {
@@ -61,12 +73,13 @@ def run_test(
         "tolerance": tolerance,
         "randomness": None if seed is None else Randomness.simulation(seed),
     }
+    ballots = Ballots.of(file, layout)
     if account is None:
-        found = uniformity_test(file, **settings)
+        found = uniformity_test(ballots, **settings)
     else:
         with Ledger.open(str(ledger), create=False) as book:
-            found = uniformity_test(file, account=book.account(account), **settings)
-    _finish(found, out / f"test-{found.method}", as_json)
+            found = uniformity_test(ballots, account=book.account(account), **settings)
+    _finish(found, out / f"test-{found.method}", as_json, ballots)
 
 
 @app.command(
@@ -86,17 +99,19 @@ def power(
         str, typer.Option(help="Tests, separated by commas; local, local-pairs, local-own, local-bits too.")
     ] = "",
     trials: Annotated[int, typer.Option(help="Simulated data sets for each number of people.")] = 100,
+    theory: Annotated[bool, typer.Option("--theory", help="Also say what the paper's theorems ask for.")] = False,
     out: Out = Path("out/rankings"),
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """How many people do I need? A curve, and what the paper's theorems ask for."""
+    """How many people do I need? A number for each test, and a curve."""
     from peerveil.rankings import plan_rankings
 
     chosen = [name.strip() for name in methods.split(",")] if methods else None
     found = plan_rankings(items, spread, epsilon=epsilon, level=level, power=wanted, methods=chosen, trials=trials)
     path = _write_curve(found, out)
-    emit({**found.to_dict(), "written": [str(path)]}, as_json, f"{found}\nwritten: {path}")
+    text = f"{found}\n{found.theory()}" if theory else str(found)
+    emit({**found.to_dict(), "written": [str(path)]}, as_json, f"{text}\nwritten: {path}")
 
 
 @app.command(
@@ -111,6 +126,8 @@ def report(
     public_seed: Public = 0,
     to: Annotated[Path, typer.Option(help="Where the reports go, one line of JSON a person.")] = Path("reports.jsonl"),
     seed: Seed = None,
+    layout: Layout = None,
+    force: Force = False,
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
@@ -120,15 +137,17 @@ def report(
     from peerveil.rankings import LocalReporter
     from peerveil.rankings.intake import Ballots
 
-    ballots = Ballots.of(file)
+    check_new(to, force, name="--to", cost=f"; a second draw from the same rankings costs another epsilon {epsilon}")
+    ballots = Ballots.of(file, layout)
     reporter = LocalReporter(ballots.items, epsilon, about, questions, public_seed)
     source = Randomness.secure() if seed is None else Randomness.simulation(seed)
     reports = reporter.reports(ballots.rows("a report", source), source)
     head = {"peerveil": "rankings reports 1", **reporter.protocol.to_dict(), "simulated": seed is not None}
     path = write_text(to, "\n".join([json.dumps(head), *(one.to_json() for one in reports)]) + "\n")
     promise = source.stamp(reporter.guarantee)
-    text = f"{len(reports):,} reports\n{promise}\nwritten: {path}"
-    emit({"reports": len(reports), "protocol": head, "guarantee": str(promise), "written": [str(path)]}, as_json, text)
+    text = f"{_read_items(ballots)}\n{len(reports):,} reports\n{promise}\nwritten: {path}"
+    data = {"reports": len(reports), "protocol": head, "guarantee": str(promise), "written": [str(path)]}
+    emit({**data, "item_names": list(ballots.names)}, as_json, text)
 
 
 @app.command("aggregate", epilog=example("peerveil rankings aggregate reports.jsonl"))
@@ -165,7 +184,14 @@ def aggregate(
     _finish(found, out / "aggregate", as_json)
 
 
-def _finish(found: UniformityTest, path: Path, as_json: bool) -> None:
+def _read_items(ballots: Ballots) -> str:
+    """The items that were read, by name, so that a misread table is noticed."""
+    shown = ", ".join(ballots.names[:_MOST_NAMES])
+    more = f", ... ({len(ballots.names):,} in all)" if len(ballots.names) > _MOST_NAMES else ""
+    return f"read {ballots.total:,} rankings of the items {shown}{more}"
+
+
+def _finish(found: UniformityTest, path: Path, as_json: bool, ballots: Ballots | None = None) -> None:
     """Write the finding as JSON and as a figure, and show it."""
     from peerveil.files import write_text
     from peerveil.report import house_style, new_axes, svg
@@ -179,8 +205,10 @@ def _finish(found: UniformityTest, path: Path, as_json: bool) -> None:
         write_text(path.with_name(f"{path.name}.json"), found.to_json(indent=2) + "\n"),
         write_text(path.with_name(f"{path.name}.svg"), _alone(picture)),
     ]
-    text = f"{found}\n" + "\n".join(f"written: {one}" for one in written)
-    emit({**found.to_dict(), "written": [str(one) for one in written]}, as_json, text)
+    lines = [] if ballots is None else [_read_items(ballots)]
+    lines += [str(found), *(f"written: {one}" for one in written)]
+    names = {} if ballots is None else {"item_names": list(ballots.names)}
+    emit({**found.to_dict(), **names, "written": [str(one) for one in written]}, as_json, "\n".join(lines))
 
 
 def _write_curve(found: PowerCurve, out: Path) -> Path:

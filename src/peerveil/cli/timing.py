@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from peerveil.cli.base import AsJson, Debug, emit, example, new_group, print_table
+from peerveil.cli.base import AsJson, Debug, Force, check_new, emit, example, new_group, print_table
 from peerveil.errors import BadInput
 
 app = new_group("timing", "When people post: see what it gives away, choose a delay, apply it.")
@@ -65,6 +65,7 @@ def audit(
         str | None, typer.Option(help="With --engine: the column with posting times, to attack these.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the report as a page: audit.html.")] = None,
+    force: Force = False,
     column: Column = None,
     format_: Format = None,
     time_zone: Zone = None,
@@ -87,6 +88,7 @@ def audit(
         raise BadInput(
             "--memory" if memory else "--posted", got=memory or posted, want="--engine duckdb or spark with it"
         )
+    check_new(out, force, name="--out")
     events = _read(file, column, format_, time_zone, within)
     found = audit_log(
         events,
@@ -141,6 +143,7 @@ def choose(
         str | None, typer.Option(help="Also a gap for each value of this column: thread, or a group.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="With --per: write these gaps, for `post --gaps`.")] = None,
+    force: Force = False,
     column: Column = None,
     format_: Format = None,
     time_zone: Zone = None,
@@ -153,6 +156,7 @@ def choose(
 
     if out is not None and per is None:
         raise BadInput("--out", got=str(out), want="--per with it: which groups get their own gap")
+    check_new(out, force, name="--out")
     events = _read(file, column, format_, time_zone, per)
     beta = parse_duration(window, "--window")
     if percentile is None and crossover is None:
@@ -224,7 +228,7 @@ def post_log(
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Draw every delay once, from the secure lane, and write what the public sees.
+    """Draw every delay once, with the operating system's randomness, and write what the public sees.
 
     With --schedule also what you need to post it: which post of yours gets which public id, and when.
     """

@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from peerveil.cli.base import AsJson, Debug, check_spending, emit, example, new_group
+from peerveil.cli.base import AsJson, Debug, Force, check_keeps, check_new, check_spending, emit, example, new_group
 from peerveil.errors import BadInput
 
 if TYPE_CHECKING:
-    from peerveil.truth import TruthPlan, TruthResult
+    from collections.abc import Callable
+
+    from matplotlib.axes import Axes
+
+    from peerveil.truth import TruthResult
+
+_WRITTEN = ("labels.csv", "workers.csv", "truth.json", "abilities.svg")
 
 app = new_group("truth", "Right answers from answers that were randomised on each person's device.")
 
-Classes = Annotated[str | None, typer.Option(help="The classes, separated by commas, or how many there are.")]
+_CLASSES = "The classes, separated by commas: yes,no. A number k stands for the labels 0 to k - 1."
+Classes = Annotated[str | None, typer.Option(help=_CLASSES)]
 Out = Annotated[Path, typer.Option(help="The folder to write to.")]
 Columns = Annotated[
     str | None,
     typer.Option(help="Names of the columns, such as task=item,label=answer.", show_default="task, worker, label"),
 ]
+Unit = Annotated[str, typer.Option(help="What epsilon is for: answer, or person (all answers of one person together).")]
 Seed = Annotated[int | None, typer.Option(help="Simulate instead: repeatable, marked, not private.")]
 
 
-@app.command("simulate", epilog=example("peerveil truth simulate answers.csv --tasks 200 --kind spammers"))
+@app.command("simulate", epilog=example("peerveil truth simulate invented.csv --tasks 200 --kind spammers"))
 def simulate(
-    file: Annotated[Path, typer.Argument(help="Where to write the answers: CSV, JSON lines or Parquet.")],
+    file: Annotated[Path, typer.Argument(help="A new file for invented answers: CSV, JSON lines or Parquet.")],
     tasks: Annotated[int, typer.Option(help="How many tasks.")] = 200,
     workers: Annotated[int, typer.Option(help="How many workers.")] = 30,
     answers: Annotated[int, typer.Option(help="How many workers answer each task.")] = 8,
-    classes: Annotated[int, typer.Option(help="How many classes.")] = 2,
+    classes: Annotated[str, typer.Option(help="How many classes, or their names: yes,no.")] = "2",
     kind: Annotated[
         str, typer.Option(help="one-coin, two-coin, biased, confusion, spammers, experts or hard-tasks.")
     ] = "one-coin",
     seed: Annotated[int, typer.Option(help="Another seed, another crowd.")] = 0,
+    force: Force = False,
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
@@ -42,12 +52,16 @@ def simulate(
     import polars as pl
 
     from peerveil.judgements import Labels
+    from peerveil.judgements.labels import check_classes
     from peerveil.truth import simulate_crowd
 
-    crowd = simulate_crowd(tasks, workers, answers, classes, kind=kind, epsilon=None, seed=seed)
+    check_new(file, force)
+    names = check_classes(_classes(classes, None))
+    crowd = simulate_crowd(tasks, workers, answers, len(names), kind=kind, epsilon=None, seed=seed)
     frame = crowd.answers.frame
-    truth = pl.Series("truth", [crowd.truth[task] for task in frame["task"].to_list()])
-    table = Labels.from_frame(frame.with_columns(truth))
+    truth = [names[crowd.truth[task]] for task in frame["task"].to_list()]
+    said = [names[code] for code in frame["label"].to_list()]
+    table = Labels.from_frame(frame.with_columns(pl.Series("label", said), pl.Series("truth", truth)))
     path = table.write(file)
     emit({"answers": len(table), "written": str(path)}, as_json, f"{table}\nwritten: {path}")
 
@@ -56,14 +70,14 @@ def simulate(
     "randomize",
     epilog=example(
         "peerveil truth randomize answers.csv --epsilon 1 --classes cat,dog",
-        "peerveil truth randomize answers.csv --epsilon 4 --classes 2 --unit person --ledger budget.db --account study",
+        "peerveil truth randomize answers.csv --epsilon 4 --classes yes,no --unit person --ledger budget.db --account study",
     ),
 )
 def randomize(
     file: Annotated[Path, typer.Argument(help="Answers: a table with columns task, worker and label.")],
     epsilon: Annotated[str, typer.Option(help="The privacy of one answer (or person): 1, 0.5 or 1/3.")],
-    classes: Annotated[str, typer.Option(help="The classes, separated by commas, or how many there are.")],
-    unit: Annotated[str, typer.Option(help="What epsilon is for: answer or person.")] = "answer",
+    classes: Annotated[str, typer.Option(help=_CLASSES)],
+    unit: Unit = "answer",
     hide_tasks: Annotated[bool, typer.Option(help="Also hide which tasks a person answered.")] = False,
     tasks: Annotated[Path | None, typer.Option(help="With --hide-tasks: a file with all task ids, one a line.")] = None,
     ledger: Annotated[str | None, typer.Option(envvar="PEERVEIL_LEDGER", help="The ledger to debit.")] = None,
@@ -71,6 +85,7 @@ def randomize(
     seed: Seed = None,
     columns: Columns = None,
     out: Out = Path("out/truth"),
+    force: Force = False,
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
@@ -81,6 +96,10 @@ def randomize(
     from peerveil.truth import randomize_answers, write_reports
 
     check_spending(ledger, account, seed)
+    cost = (
+        f"; a second draw from the same answers costs another epsilon {epsilon}, so keep the first if you published it"
+    )
+    check_new(out / "reports.jsonl", force, cost=cost)
     labels = Labels.read(file, columns=_columns(columns))
     listed = (
         None
@@ -108,7 +127,8 @@ def randomize(
     "infer",
     epilog=example(
         "peerveil truth infer out/truth/reports.jsonl",
-        "peerveil truth infer answers.csv --epsilon 1",
+        "peerveil truth infer randomised.csv --epsilon 1",
+        "peerveil truth infer answers.csv --epsilon none",
         "peerveil truth infer 'reports/*.parquet' --epsilon 1 --engine duckdb",
     ),
 )
@@ -116,20 +136,31 @@ def infer(
     file: Annotated[str, typer.Argument(help="Reports: a file of reports, a table, or Parquet files.")],
     epsilon: Annotated[
         str | None,
-        typer.Option(help="Of one report; 'none' if not randomised.", show_default="as the file of reports says"),
+        typer.Option(
+            help="With which each answer was randomised; 'none' for answers that were not.",
+            show_default="as the file of reports says",
+        ),
     ] = None,
     model: Annotated[str, typer.Option(help="auto, one-coin, two-coin, confusion, as-printed or majority.")] = "auto",
     classes: Classes = None,
     class_prior: Annotated[str, typer.Option(help="shrunk, uniform or estimated.")] = "shrunk",
     engine: Annotated[str, typer.Option(help="auto, memory, duckdb or spark.")] = "auto",
+    theory: Annotated[bool, typer.Option("--theory", help="Also say which conditions of the paper hold.")] = False,
     columns: Columns = None,
     out: Out = Path("out/truth"),
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Infer labels and abilities; writes labels (CSV), workers (CSV), everything (JSON) and a figure."""
+    from peerveil.judgements.readers.files import InputFile
+    from peerveil.truth.estimate import MODELS
     from peerveil.truth.wire import is_report_file
 
+    if model not in (*MODELS, "majority"):
+        raise BadInput("--model", got=model, want=f"one of {', '.join(MODELS)}, majority")
+    if "*" not in file:
+        InputFile.open(file)  # says so if there is none, before anything else is asked
+    check_keeps(file, *(out / name for name in _WRITTEN))
     if is_report_file(file):
         if epsilon is not None:
             raise BadInput("--epsilon", got=epsilon, want="nothing: the file of reports says it")
@@ -137,16 +168,21 @@ def infer(
         truth = None
     else:
         if epsilon is None:
-            raise BadInput("--epsilon", got=epsilon, want="the epsilon of one report, or 'none'")
+            want = (
+                "the epsilon with which each answer was randomised, or 'none' if these are answers as people gave them"
+            )
+            raise BadInput("--epsilon", got=epsilon, want=want)
         result, truth = _infer_table(file, epsilon, model, classes, class_prior, engine, columns)
     written = _write_result(result, out)
     scored = None if truth is None else result.accuracy(truth)
     lines = [str(result)]
     if result.evidence is not None:
-        lines.append(f"Personal biases make {100 * result.evidence.share:.1f}% of what the reports tell.")
+        lines.append(_leaning(result.evidence.share, result.evidence.weight))
     if scored is not None:
         lines.append(f"Against known answers: accuracy {scored[0]:.3f}, balanced accuracy {scored[1]:.3f}.")
-    lines += [f"Theory: {str(result.theory()).splitlines()[-1]}", *(f"written: {path}" for path in written)]
+    if theory:
+        lines.append(f"Theory:\n{result.theory()}")
+    lines += [f"written: {path}" for path in written]
     data = {
         **result.to_dict(),
         "theory": result.theory().to_dict(),
@@ -158,13 +194,67 @@ def infer(
 
 
 @app.command(
-    "plan", epilog=example("peerveil truth plan --accuracy 0.9", "peerveil truth plan --epsilons 1,2 --classes 4")
+    "compare",
+    epilog=example(
+        "peerveil truth compare answers.csv --epsilons 0.5,1,2,4",
+        "peerveil truth compare answers.csv --unit person --epsilons 4,8",
+    ),
+)
+def compare(
+    file: Annotated[Path, typer.Argument(help="Answers, not randomised: columns task, worker, label, perhaps truth.")],
+    epsilons: Annotated[str, typer.Option(help="Which to try, separated by commas.")] = "0.5,1,2,4",
+    unit: Unit = "answer",
+    classes: Classes = None,
+    model: Annotated[str, typer.Option(help="auto, one-coin, two-coin or confusion.")] = "auto",
+    draws: Annotated[int, typer.Option(help="How often the answers are randomised for each epsilon.")] = 10,
+    seed: Annotated[int, typer.Option(help="Another seed, other draws.")] = 0,
+    columns: Columns = None,
+    out: Out = Path("out/truth"),
+    as_json: AsJson = False,
+    debug: Debug = False,  # noqa: ARG001
+) -> None:
+    """What would I lose on my own answers? Labels with and without privacy, by simulation; for you, not to publish."""
+    from peerveil.files import write_text
+    from peerveil.judgements import Labels
+    from peerveil.truth import compare_truth
+
+    check_keeps(file, out / "compare.json")
+    labels = Labels.read(file, columns=_columns(columns))
+    listed = None if classes is None else _classes(classes, labels)
+    found = compare_truth(labels, _listed(epsilons), unit=unit, classes=listed, model=model, draws=draws, seed=seed)
+    written = [
+        write_text(out / "compare.json", found.to_json(indent=2) + "\n"),
+        _picture(found.plot, out / "compare.svg", found.summary()),
+    ]
+    lines = [str(found), *(f"written, not for publication: {path}" for path in written)]
+    emit({**found.to_dict(), "written": [str(path) for path in written]}, as_json, "\n".join(lines))
+
+
+@app.command(
+    "plan",
+    epilog=example(
+        "peerveil truth plan --accuracy 0.9 --epsilons none,1,2",
+        "peerveil truth plan --epsilons 1,2 --classes 4",
+        "peerveil truth plan --like out/truth/workers.csv",
+    ),
 )
 def plan(
     accuracy: Annotated[float, typer.Option(help="The share of right labels to reach.")] = 0.9,
-    epsilons: Annotated[str, typer.Option(help="Which to try, separated by commas.")] = "0.5,1,2,4",
+    epsilons: Annotated[
+        str, typer.Option(help="Which to try, separated by commas; none for no privacy.")
+    ] = "0.5,1,2,4",
     classes: Annotated[int, typer.Option(help="How many classes there are.")] = 2,
-    ability: Annotated[str, typer.Option(help="The Beta distribution of abilities.")] = "4,2",
+    ability: Annotated[
+        str,
+        typer.Option(
+            help="How able people are, two numbers a,b (a Beta distribution): on average a/(a+b) of a person's answers are "
+            "right, here two thirds; people differ less the larger a+b is."
+        ),
+    ] = "4,2",
+    like: Annotated[
+        Path | None,
+        typer.Option(help="Instead of --ability: people as able as these (workers.csv of an earlier infer)."),
+    ] = None,
     tasks: Annotated[int, typer.Option(help="Tasks of a simulated crowd.")] = 300,
     trials: Annotated[int, typer.Option(help="Simulated crowds for each number of answers.")] = 3,
     out: Out = Path("out/truth"),
@@ -172,16 +262,17 @@ def plan(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """How many answers a task an accuracy takes at each epsilon, by simulation."""
-    from peerveil.truth import plan_truth
+    from peerveil.truth import abilities_like, plan_truth
 
-    try:
-        a, b = (float(part) for part in ability.split(","))
-    except ValueError:
-        raise BadInput("--ability", got=ability, want="two numbers, such as 4,2") from None
-    wanted = [text.strip() for text in epsilons.split(",")]
-    found = plan_truth(accuracy, wanted, classes=classes, ability=(a, b), tasks=tasks, trials=trials)
-    path = _write_plan(found, out)
-    emit({**found.to_dict(), "written": [str(path)]}, as_json, f"{found}\nwritten: {path}")
+    if like is not None and ability != "4,2":
+        raise BadInput("--like", got=str(like), want="either --like or --ability")
+    a, b = _pair(ability) if like is None else abilities_like(like)
+    found = plan_truth(accuracy, _listed(epsilons), classes=classes, ability=(a, b), tasks=tasks, trials=trials)
+    path = _picture(found.plot, out / "plan.svg", found.advice())
+    head = (
+        "" if like is None else f"people like those of {like}: {100 * a / (a + b):.0f}% of answers right on average\n"
+    )
+    emit({**found.to_dict(), "written": [str(path)]}, as_json, f"{head}{found}\nwritten: {path}")
 
 
 def _infer_reports(file: str, model: str, class_prior: str) -> TruthResult:
@@ -204,14 +295,20 @@ def _infer_table(
     from peerveil.truth import PrivateDawidSkene, PrivateMajority
 
     each = None if epsilon.strip().lower() == "none" else epsilon
+    import warnings
+
+    from peerveil.truth import NotRandomised
+
     in_database = engine in ("duckdb", "spark") or "*" in file
     labels: Any = file if in_database else Labels.read(file, columns=_columns(columns))
     listed = None if classes is None else _classes(classes, None if in_database else labels)
-    if model == "majority":
-        result = PrivateMajority(each, classes=listed).fit(Labels.read(file) if in_database else labels)
-    else:
-        estimator = PrivateDawidSkene(each, model, classes=listed, class_prior=class_prior)
-        result = estimator.fit(labels, engine=engine)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotRandomised)  # the result says it, at its beginning
+        if model == "majority":
+            result = PrivateMajority(each, classes=listed).fit(Labels.read(file) if in_database else labels)
+        else:
+            estimator = PrivateDawidSkene(each, model, classes=listed, class_prior=class_prior)
+            result = estimator.fit(labels, engine=engine)
     truth = None if in_database or not labels.has_truth else labels.truths()
     return result, truth
 
@@ -229,6 +326,29 @@ def _classes(text: str, labels: Any) -> int | list[Any]:
     if all(part.lstrip("-").isdecimal() for part in parts) and str(kind) in ("Int64", "None"):
         return [int(part) for part in parts]
     return list(parts)
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")]
+
+
+def _pair(ability: str) -> tuple[float, float]:
+    want = "two numbers above 0, such as 4,2: on average 4/(4+2) of a person's answers are right"
+    try:
+        a, b = (float(part) for part in ability.split(","))
+    except ValueError:
+        raise BadInput("--ability", got=ability, want=want) from None
+    if not (0 < a < math.inf and 0 < b < math.inf):
+        raise BadInput("--ability", got=ability, want=want)
+    return a, b
+
+
+def _leaning(share: float, weight: float) -> str:
+    """What the reports say about personal biases, in words."""
+    if weight == 0:
+        return "The reports do not show that people lean to different answers, so each has one ability."
+    told = f"{100 * share:.0f}% of what the reports tell is that people lean to different answers"
+    return f"{told}, so each has an ability for every class{'' if weight == 1 else ', in part'}."
 
 
 def _as_ids(listed: list[str] | None, labels: Any) -> list[Any] | None:
@@ -252,30 +372,23 @@ def _columns(text: str | None) -> dict[str, str] | None:
 def _write_result(result: TruthResult, out: Path) -> list[Path]:
     from peerveil.files import write_text
     from peerveil.judgements.writing import write_frame
-    from peerveil.report import house_style, new_axes, svg
 
-    (ax,) = new_axes(height=4)
-    with house_style():
-        result.plot(ax)
-        picture = svg(ax, result.summary())
+    labels, workers, everything, picture = (out / name for name in _WRITTEN)
     return [
-        result.write(out / "labels.csv"),
-        write_frame(result.worker_frame(), out / "workers.csv"),
-        write_text(out / "truth.json", result.to_json(indent=2) + "\n"),
-        write_text(out / "abilities.svg", _alone(picture)),
+        result.write(labels),
+        write_frame(result.worker_frame(), workers),
+        write_text(everything, result.to_json(indent=2) + "\n"),
+        _picture(result.plot, picture, result.summary()),
     ]
 
 
-def _write_plan(found: TruthPlan, out: Path) -> Path:
+def _picture(plot: Callable[[Axes], Axes], path: Path, words: str) -> Path:
+    """A picture in a file of its own: on white, in dark ink."""
     from peerveil.files import write_text
     from peerveil.report import house_style, new_axes, svg
 
     (ax,) = new_axes(height=4)
     with house_style():
-        found.plot(ax)
-    return write_text(out / "plan.svg", _alone(svg(ax, found.advice())))
-
-
-def _alone(picture: str) -> str:
-    """A picture in a file of its own: on white, in dark ink."""
-    return picture.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1)
+        plot(ax)
+        picture = svg(ax, words)
+    return write_text(path, picture.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1))

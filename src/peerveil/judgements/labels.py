@@ -125,6 +125,15 @@ class Labels(Table):
     def _encode(self, column: str, classes: int | Sequence[Any]) -> np.ndarray[Any, np.dtype[np.int32]]:
         series = self._frame[column]
         listed = check_classes(classes)
+        if series.dtype == pl.String and listed == list(range(len(listed))):
+            seen = series.drop_nulls().unique().sort().head(3).to_list()
+            words = seen if len(seen) == 2 else ["yes", "no"]
+            numbers = "0 and 1" if len(listed) == 2 else f"0 to {len(listed) - 1}"
+            want = (
+                f"the words themselves, {words} (on the command line: --classes {','.join(words)}), since labels are words "
+                f"such as {seen[0]!r}: {len(listed)} means the labels {numbers}"
+            )
+            raise BadInput("classes", got=classes, want=want)
         codes = _positions(series, listed)
         unknown = codes.is_null() & series.is_not_null()
         if unknown.any():

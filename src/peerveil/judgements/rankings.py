@@ -25,6 +25,7 @@ from peerveil.judgements.orders import (
 from peerveil.judgements.problems import Problems, Source
 from peerveil.judgements.readers import read_rankings, stream_rankings
 from peerveil.judgements.readers.preflib import preflib_text
+from peerveil.judgements.readers.ranklayouts import read_layout
 from peerveil.judgements.readers.ranktables import from_frame_columns
 from peerveil.judgements.table import Table, check_mapping, check_names, make_wish, plural, read_only
 from peerveil.judgements.writing import write_frame
@@ -115,16 +116,24 @@ for an item that is left out
 
     @classmethod
     def from_frame(
-        cls, frame: Any, columns: Mapping[str, str] | None = None, *, items: Sequence[str] | None = None
+        cls,
+        frame: Any,
+        columns: Mapping[str, str] | None = None,
+        *,
+        items: Sequence[str] | None = None,
+        layout: str | None = None,
     ) -> Self:
-        """From a frame: wide (a row a ranking, a column an item) or long (``ranking``, ``item``, ``rank``).
+        """From a pandas or Polars frame: wide (a column an item, or a column a place) or long; see :meth:`read`.
 
         >>> Rankings.from_frame(pl.DataFrame({"tea": [1, 2], "milk": [2, 1]})).ranks
         array([[0, 1],
                [1, 0]], dtype=int16)
+        >>> places = pl.DataFrame({"voter": [7, 8], "rank1": ["tea", "milk"], "rank2": ["milk", "tea"]})
+        >>> Rankings.from_frame(places).items
+        ('milk', 'tea')
         """
-        content = from_frame_columns(frame, check_mapping(columns), check_names("items", items))
-        return cls._of(content)
+        named = check_names("items", items)
+        return cls._of(*from_frame_columns(frame, check_mapping(columns), named, read_layout(layout)))
 
     @classmethod
     def read(
@@ -134,13 +143,17 @@ for an item that is left out
         *,
         columns: Mapping[str, str] | None = None,
         items: Sequence[str] | None = None,
+        layout: str | None = None,
     ) -> Self:
-        """Read PrefLib (.soc .soi .toc .toi), or a wide or long table as CSV, TSV, JSON lines or Parquet.
+        """Read PrefLib (.soc .soi .toc .toi), or a table as CSV, TSV, JSON lines or Parquet.
 
-        Ranks in a table may count from 0 or from 1: the smallest one in the file decides. ``items`` names the
-        columns that are items (wide); without it every column but ``count`` is one.
+        A table is long (``ranking``, ``item``, ``rank``); wide with a column an item and places in the cells; or wide with a
+        column a place (``rank1``, ``rank2``, ... or ``1st choice``, ...) and items in the cells. A first column such as
+        ``voter`` is left out. Places may count from 0 or from 1: the smallest one in the file decides. ``items`` names
+        the items; without it every column but ``count`` is one. ``layout`` says ``"orders"`` (cells hold items) or
+        ``"places"`` where the file does not; columns ``rank1``, ``rank2``, ... that hold numbers are refused without it.
         """
-        content, notes = read_rankings(path, format, make_wish(columns, "items", items))
+        content, notes = read_rankings(path, format, make_wish(columns, "items", items, read_layout(layout)))
         return cls._of(content, notes)
 
     @classmethod

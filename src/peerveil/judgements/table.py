@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -15,7 +16,6 @@ from peerveil.judgements.readers.tabular import map_columns, renamed
 from peerveil.judgements.writing import write_frame
 
 if TYPE_CHECKING:
-    import os
     from pathlib import Path
 
     import numpy as np
@@ -42,6 +42,35 @@ class Table:
     _frame: pl.DataFrame
     _notes: tuple[str, ...]
     _cache: dict[str, Any]
+
+    @classmethod
+    def of(cls, data: Any, argument: str | None = None, *, columns: Mapping[str, str] | None = None) -> Self:
+        """A table from whatever holds one: itself, a file name, a Polars or pandas frame, or a mapping of columns.
+
+        Parameters
+        ----------
+        argument
+            What an error calls the data.
+        columns
+            Our names for columns that a frame or file calls otherwise: ``{"task": "item"}``.
+        """
+        if isinstance(data, cls):
+            if columns is not None:
+                want = f"a frame or a file name with columns=; {cls.__name__} have their columns already"
+                raise BadInput(argument or cls.__name__.lower(), got=data, want=want)
+            return data
+        reader: Any = cls
+        if isinstance(data, str | os.PathLike):
+            table: Self = reader.read(data, columns=columns)
+            return table
+        if is_frame(data):
+            framed: Self = reader.from_frame(data, columns=columns)
+            return framed
+        kind = cls.__name__
+        want = (
+            f"{kind}, a file name, or a pandas or Polars frame ({kind}.from_frame(frame, columns=...) renames columns)"
+        )
+        raise BadInput(argument or kind.lower(), got=data, want=want)
 
     def _fill(self, frame: pl.DataFrame, notes: Sequence[str] = ()) -> None:
         object.__setattr__(self, "_frame", frame)
@@ -152,6 +181,11 @@ def _rebuild(kind: type[Table], frame: pl.DataFrame, notes: tuple[str, ...]) -> 
     return kind._wrap(frame, notes)
 
 
+def is_frame(data: object) -> bool:
+    """Whether data is a table of columns: a Polars or pandas frame, or a mapping."""
+    return isinstance(data, Mapping | pl.LazyFrame) or (hasattr(data, "columns") and hasattr(data, "__getitem__"))
+
+
 def read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """An array that cannot be written to."""
     view = array.view()
@@ -181,9 +215,11 @@ def check_names(argument: str, names: Sequence[str] | None) -> tuple[str, ...] |
     return tuple(names)
 
 
-def make_wish(columns: Mapping[str, str] | None, argument: str, further: Sequence[str] | None) -> Wish:
+def make_wish(
+    columns: Mapping[str, str] | None, argument: str, further: Sequence[str] | None, layout: str | None = None
+) -> Wish:
     """What to ask a reader for."""
-    return Wish(check_mapping(columns), check_names(argument, further))
+    return Wish(check_mapping(columns), check_names(argument, further), layout)
 
 
 def same_length(kind: str, columns: Mapping[str, Sequence[Any] | pl.Series]) -> int:

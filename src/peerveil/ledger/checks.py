@@ -68,6 +68,12 @@ def read_guarantee(guarantee: object) -> Guarantee:
             got=Verbatim("epsilon None: a release without privacy"),
             want="a release with an epsilon; no budget can cover one without, so it is not entered",
         )
+    if guarantee.assumption is not None:
+        raise BadInput(
+            "guarantee",
+            got=Verbatim(f"a promise that holds only if {guarantee.assumption}"),
+            want="a promise without an assumption: a ledger enters what is drawn here and now",
+        )
     return guarantee
 
 

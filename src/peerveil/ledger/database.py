@@ -216,7 +216,8 @@ class Database:
         elif code.startswith("SQLITE_READONLY"):
             reason = "it is write-protected"
         elif code.startswith("SQLITE_CANTOPEN"):
-            reason = "the file is missing or closed to this user"
+            makes = f"'peerveil ledger open {self.shown} --account NAME --epsilon BUDGET' makes a ledger"
+            reason = f"the file is missing or closed to this user ({makes})"
         else:
             reason = self._address.without_secrets(getattr(error, "orig", None) or error)
         return LedgerError(f"the ledger at {self.shown}: {reason}" + (f"; {nothing}" if nothing else ""))

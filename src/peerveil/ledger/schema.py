@@ -142,7 +142,10 @@ def prepare(database: Database, *, create: bool) -> tuple[str, bytes]:
     with database.reading("open") as connection:
         version = _version(connection, database.shown)
     if version is None and not create:
-        raise LedgerError(f"there is no ledger at {database.shown}")
+        raise LedgerError(
+            f"there is no ledger at {database.shown} ('peerveil ledger open {database.shown} --account NAME --epsilon BUDGET' "
+            "makes one)"
+        )
     if version is None or version < VERSION:
         with database.writing("open", whole=True) as connection:
             version = _version(connection, database.shown)

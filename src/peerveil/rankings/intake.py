@@ -12,6 +12,7 @@ import numpy as np
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements import Rankings
+from peerveil.judgements.table import is_frame
 from peerveil.rankings.kernels import add_pairs, add_ranks, first_bad_row
 
 if TYPE_CHECKING:
@@ -25,7 +26,10 @@ MOST_HELD: Final = 20_000_000
 """Ranks held in memory; what is longer is read once, from beginning to end."""
 
 _PREFLIB: Final = {".soc", ".soi", ".toc", ".toi"}
-_WANT: Final = "Rankings, an array (a row a ranking, a column an item, ranks from 0), a file name, or pieces of these"
+_WANT: Final = (
+    "Rankings, a pandas or Polars frame, an array (a row a ranking, a column an item, ranks from 0), a file name, "
+    "or pieces of these"
+)
 _MOST_COUNT: Final = 2**40
 
 
@@ -46,6 +50,7 @@ class Ballots:
         self._rest: Iterator[tuple[Any, Ints]] = self._checked(pieces)
         self._parts: list[tuple[Any, Ints]] = []
         self.items = 0
+        self.names: tuple[str, ...] = ()  # of the items, where they have names
         self.total = 0
         self.incomplete: int | None = None  # the first row that leaves items out or has ties
         self._rows = 0
@@ -61,20 +66,23 @@ class Ballots:
             raise BadInput("rankings", got=Verbatim("no rankings"), want="at least two rankings")
 
     @classmethod
-    def of(cls, rankings: Any) -> Ballots:
-        """From whatever was given."""
+    def of(cls, rankings: Any, layout: str | None = None) -> Ballots:
+        """From whatever was given; ``layout`` as in :meth:`peerveil.judgements.Rankings.read`."""
         if isinstance(rankings, Ballots):
             return rankings
         if isinstance(rankings, Rankings):
             return cls([rankings], rankings)
         if isinstance(rankings, (str, os.PathLike)):
-            if Path(rankings).suffix.lower() in _PREFLIB:
+            if Path(rankings).suffix.lower() in _PREFLIB and layout is None:
                 return cls(Rankings.stream(rankings))
-            table = Rankings.read(rankings)
+            table = Rankings.read(rankings, layout=layout)
+            return cls([table], table)
+        if is_frame(rankings):
+            table = Rankings.from_frame(rankings, layout=layout)
             return cls([table], table)
         if isinstance(rankings, np.ndarray):
             return cls([rankings])
-        if isinstance(rankings, (bytes, dict)) or not isinstance(rankings, Iterable):
+        if isinstance(rankings, bytes) or not isinstance(rankings, Iterable):
             raise BadInput("rankings", got=rankings, want=_WANT)
         if isinstance(rankings, (list, tuple)):
             if not rankings:
@@ -109,7 +117,7 @@ class Ballots:
                     self.incomplete = self._rows + bad + 1
                 if names is not None and table.items != names:
                     raise BadInput(f"rankings, piece {number + 1}", got=table.items, want=f"the items {names}")
-                names = table.items
+                names = self.names = table.items
             if self.items not in (0, ranks.shape[1]):
                 got = Verbatim(f"{ranks.shape[1]} items in piece {number + 1}")
                 raise BadInput("rankings", got=got, want=f"{self.items} items, as in the first piece")

@@ -53,8 +53,12 @@ class PowerCurve(Pictured):
         lines = [head if self.epsilon is None else f"{head}, epsilon {self.epsilon:.4g}"]
         for method, people in self.needed.items():
             lines.append(f"  {method:<16} {'more than can be simulated' if people is None else f'{people:,} people'}")
-        lines += [f"  {name:<16} {_people(number)} (sufficient, as printed)" for name, number in self.theorems.items()]
         return "\n".join(lines)
+
+    def theory(self) -> str:
+        """What the paper's theorems ask for: sufficient at best, and usually far more than is needed."""
+        head = "what the paper's theorems ask for (enough, if their proofs were right; usually far too many):"
+        return "\n".join([head, *(f"  {name:<16} {_people(number)}" for name, number in self.theorems.items())])
 
     def draw(self, ax: Axes) -> None:
         """Power against people, one line a test."""

@@ -124,8 +124,9 @@ def uniformity_test(
     Parameters
     ----------
     rankings
-        A :class:`~peerveil.judgements.Rankings` table, an array (a row a ranking, a column an item, ranks from 0), a file
-        name, or an iterable of such pieces. What is too long to hold is read once, in memory that does not grow.
+        A :class:`~peerveil.judgements.Rankings` table, a pandas or Polars frame, an array (a row a ranking, a column an
+        item, ranks from 0), a file name, or an iterable of such pieces. What is too long to hold is read once, in
+        memory that does not grow.
     method
         ``"auto"`` takes Friedman's test without epsilon; with epsilon the test that needs the least signal for the public
         numbers of rankings and items. Partial rankings need ``"pairs-norm"`` or ``"unif"``, by name. See the room's page.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from peerveil.errors import BadInput
+from peerveil.judgements import Reviews
 from peerveil.randomness import Randomness, laplace_scale
 from peerveil.release.chance import SpreadTest, spread_test
 from peerveil.release.estimate import shrink, signal_share
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from peerveil.guarantee import Guarantee
-    from peerveil.judgements import Reviews
     from peerveil.ledger import Account
     from peerveil.numerics.exact import Number
 
@@ -175,7 +175,7 @@ class PublishedMeans(Result):
 
 
 def publish(
-    reviews: Reviews,
+    reviews: Any,
     *,
     epsilon: Number | None = None,
     weight: str = "rating",
@@ -191,7 +191,7 @@ def publish(
     Parameters
     ----------
     reviews
-        Who scored which paper.
+        Who scored which paper: Reviews, a pandas or Polars frame, or a file name.
     epsilon
         The privacy of one exchange of reviews.
     weight
@@ -226,6 +226,7 @@ def publish(
         assert epsilon is not None
         mechanism = LaplaceMeans(epsilon)
     randomness = Randomness.secure() if randomness is None else randomness
+    reviews = Reviews.of(reviews, "reviews")
     public = PublicScores.of(reviews, weight, scale=scale)
     promise = mechanism.guarantee(public)
     # all that is public comes first: if it fails, nothing is spent

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from peerveil.errors import BadInput, Verbatim
+from peerveil.judgements import Reviews
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
-
-    from peerveil.judgements import Reviews
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -76,13 +75,13 @@ class PublicScores:
         object.__setattr__(self, "bounds", (float(bounds[0]), float(bounds[1])))
 
     @classmethod
-    def of(cls, reviews: Reviews, weight: str = "rating", *, scale: tuple[float, float] | None = None) -> PublicScores:
+    def of(cls, reviews: Any, weight: str = "rating", *, scale: tuple[float, float] | None = None) -> PublicScores:
         """The public side of a table of reviews.
 
         Parameters
         ----------
         reviews
-            Who scored which paper.
+            Who scored which paper: Reviews, a pandas or Polars frame, or a file name.
         weight
             ``"rating"``, ``"miscalibration"``, ``"normalised"`` or ``"subjectivity"``: see
             :mod:`peerveil.release.weights`.
@@ -91,6 +90,7 @@ class PublicScores:
         """
         from peerveil.release.weights import review_weights
 
+        reviews = Reviews.of(reviews, "reviews")
         weights = review_weights(reviews, weight, scale=scale)
         paper, _ = reviews.numbered("paper")
         reviews.require_reviewers("publishing reviewers' means")

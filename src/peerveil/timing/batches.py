@@ -100,13 +100,13 @@ class Batches:
         )
 
 
-def find_batches(events: Events, window: Duration, *, baseline: bool = True) -> Batches:
+def find_batches(events: Any, window: Duration, *, baseline: bool = True) -> Batches:
     """Find batches, and the two rates of Appendix B.
 
     Parameters
     ----------
     events
-        The log.
+        The log: Events, a pandas or Polars frame with its columns, or a file name.
     window
         Seconds (or a timedelta); 0 for simultaneous comments only.
     baseline
@@ -128,8 +128,7 @@ def find_batches(events: Events, window: Duration, *, baseline: bool = True) -> 
     >>> found.same_rate, found.steps, found.batched.tolist()
     (0.5, 2, [True, True, False, False, False])
     """
-    if not isinstance(events, Events):
-        raise BadInput("events", got=events, want="an Events table")
+    events = Events.of(events, "events")
     micro = read_duration(window, "window", zero=True) // 1000
     actor, thread, times = codes(events)
     order, before, after = nearest_elsewhere(actor, thread, times)

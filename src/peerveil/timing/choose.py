@@ -10,6 +10,7 @@ import numpy as np
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements import Events
+from peerveil.judgements.table import is_frame
 from peerveil.result import Pictured
 from peerveil.timing.batches import codes
 from peerveil.timing.durations import read_duration
@@ -18,7 +19,7 @@ from peerveil.timing.zero_inflated import ZeroInflatedUniform
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from peerveil.numerics.exact import Number
     from peerveil.timing.durations import Duration
@@ -44,7 +45,7 @@ def intervals(history: Events, *, between: Between = "actor", beta: Duration = 0
 
 
 def choose_gap(
-    history: Events | ArrayLike,
+    history: Any,
     percentile: float | None = None,
     *,
     crossover: float | None = None,
@@ -57,7 +58,7 @@ def choose_gap(
     Parameters
     ----------
     history
-        Earlier events, or intervals in seconds.
+        Earlier events (Events, a frame), or intervals in seconds.
     percentile
         Cover this percentage of the intervals.
     crossover, epsilon
@@ -83,7 +84,7 @@ def choose_gap(
 
 
 def choose_gaps(
-    history: Events,
+    history: Any,
     percentile: float | None = None,
     *,
     per: str = "thread",
@@ -98,8 +99,7 @@ def choose_gaps(
 
     Groups with fewer than ``least`` intervals get ``default`` (seconds), or the gap of the whole history.
     """
-    if not isinstance(history, Events):
-        raise BadInput("history", got=history, want="an Events table")
+    history = Events.of(history, "history")
     share = _share(percentile, crossover, epsilon)
     values, rows = _intervals(history, between, beta)
     if not values.size and default is None:
@@ -119,7 +119,7 @@ def choose_gaps(
     return dict(zip(names.to_list(), gaps.tolist(), strict=True))
 
 
-def covered(history: Events | ArrayLike, gap: Duration, *, between: Between = "actor", beta: Duration = 0) -> float:
+def covered(history: Any, gap: Duration, *, between: Between = "actor", beta: Duration = 0) -> float:
     """F(g): the share of history's intervals that a gap covers."""
     values = _sample(history, between, beta)
     return float(np.mean(values <= read_duration(gap, "gap") / 1e9))
@@ -162,10 +162,9 @@ def frontier(epsilon: Number, *, family: str = "zero-inflated", points: int = 61
     return Frontier(found[0].epsilon, weights, means[:, 0], means[:, 1], family)
 
 
-def _intervals(history: Events, between: str, beta: Duration) -> tuple[Floats, NDArray[np.int64]]:
+def _intervals(history: Any, between: str, beta: Duration) -> tuple[Floats, NDArray[np.int64]]:
     """Intervals in seconds, and the row of the later event of each."""
-    if not isinstance(history, Events):
-        raise BadInput("history", got=history, want="an Events table, or intervals in seconds")
+    history = Events.of(history, "history")
     micro = read_duration(beta, "beta", zero=True) // 1000
     actor, thread, times = codes(history)
     if between == "all":
@@ -184,8 +183,8 @@ def _intervals(history: Events, between: str, beta: Duration) -> tuple[Floats, N
     return waits[chosen] / 1e6, order[1:][chosen]
 
 
-def _sample(history: Events | ArrayLike, between: str, beta: Duration) -> Floats:
-    if isinstance(history, Events):
+def _sample(history: Any, between: str, beta: Duration) -> Floats:
+    if isinstance(history, Events) or is_frame(history):
         values = _intervals(history, between, beta)[0]
         if not values.size:
             got = Verbatim("no two events that follow one another outside a sitting")

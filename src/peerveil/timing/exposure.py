@@ -264,7 +264,7 @@ def as_typed(
 
 
 def audit_log(
-    events: Events,
+    events: Any,
     window: Duration = 300,
     *,
     gap: Duration | None = None,
@@ -281,7 +281,7 @@ def audit_log(
     Parameters
     ----------
     events
-        The log as it arrived.
+        The log as it arrived: Events, a pandas or Polars frame with its columns, or a file name.
     window
         Seconds: comments of one person on different threads this close are one sitting.
     gap, percentile
@@ -299,8 +299,7 @@ def audit_log(
     progress
         Show a bar on standard error; None shows it on a terminal only.
     """
-    if not isinstance(events, Events):
-        raise BadInput("events", got=events, want="an Events table")
+    events = Events.of(events, "events")
     seconds = read_duration(window, "window", zero=True) / 1e9
     source = Randomness.secure() if randomness is None else randomness
     waits = intervals(events, beta=seconds)

@@ -158,7 +158,7 @@ class Posted(Result):
 
 
 def post(
-    events: Events,
+    events: Any,
     mechanism: DelayMechanism | Queue,
     hold: Duration | None = None,
     *,
@@ -175,7 +175,7 @@ def post(
     Parameters
     ----------
     events
-        The log, as it arrived.
+        The log, as it arrived: Events, a pandas or Polars frame with its columns, or a file name.
     mechanism
         :class:`FollowUp` (status by predecessor, the default choice), one of the symmetric mechanisms, or
         :class:`Queue`.
@@ -208,8 +208,7 @@ def post(
     >>> posted.public.columns, bool((posted.truth.delay >= 0).all())
     (['id', 'thread', 'author', 'time', 'reply_to'], True)
     """
-    if not isinstance(events, Events):
-        raise BadInput("events", got=events, want="an Events table")
+    events = Events.of(events, "events")
     if not isinstance(mechanism, (DelayMechanism, Queue)):
         raise BadInput("mechanism", got=mechanism, want="a mechanism such as FollowUp(1, gap=600, beta=300)")
     source = Randomness.secure() if randomness is None else randomness

@@ -8,8 +8,9 @@ improved.
 - **Over the wire**: :func:`invitation`, :class:`Client`, :func:`collect`, :func:`write_reports`, :func:`read_reports` (which give
   :class:`CollectedReports`).
 - **Infer**: :class:`PrivateDawidSkene` and :class:`PrivateMajority` give a :class:`TruthResult`; :class:`NotConverged` is raised
-  where an iteration does not end.
-- **Choose epsilon first**: :func:`plan_truth` gives a :class:`TruthPlan`.
+  where an iteration does not end, and :class:`NotRandomised` is a warning that reports look like raw answers.
+- **Choose epsilon first**: :func:`plan_truth` gives a :class:`TruthPlan` (for a crowd like that of an earlier run:
+  :func:`abilities_like`); :func:`compare_truth` gives a :class:`TruthComparison` on answers that you hold.
 - **Theory beside practice**: :func:`check_theorem_2` (a :class:`TheoremCheck`), :func:`private_effective_ability`,
   :func:`collective_private_wisdom`, :func:`label_error_bound`, :func:`ability_error_bound`.
 - **Attack it**: :mod:`peerveil.truth.adversary`.
@@ -25,10 +26,12 @@ True
 """
 
 from peerveil.truth.client import Client
+from peerveil.truth.compare import TruthComparison, compare_truth
+from peerveil.truth.doubt import NotRandomised
 from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
 from peerveil.truth.loop import NotConverged
 from peerveil.truth.outcome import TruthResult
-from peerveil.truth.plan import TruthPlan, plan_truth
+from peerveil.truth.plan import TruthPlan, abilities_like, plan_truth
 from peerveil.truth.randomise import RandomisedAnswers, randomize, randomize_answers, reports_per_person
 from peerveil.truth.simulate import SimulatedCrowd, simulate_crowd
 from peerveil.truth.tables import connect
@@ -46,17 +49,21 @@ __all__ = [
     "Client",
     "CollectedReports",
     "NotConverged",
+    "NotRandomised",
     "PrivateDawidSkene",
     "PrivateMajority",
     "RandomisedAnswers",
     "SimulatedCrowd",
     "TheoremCheck",
+    "TruthComparison",
     "TruthPlan",
     "TruthResult",
+    "abilities_like",
     "ability_error_bound",
     "check_theorem_2",
     "collect",
     "collective_private_wisdom",
+    "compare_truth",
     "connect",
     "invitation",
     "label_error_bound",

@@ -16,7 +16,7 @@ from peerveil.truth.choose import Evidence, fit_auto
 from peerveil.truth.confusion import CoinModel, ConfusionModel
 from peerveil.truth.loop import ClassPrior, Engine, Fit, MemoryEngine, iterate
 from peerveil.truth.majority import majority_posterior, pick
-from peerveil.truth.outcome import TruthResult
+from peerveil.truth.outcome import TruthResult, device_promise
 from peerveil.truth.paper import fit_as_printed
 from peerveil.truth.reports import Reports
 from peerveil.truth.spectral import spectral_start
@@ -66,9 +66,15 @@ class PrivateMajority:
         return None if self.exact_epsilon is None else float(self.exact_epsilon)
 
     def fit(
-        self, labels: Any, *, tasks: Sequence[Any] | None = None, guarantee: Guarantee | None = None
+        self,
+        labels: Any,
+        *,
+        tasks: Sequence[Any] | None = None,
+        guarantee: Guarantee | None = None,
+        columns: Mapping[str, str] | None = None,
     ) -> TruthResult:
         """Labels by majority, probabilities for a crowd of equal abilities."""
+        labels = labels if columns is None else Labels.of(labels, columns=columns)
         reports = Reports.of(labels, self.classes, tasks=tasks, repeated=self.repeated)
         channel = Channel.of(self.epsilon, reports.k)
         posterior, ability = majority_posterior(reports.votes, channel)
@@ -92,7 +98,7 @@ class PrivateMajority:
             converged=True,
             epsilon=self.epsilon,
             reports=reports,
-        )
+        ).doubted(reports.votes)
 
     def fit_predict(self, frame: Any) -> Any:
         """Labels as a pandas series or Polars frame, like the frame that came."""
@@ -203,6 +209,7 @@ class PrivateDawidSkene:
         tasks: Sequence[Any] | None = None,
         guarantee: Guarantee | None = None,
         connection: Any = None,
+        columns: Mapping[str, str] | None = None,
     ) -> TruthResult:
         """Infer labels and abilities.
 
@@ -216,10 +223,14 @@ class PrivateDawidSkene:
         tasks
             All tasks, if some may have no report; such a task gets the shares of the classes.
         guarantee
-            What was promised for the reports; by default local attribute DP with epsilon for one answer.
+            What was promised for the reports; by default local attribute DP with epsilon for one answer, if they were
+            randomised before they were collected.
         connection
             An Ibis connection to use, such as one to a Spark cluster.
+        columns
+            What a frame calls task, worker and label, where it has other names: ``{"task": "item"}``.
         """
+        labels = labels if columns is None else Labels.of(labels, columns=columns)
         if engine not in ENGINES:
             raise BadInput("engine", got=engine, want=f"one of {', '.join(ENGINES)}")
         promised = promise(self.exact_epsilon, guarantee)
@@ -271,7 +282,7 @@ class PrivateDawidSkene:
                 "label": as_classes(old.label, old.classes),
             }
         )
-        added = labels if isinstance(labels, Labels) else Labels.from_frame(labels)
+        added = Labels.of(labels)
         added.codes(old.classes)  # refuses a new class by row
         try:
             both = pl.concat([before, added.frame.select("task", "worker", "label")])
@@ -311,7 +322,7 @@ class PrivateDawidSkene:
             fit, found = fit_auto(engine, looked_at, channel, prior, self.settings, **extra)
         else:
             fit = self._fit_model(engine, channel, start, history)
-        return self._result(fit, found, engine, ids, promised, kept)
+        return self._result(fit, found, engine, ids, promised, kept).doubted(looked_at.votes)
 
     def _fit_model(self, engine: Engine, channel: Channel, start: Floats | None, history: Floats | None) -> Fit:
         loads, strength = engine.loads(), None if self.ability_prior == "auto" else self.ability_prior
@@ -424,9 +435,9 @@ class PrivateDawidSkene:
 
 
 def promise(epsilon: Any, guarantee: Guarantee | None) -> Guarantee:
-    """The guarantee that a result carries: the one given, or local attribute DP for one answer."""
+    """The guarantee that a result carries: the one given, or local attribute DP for one answer if it was randomised."""
     if guarantee is None:
-        return Guarantee.local_attribute_dp(epsilon)
+        return device_promise(epsilon)
     if not isinstance(guarantee, Guarantee):
         raise BadInput("guarantee", got=guarantee, want="a Guarantee")
     return guarantee

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
+    from peerveil.truth.compare import TruthComparison
     from peerveil.truth.outcome import TruthResult
     from peerveil.truth.plan import TruthPlan
     from peerveil.truth.randomise import RandomisedAnswers
@@ -65,7 +66,7 @@ def draw_plan(plan: TruthPlan, ax: Axes) -> None:
             marker="o",
             ms=4,
             color=colour,
-            label=f"epsilon {epsilon:g}",
+            label="no privacy" if epsilon is None else f"epsilon {epsilon:g}",
         )
         ax.plot(x, [row.majority for row in rows], ":", lw=1, color=colour)
     ax.plot([], [], ":", color="0.5", label="private majority")
@@ -76,6 +77,26 @@ def draw_plan(plan: TruthPlan, ax: Axes) -> None:
     ax.minorticks_off()
     ax.set_xlabel("answers a task")
     ax.set_ylabel("share of right labels")
+    ax.legend(fontsize="small", loc="lower right")
+
+
+def draw_comparison(found: TruthComparison, ax: Axes) -> None:
+    """Same labels and right labels against epsilon, with two standard errors."""
+    x = [row.epsilon for row in found.rows]
+    same = [row.agreement for row in found.rows]
+    bars = [2 * row.agreement_error for row in found.rows]
+    ax.errorbar(x, same, yerr=bars, marker="o", ms=4, color=COLOURS["private"], label="same label as without privacy")
+    right = [row.accuracy for row in found.rows if row.accuracy is not None]
+    if right and found.base_accuracy is not None:
+        bars = [2 * row.accuracy_error for row in found.rows if row.accuracy_error is not None]
+        ax.errorbar(x, right, yerr=bars, marker="s", ms=4, color=COLOURS["good"], label="right label")
+        ax.axhline(found.base_accuracy, color=COLOURS["truth"], ls="--", lw=1, label="right label without privacy")
+    ax.set_xscale("log")
+    ax.set_xticks(x, [f"{e:g}" for e in x])
+    ax.minorticks_off()
+    ax.set_ylim(top=1.02)
+    ax.set_xlabel(f"epsilon of one {found.unit}")
+    ax.set_ylabel("share of tasks")
     ax.legend(fontsize="small", loc="lower right")
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import warnings
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from peerveil.guarantee import Guarantee, Notion
+from peerveil.errors import BadInput, Verbatim
+from peerveil.guarantee import WORTHLESS, Guarantee, Notion, odds_in_words, read_epsilon
+from peerveil.judgements import Labels
 from peerveil.result import Result, plain
+from peerveil.truth.doubt import NotRandomised, doubt
 from peerveil.truth.theory import TheoremCheck, check_theorem_2
 
 if TYPE_CHECKING:
@@ -50,6 +54,9 @@ class TruthResult(Result):
         What the iteration climbed; ``iterations`` steps.
     loads
         How many reports each worker sent.
+    doubt
+        Why the reports do not look randomised with this epsilon, in words (:mod:`peerveil.truth.doubt`); ``None`` if they do,
+        or if peerveil randomised them.
     """
 
     tasks: pl.Series
@@ -67,6 +74,7 @@ class TruthResult(Result):
     converged: bool
     epsilon: float | None
     evidence: Evidence | None = None
+    doubt: str | None = None
     details: dict[str, Any] = field(default_factory=dict, repr=False)
     reports: Reports | None = field(default=None, repr=False)
 
@@ -83,12 +91,20 @@ class TruthResult(Result):
             return self.guarantee
         return self.guarantee.group(most, unit=f"all {most:,} answers of the person who gave most")
 
+    def doubted(self, votes: Floats) -> TruthResult:
+        """The same result, with a warning where its promise rests on an assumption that the reports speak against."""
+        found = None if self.guarantee.assumption is None else doubt(votes, self.epsilon)
+        if found is None:
+            return self
+        warnings.warn(found, NotRandomised, stacklevel=5)
+        return replace(self, doubt=found)
+
     def frame(self) -> pl.DataFrame:
-        """A table of tasks: task, label, confidence."""
+        """A Polars table of tasks: task, label, confidence; ``.to_pandas()`` makes it one of pandas."""
         return pl.DataFrame({"task": self.tasks, "label": self.labels, "confidence": self.confidence})
 
     def worker_frame(self) -> pl.DataFrame:
-        """A table of workers: worker, reports, ability, standard error."""
+        """A Polars table of workers: worker, reports, ability, standard error; ``.to_pandas()`` makes it one of pandas."""
         return pl.DataFrame(
             {
                 "worker": self.workers,
@@ -118,10 +134,20 @@ class TruthResult(Result):
         return check_theorem_2(max(len(self.tasks), 2), abilities, self.epsilon, answered=min(answered, 1.0))
 
     def accuracy(self, truth: Any) -> tuple[float, float]:
-        """Accuracy and balanced accuracy against right answers: a mapping of tasks, or :meth:`Labels.truths`."""
-        known = dict(truth.rows()) if isinstance(truth, pl.DataFrame) else dict(truth)
+        """Accuracy and balanced accuracy against right answers.
+
+        Parameters
+        ----------
+        truth
+            A mapping of tasks to right answers, a pandas series indexed by task, a frame with columns task and truth, or
+            Labels with right answers. Tasks that have no label here are left out.
+        """
+        known = right_answers(truth)
         given = dict(zip(self.tasks.to_list(), self.labels.tolist(), strict=True))
         pairs = [(right, given[task] == right) for task, right in known.items() if task in given]
+        if not pairs:
+            got = Verbatim(f"right answers to {len(known):,} other tasks")
+            raise BadInput("truth", got=got, want=f"answers to tasks of this result, such as {self.tasks[0]!r}")
         by_class: dict[Any, list[bool]] = {}
         for right, hit in pairs:
             by_class.setdefault(right, []).append(hit)
@@ -132,11 +158,15 @@ class TruthResult(Result):
         sure = int((self.confidence >= 0.9).sum())
         return (
             f"{len(self.tasks):,} tasks labelled from {int(self.loads.sum()):,} reports of {len(self.workers):,} workers "
-            f"({self.model}); {sure:,} with a probability of at least 90%; median ability {float(np.median(self.abilities)):.2f}"
+            f"({model_in_words(self.model)}); {sure:,} with a probability of at least 90%; median ability "
+            f"{float(np.median(self.abilities)):.2f}"
         )
 
     def __str__(self) -> str:
-        return f"{super().__str__()}\nFor a whole person: {self.person_guarantee.in_short}"
+        lines = [super().__str__(), whole_person(self.guarantee, self.person_guarantee, int(self.loads.max(initial=1)))]
+        if self.doubt is not None:
+            lines.insert(0, f"warning: {self.doubt}")
+        return "\n".join(line for line in lines if line)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the reports, as JSON values."""
@@ -146,6 +176,7 @@ class TruthResult(Result):
             "tasks": plain(self.frame()),
             "workers": plain(self.worker_frame()),
             "probabilities": plain(self.probabilities),
+            "doubt": self.doubt,
             "personal_bias_share": None if self.evidence is None else self.evidence.share,
             "guarantee": self.guarantee.to_dict(),
             "guarantee_in_words": str(self.guarantee),
@@ -165,3 +196,82 @@ class TruthResult(Result):
         from peerveil.truth.figures import draw_abilities
 
         draw_abilities(self, ax)
+
+
+def device_promise(epsilon: Any) -> Guarantee:
+    """What is promised for reports that somebody else collected: local attribute DP, if they were randomised at all.
+
+    >>> device_promise(1).assumption
+    "these answers were randomised at epsilon 1 on each person's device before they were collected"
+    """
+    promised = Guarantee.local_attribute_dp(epsilon)
+    if promised.exact_epsilon is None:
+        return promised
+    return promised.assuming(
+        f"these answers were randomised at epsilon {promised.exact_epsilon} on each person's device before they were collected"
+    )
+
+
+def model_in_words(name: str) -> str:
+    """What a model is, for people who do not know its name.
+
+    >>> model_in_words("one-coin (auto)"), model_in_words("majority")
+    ('one ability for each worker, chosen from the reports', 'majority vote')
+    """
+    base, auto = name.removesuffix(" (auto)"), ", chosen from the reports" if name.endswith(" (auto)") else ""
+    known = {
+        "one-coin": "one ability for each worker",
+        "two-coin": "an ability for each worker and class",
+        "confusion": "a table of errors for each worker",
+        "as-printed": "the paper's algorithm",
+        "majority": "majority vote",
+    }
+    return known.get(base, "between one ability for each worker and one for each class") + auto
+
+
+def whole_person(one: Guarantee, whole: Guarantee, most: int) -> str:
+    """What the promise for one answer comes to for a person, in one line; empty if it is for a person already.
+
+    >>> answer = Guarantee.local_attribute_dp(2)
+    >>> whole_person(answer, answer.group(94), 94)  # doctest: +NORMALIZE_WHITESPACE
+    'For a whole person: no promise worth the name. Somebody gave 94 answers, which add up to epsilon 188;
+    for a promise to persons, randomise with unit person.'
+    """
+    if whole == one or whole.exact_epsilon is None:
+        return ""
+    total = whole.exact_epsilon
+    if total > WORTHLESS:
+        return (
+            f"For a whole person: no promise worth the name. Somebody gave {most:,} answers, which add up to epsilon {total}; "
+            "for a promise to persons, randomise with unit person."
+        )
+    _, guess = odds_in_words(read_epsilon(total))
+    return (
+        f"For a whole person: somebody gave {most:,} answers, which add up to epsilon {total}; a 50:50 guess between two "
+        f"sheets of answers is right at most {guess} times in 100."
+    )
+
+
+def right_answers(truth: Any) -> dict[Any, Any]:
+    """Right answers by task, from whatever holds them."""
+    want = (
+        "right answers by task: a mapping, a pandas series indexed by task, a frame with columns task and truth, or Labels with "
+        "a truth column (for a list in the order of result.tasks: dict(zip(result.tasks, answers)))"
+    )
+    if isinstance(truth, Labels):
+        truth = truth.truths()
+    if hasattr(truth, "columns") and hasattr(truth, "__getitem__"):
+        names = [str(name) for name in truth.columns]
+        if not {"task", "truth"} <= set(names):
+            raise BadInput("truth", got=Verbatim(f"a frame with columns {', '.join(names)}"), want=want)
+        return dict(zip(_listed(truth["task"]), _listed(truth["truth"]), strict=True))
+    if hasattr(truth, "index") and hasattr(truth, "to_dict"):  # a pandas series
+        return dict(truth.to_dict())
+    try:
+        return dict(truth)
+    except (TypeError, ValueError):
+        raise BadInput("truth", got=truth, want=want) from None
+
+
+def _listed(values: Any) -> list[Any]:
+    return list(values.tolist() if hasattr(values, "tolist") else values.to_list())

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import polars as pl
 
-from peerveil.errors import BadInput
+from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import read_epsilon
 from peerveil.numerics.exact import printed
 from peerveil.progress import progress_bar
 from peerveil.result import Pictured, plain
 from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
+from peerveil.truth.outcome import TruthResult
 from peerveil.truth.simulate import simulate_crowd
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
 
@@ -25,13 +28,14 @@ if TYPE_CHECKING:
 EPSILONS: Final = (0.5, 1, 2, 4)
 ANSWERS: Final = (3, 5, 9, 15, 25, 45, 80)
 _ANSWERS_OF_A_WORKER: Final = 60
+_HALVINGS: Final = 5  # at most so many between two neighbours of ANSWERS
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRow:
-    """Accuracy that was reached with so many answers a task at one epsilon, with its standard error."""
+    """Accuracy that was reached with so many answers a task at one epsilon (``None``: no privacy), with its standard error."""
 
-    epsilon: float
+    epsilon: float | None
     answers: int
     accuracy: float
     majority: float
@@ -45,26 +49,28 @@ class TruthPlan(Pictured):
     Attributes
     ----------
     needed
-        For each epsilon the smallest number of answers a task that reached the accuracy; ``None`` if none that was tried did.
+        For each epsilon (``None``: no privacy) the smallest number of answers a task that reached the accuracy, to about a
+        twentieth; ``None`` if none that was tried did.
     """
 
     accuracy: float
     classes: int
     ability: tuple[float, float]
     rows: tuple[PlanRow, ...]
-    needed: dict[float, int | None]
+    needed: dict[float | None, int | None]
 
     def advice(self) -> str:
         """The plan in a sentence."""
         parts = [
-            f"epsilon {e:g}: {'more than ' + str(max(r.answers for r in self.rows)) if n is None else n}"
+            f"{'no privacy' if e is None else f'epsilon {e:g}'}: "
+            f"{'more than ' + str(max(r.answers for r in self.rows)) if n is None else n}"
             for e, n in self.needed.items()
         ]
         return f"Answers a task for {100 * self.accuracy:g}% right labels: " + "; ".join(parts) + "."
 
     def __str__(self) -> str:
         lines = [f"{'epsilon':>8} {'answers':>8} {'accuracy':>9} {'majority':>9}"]
-        lines += [f"{r.epsilon:>8g} {r.answers:>8} {r.accuracy:>9.3f} {r.majority:>9.3f}" for r in self.rows]
+        lines += [f"{_name(r.epsilon):>8} {r.answers:>8} {r.accuracy:>9.3f} {r.majority:>9.3f}" for r in self.rows]
         return "\n".join([*lines, self.advice()])
 
     def to_dict(self) -> dict[str, Any]:
@@ -74,7 +80,7 @@ class TruthPlan(Pictured):
             "classes": self.classes,
             "ability": list(self.ability),
             "rows": [plain(row) for row in self.rows],
-            "needed": plain(self.needed),
+            "needed": {str(e).lower(): n for e, n in self.needed.items()},
             "advice": self.advice(),
         }
 
@@ -85,9 +91,13 @@ class TruthPlan(Pictured):
         draw_plan(self, ax)
 
 
+def _name(epsilon: float | None) -> str:
+    return "none" if epsilon is None else f"{epsilon:g}"
+
+
 def plan_truth(
     accuracy: float = 0.9,
-    epsilons: Sequence[Number] = EPSILONS,
+    epsilons: Sequence[Number | None] = EPSILONS,
     *,
     classes: int = 2,
     ability: tuple[float, float] = (4.0, 2.0),
@@ -103,10 +113,15 @@ def plan_truth(
     ----------
     accuracy
         The share of right labels to reach.
+    epsilons
+        Which to try; ``None`` (or ``"none"``) is no privacy, for comparison.
     ability
-        The Beta distribution of abilities; (4, 2) has mean 2/3, which is what real crowds have in the middle.
+        The Beta distribution of abilities, two numbers a and b: on average a/(a + b) of a person's answers are right, and
+        people differ less the larger a + b is. (4, 2) has mean 2/3, which is what real crowds have in the middle;
+        :func:`abilities_like` takes them from an earlier run.
     answers
-        Which numbers of answers a task to try, rising.
+        Which numbers of answers a task to try, rising. Between the first that is enough and the one before it, the search
+        goes on by halving.
     tasks, trials
         The size of a simulated crowd (everybody answers about 60 tasks), and how many.
 
@@ -123,28 +138,107 @@ def plan_truth(
     tried = [int(n) for n in answers]
     if not tried or tried != sorted(set(tried)) or tried[0] < 1:
         raise BadInput("answers", got=answers, want="rising numbers of answers a task")
-    wanted = [printed(read_epsilon(e, "epsilons"), "up") for e in epsilons]
+    wanted = [_read(e) for e in epsilons]
+    if not wanted or len(set(wanted)) < len(wanted):
+        raise BadInput("epsilons", got=epsilons, want="at least one epsilon, and each once")
     rows: list[PlanRow] = []
-    needed: dict[float, int | None] = {}
-    with progress_bar("planning", total=len(wanted) * len(tried) * trials, show=progress) as advance:
+    needed: dict[float | None, int | None] = {}
+    steps = len(tried) + _HALVINGS
+    with progress_bar("planning", total=len(wanted) * steps * trials, show=progress) as advance:
         for epsilon in wanted:
-            needed[epsilon] = None
+            done = 0
+
+            def reached(n: int, epsilon: float | None = epsilon) -> bool:
+                rows.append(_row(epsilon, n, classes, ability, tasks, trials, seed, advance))
+                return rows[-1].accuracy >= accuracy
+
+            low, high = 0, None
             for n in tried:
-                scores = []
-                for trial in range(trials):
-                    workers = max(n, tasks * n // _ANSWERS_OF_A_WORKER)
-                    crowd = simulate_crowd(
-                        tasks, workers, n, classes, ability=ability, epsilon=epsilon, seed=seed + trial
-                    )
-                    best = PrivateDawidSkene(epsilon, classes=classes).fit(crowd.reports).accuracy(crowd.truth)[0]
-                    plain_ = PrivateMajority(epsilon, classes=classes).fit(crowd.reports).accuracy(crowd.truth)[0]
-                    scores.append((best, plain_))
-                    advance(1)
-                mean = np.mean(scores, axis=0)
-                error = float(np.sqrt(mean[0] * (1 - mean[0]) / (tasks * trials)))
-                rows.append(PlanRow(epsilon, n, float(mean[0]), float(mean[1]), error))
-                if mean[0] >= accuracy and needed[epsilon] is None:
-                    needed[epsilon] = n
-                    advance(trials * (len(tried) - tried.index(n) - 1))
+                done += 1
+                if reached(n):
+                    high = n
                     break
+                low = n
+            while high is not None and low > 0 and high - low > max(1, high // 20):
+                middle = (low + high) // 2
+                done += 1
+                low, high = (low, middle) if reached(middle) else (middle, high)
+            needed[epsilon] = high
+            advance(max(0, steps - done) * trials)
+    order = {epsilon: place for place, epsilon in enumerate(wanted)}
+    rows.sort(key=lambda row: (order[row.epsilon], row.answers))
     return TruthPlan(float(accuracy), int(classes), ability, tuple(rows), needed)
+
+
+def _read(epsilon: Number | None) -> float | None:
+    if epsilon is None or (isinstance(epsilon, str) and epsilon.strip().lower() == "none"):
+        return None
+    return printed(read_epsilon(epsilon, "epsilons"), "up")
+
+
+def _row(
+    epsilon: float | None,
+    n: int,
+    classes: int,
+    ability: tuple[float, float],
+    tasks: int,
+    trials: int,
+    seed: int,
+    advance: Callable[[int], None],
+) -> PlanRow:
+    """Accuracy with n answers a task, over simulated crowds."""
+    scores = []
+    for trial in range(trials):
+        workers = max(n, tasks * n // _ANSWERS_OF_A_WORKER)
+        crowd = simulate_crowd(tasks, workers, n, classes, ability=ability, epsilon=epsilon, seed=seed + trial)
+        estimators = (PrivateDawidSkene(epsilon, classes=classes), PrivateMajority(epsilon, classes=classes))
+        scores.append([e.fit(crowd.reports, guarantee=crowd.guarantee).accuracy(crowd.truth)[0] for e in estimators])
+        advance(1)
+    mean = np.mean(scores, axis=0)
+    error = float(np.sqrt(mean[0] * (1 - mean[0]) / (tasks * trials)))
+    return PlanRow(epsilon, n, float(mean[0]), float(mean[1]), error)
+
+
+def abilities_like(workers: Any) -> tuple[float, float]:
+    """The Beta distribution of abilities that fits the workers of an earlier run.
+
+    Parameters
+    ----------
+    workers
+        A result of this room, or its table of workers (:meth:`TruthResult.worker_frame`): a file name such as
+        ``workers.csv``, or a frame with columns ability and standard_error.
+
+    Notes
+    -----
+    Abilities are means of what is known of each worker, so the variance over workers is that of the means plus the mean of
+    the squared standard errors (the law of total variance). Mean and variance then give a and b.
+
+    Examples
+    --------
+    >>> a, b = abilities_like({"ability": [0.5, 0.6, 0.7, 0.8, 0.9], "standard_error": [0.1] * 5})
+    >>> round(a / (a + b), 2), round(a + b, 1)
+    (0.7, 5.0)
+    """
+    table = workers.worker_frame() if isinstance(workers, TruthResult) else workers
+    want = "a table of workers with columns ability and standard_error, as `peerveil truth infer` writes workers.csv"
+    if isinstance(table, (str, os.PathLike)):
+        from peerveil.judgements.readers.files import InputFile
+
+        path = InputFile.open(table).path
+        try:
+            table = pl.read_csv(path, columns=["ability", "standard_error"])
+        except pl.exceptions.PolarsError:
+            raise BadInput(str(table), got=Verbatim("another table"), want=want) from None
+    try:
+        means, errors = (np.asarray(table[name], dtype=np.float64) for name in ("ability", "standard_error"))
+    except (KeyError, TypeError, ValueError, pl.exceptions.PolarsError):
+        raise BadInput("workers", got=workers, want=want) from None
+    good = means.size >= 2 and np.isfinite(means).all() and np.isfinite(errors).all() and (errors >= 0).all()
+    if not good or means.min() < 0 or means.max() > 1:
+        raise BadInput(
+            "workers", got=means, want="at least two workers, abilities from 0 to 1 and finite standard errors"
+        )
+    mean = float(np.clip(means.mean(), 0.01, 0.99))
+    spread = float(means.var(ddof=1) + (errors**2).mean())
+    size = float(np.clip(mean * (1 - mean) / max(spread, 1e-6) - 1, 0.5, 500.0))
+    return mean * size, (1 - mean) * size

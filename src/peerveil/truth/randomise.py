@@ -26,6 +26,7 @@ from peerveil.judgements.labels import check_classes
 from peerveil.randomness import Randomness, Response
 from peerveil.result import Result
 from peerveil.truth.abilities import Channel
+from peerveil.truth.outcome import whole_person
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,6 +141,10 @@ class RandomisedAnswers(Result):
         The class that stands for "no answer", where it is hidden which tasks were answered.
     person_guarantee
         What is promised for all answers of the person who gave most.
+    most
+        How many reports the person sent who sent most.
+    unreported
+        How many tasks had answers (or, with hidden tasks, stand on the list) and got no report.
     """
 
     reports: Labels = field(repr=False)
@@ -147,19 +152,29 @@ class RandomisedAnswers(Result):
     unit: str
     missing: Any
     person_guarantee: Guarantee
+    most: int
+    unreported: int = 0
 
     def summary(self) -> str:
         """The finding in one line."""
         hidden = ", which tasks were answered is hidden" if self.missing is not None else ""
-        return f"{len(self.reports):,} reports with {self.response.exact_epsilon} for each{hidden}"
+        return f"{len(self.reports):,} reports, epsilon {self.response.exact_epsilon} each{hidden}"
 
     def __str__(self) -> str:
-        return f"{super().__str__()}\nFor a whole person: {self.person_guarantee.in_short}"
+        lines = [super().__str__(), whole_person(self.guarantee, self.person_guarantee, self.most)]
+        if self.unit == "person":
+            tasks = self.reports.frame["task"].n_unique() + self.unreported
+            lost = f"{self.unreported:,} of {tasks:,} tasks got no report; at" if self.unreported else "At"
+            sends = "1 answer" if self.most == 1 else f"{self.most:,} answers"
+            lines.append(f"{lost} this epsilon a person sends {sends}.")
+        return "\n".join(line for line in lines if line)
 
     def to_dict(self) -> dict[str, Any]:
         """The settings and the guarantee, without the reports."""
         return {
             "reports": len(self.reports),
+            "most_reports_of_a_person": self.most,
+            "tasks_without_report": self.unreported,
             "epsilon_of_a_report": str(self.response.exact_epsilon),
             "classes": list(self.response.labels or range(self.response.k)),
             "unit": self.unit,
@@ -182,7 +197,7 @@ class RandomisedAnswers(Result):
 
 
 def randomize_answers(
-    labels: Labels,
+    labels: Any,
     epsilon: Number,
     classes: int | Sequence[Any],
     *,
@@ -198,7 +213,7 @@ def randomize_answers(
     Parameters
     ----------
     labels
-        Who answered what.
+        Who answered what: Labels, a pandas or Polars frame with columns task, worker and label, or a file name.
     epsilon
         Of one answer (``unit="answer"``) or of everything a person reports (``unit="person"``).
     hide_tasks
@@ -229,8 +244,7 @@ def randomize_answers(
     >>> len(sent.reports), sent.guarantee.epsilon, sent.response.exact_epsilon
     (2, 1.0, Fraction(1, 1))
     """
-    if not isinstance(labels, Labels):
-        raise BadInput("labels", got=labels, want="a table of Labels")
+    labels = Labels.of(labels, "labels")
     if unit not in ("answer", "person"):
         raise BadInput("unit", got=unit, want="'answer' or 'person'")
     budget = read_epsilon(epsilon)
@@ -245,7 +259,7 @@ def randomize_answers(
         listed = [*listed, missing]
     elif tasks is not None:
         raise BadInput("tasks", got=tasks, want="hide_tasks=True with a list of all tasks")
-    largest_load = int(sheet.group_by("worker").len()["len"].max())  # type: ignore[arg-type]
+    largest_load = int(sheet.group_by("worker").len()["len"].max())
     reports_each = 1
     if unit == "person":
         largest = largest_load if most is None else most
@@ -254,6 +268,7 @@ def randomize_answers(
         reports_each = reports_per_person(budget, largest, len(listed))
     response = Response(budget / reports_each, listed)
     promised, whole = promises(sheet, budget, unit, hide_tasks)
+    asked = sheet["task"].n_unique()
     if account is not None:
         account.spend(promised, purpose=f"randomised answers, per {unit}", data=labels, randomness=lane)
     if unit == "person":
@@ -266,6 +281,8 @@ def randomize_answers(
         unit=unit,
         missing=missing,
         person_guarantee=lane.stamp(whole),
+        most=int(sheet.group_by("worker").len()["len"].max()),
+        unreported=asked - sheet["task"].n_unique(),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -107,7 +106,7 @@ class Reports:
             raise BadInput("repeated", got=repeated, want=f"one of {', '.join(REPEATED)}")
         if isinstance(labels, Reports):
             return labels
-        table = _table(labels)
+        table = Labels.of(labels, "labels")
         if repeated != "all" and table.repeated:
             if repeated == "refuse":
                 got = Verbatim(f"{table.repeated:,} reports by a worker who had reported on the task before")
@@ -136,16 +135,6 @@ class Reports:
     def codes_of_workers(self, ids: Sequence[Any], argument: str) -> NDArray[np.int64]:
         """Where workers stand; an unknown one is refused."""
         return _positions(self.workers, ids, argument, "worker")
-
-
-def _table(labels: Any) -> Labels:
-    if isinstance(labels, Labels):
-        return labels
-    if isinstance(labels, Mapping | pl.DataFrame | pl.LazyFrame) or (
-        hasattr(labels, "columns") and hasattr(labels, "__getitem__")
-    ):
-        return Labels.from_frame(labels)
-    raise BadInput("labels", got=labels, want="Labels, or a frame with columns task, worker and label")
 
 
 def _classes(table: Labels, classes: int | Sequence[Any] | None) -> list[Any]:

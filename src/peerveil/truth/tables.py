@@ -157,12 +157,12 @@ class TableEngine:
             with _opened(labels, engine, connection, None) as (opened, table):
                 yield from _closing(cls(opened, table, classes, gold))
             return
-        from peerveil.truth.reports import _table
+        from peerveil.judgements import Labels
 
         own = connection is None
         opened = connect(engine) if own else connection
         try:
-            table = import_module("ibis").memtable(_table(labels).frame.select(*_COLUMNS).to_arrow())
+            table = import_module("ibis").memtable(Labels.of(labels, "labels").frame.select(*_COLUMNS).to_arrow())
             yield from _closing(cls(opened, table, classes, gold))
         finally:
             if own:

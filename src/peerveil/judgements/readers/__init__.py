@@ -53,7 +53,9 @@ def read_rankings(path: str | os.PathLike[str], format: str | None, wish: Wish) 
     file = InputFile.open(path)
     chosen = _format(file, format, "Rankings")
     if chosen in TABULAR:
-        return read_rank_table(file, chosen, wish), ()
+        return read_rank_table(file, chosen, wish)
+    if wish.layout is not None:
+        raise BadInput("layout", got=wish.layout, want="nothing for PrefLib, which says what is what")
     return read_preflib(file), ()
 
 

@@ -195,10 +195,11 @@ class InputFile:
 
 @dataclass(frozen=True)
 class Wish:
-    """What a reader is asked for: other names for columns, and which further columns to take."""
+    """What a reader is asked for: other names for columns, which further columns to take, and a layout of rankings."""
 
     columns: dict[str, str] = field(default_factory=dict)
     further: tuple[str, ...] | None = None
+    layout: str | None = None
 
 
 @dataclass(frozen=True)
@@ -209,6 +210,8 @@ class Raw:
     source: Source
     further: dict[str, pl.Series] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    """All columns by their own names, in the file's order."""
 
 
 def csv_rows(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:

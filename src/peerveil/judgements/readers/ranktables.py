@@ -1,4 +1,4 @@
-"""Rankings as plain tables: wide (a row a ranking, a column an item) or long (ranking, item, rank)."""
+"""Rankings as plain tables: wide (a row a ranking; a column an item or a place) or long (ranking, item, rank)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,25 @@ from peerveil.judgements import columns as col
 from peerveil.judgements.orders import RankSet, checked_counts, checked_items, checked_ranks, rank_type, without_gaps
 from peerveil.judgements.problems import MISSING, Problems, Source
 from peerveil.judgements.readers.files import InputFile, Raw, Wish
+from peerveil.judgements.readers.ranklayouts import SHOWN, from_orders, holds_orders, people_column
 from peerveil.judgements.readers.tabular import map_columns, read_tabular, shown
 
 _LONG = ("ranking", "item", "rank")
 _OPTIONAL = {"ranking": "", "item": "", "rank": "", "count": "how often"}
 
 
-def read_rank_table(file: InputFile, format: str, wish: Wish) -> RankSet:  # noqa: A002
-    """A wide or a long table; long if it has the columns ranking, item and rank."""
+Read = tuple[RankSet, tuple[str, ...]]
+
+
+def read_rank_table(file: InputFile, format: str, wish: Wish) -> Read:  # noqa: A002
+    """A wide or a long table with notes; long if it has the columns ranking, item and rank."""
     raw = read_tabular(file, format, wish, required=(), optional=_OPTIONAL, kinds={})
-    return _from_raw(raw, wish.further)
+    return _from_raw(raw, wish.further, wish.layout)
 
 
-def from_frame_columns(frame: Any, columns: Mapping[str, str], items: Sequence[str] | None) -> RankSet:
+def from_frame_columns(
+    frame: Any, columns: Mapping[str, str], items: Sequence[str] | None, layout: str | None = None
+) -> Read:
     """The same from a Polars or pandas frame or a mapping of columns."""
     source = Source("Rankings", in_memory=True)
     if isinstance(frame, pl.LazyFrame):
@@ -40,15 +46,34 @@ def from_frame_columns(frame: Any, columns: Mapping[str, str], items: Sequence[s
     named = Source("Rankings", in_memory=True, names=tuple(mapping.items()))
     taken = {ours: col.as_series(ours, frame[theirs]) for ours, theirs in mapping.items()}
     rest = {name: col.as_series(name, frame[name]) for name in names if name not in set(mapping.values())}
-    return _from_raw(Raw(taken, named, rest), items)
+    return _from_raw(Raw(taken, named, rest, order=tuple(names)), items, layout)
 
 
-def _from_raw(raw: Raw, items: Sequence[str] | None) -> RankSet:
+def _from_raw(raw: Raw, items: Sequence[str] | None, layout: str | None) -> Read:
     if all(name in raw.columns for name in _LONG):
-        return _from_long(raw, items)
+        return _from_long(raw, items), ()
     # a wide table may call an item "rank" or "item": put such columns back
     wide = {raw.source.column(name): values for name, values in raw.columns.items() if name != "count"}
-    return _from_wide({**wide, **raw.further}, raw.columns.get("count"), raw.source, items)
+    columns, count = {**wide, **raw.further}, raw.columns.get("count")
+    order = [name for name in raw.order if name in columns]  # as in the file: an id stands first
+    columns = {name: columns[name] for name in [*order, *(name for name in columns if name not in order)]}
+    named = items is not None and layout != "orders" and set(items) <= set(columns)  # the items are columns
+    people = None if named else people_column(list(columns))
+    notes: tuple[str, ...] = ()
+    if people is not None:
+        del columns[people]
+        notes = (f"left out the column {people!r}: by its name it holds people and not an item",)
+    ordered = None
+    if not named:
+        ordered = holds_orders(columns, raw.source, layout)
+    if ordered is None:
+        return _from_wide(columns, count, raw.source, items), notes
+    if not len(columns[ordered[0]]):
+        raise raw.source.refusal(Verbatim("no rows"), "at least one ranking")
+    problems = Problems(raw.source)
+    counts = _counts(count, problems)
+    problems.raise_any()
+    return from_orders(columns, ordered, counts, items, problems), notes
 
 
 def _from_wide(
@@ -56,8 +81,10 @@ def _from_wide(
 ) -> RankSet:
     names = tuple(items) if items is not None else tuple(columns)
     absent = [name for name in names if name not in columns]
-    if absent or not names:
+    if absent:
         raise source.refusal(Verbatim(f"no column {', '.join(absent)}"), f"some of {shown(list(columns))}")
+    if not names:
+        raise source.refusal(Verbatim("no columns of items or places"), SHOWN)
     checked_items(names)
     problems = Problems(source)
     series = [_whole(name, columns[name], problems) for name in names]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from peerveil.errors import Verbatim
 from peerveil.judgements.readers import easychair, hotcrp
 from peerveil.judgements.readers.files import InputFile, first_records
+from peerveil.judgements.readers.ranklayouts import people_column, place_columns
 from peerveil.judgements.readers.tabular import TABULAR, column_names, plain_name, separator_of, suggest_columns
 
 if TYPE_CHECKING:
@@ -86,10 +87,10 @@ def _json(file: InputFile, start: str) -> Recognised:
     raise _unknown(file, "JSON that is neither notes, recent changes nor one object a line")
 
 
-def _first_keys(file: InputFile) -> set[str]:
+def _first_keys(file: InputFile) -> list[str]:
     """The keys of the first line; a line that cannot be read is for the reader to name."""
     line = file.head_text().lstrip().split("\n", 1)[0]
-    return set(json.loads(line)) if _is_line(line) else set()
+    return list(json.loads(line)) if _is_line(line) else []
 
 
 def _is_line(start: str) -> bool:
@@ -118,8 +119,12 @@ def _text(file: InputFile) -> Recognised:
 
 
 def _table(file: InputFile, format_: str, why: str) -> Recognised:
-    names = {plain_name(n) for n in (_first_keys(file) if format_ == "jsonl" else column_names(file, format_))}
+    ordered = _first_keys(file) if format_ == "jsonl" else column_names(file, format_)
+    names = {plain_name(name) for name in ordered}
     fitting = tuple(kind for kind in EVERY if _COLUMNS[kind] <= names)
+    rest = [name for name in ordered if name not in ("count", people_column(ordered))]
+    if not fitting and place_columns(rest):
+        fitting = ("Rankings",)
     return Recognised(format_, fitting or EVERY, why)
 
 

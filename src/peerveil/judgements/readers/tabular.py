@@ -106,7 +106,7 @@ def read_tabular(
         raise source.refusal(Verbatim("a header and no rows"), "at least one row")
     taken = {ours: frame[theirs] for ours, theirs in mapping.items()}
     rest = {name: frame[name] for name in frame.columns if name not in set(mapping.values())}
-    return Raw(taken, source, rest, renamed(mapping, wish.columns))
+    return Raw(taken, source, rest, renamed(mapping, wish.columns), order=tuple(frame.columns))
 
 
 def map_columns(

@@ -1,0 +1,201 @@
+"""What would I lose on my own answers? Randomise them many times in simulation, and look at what comes out.
+
+Whoever holds answers that are not randomised can see beforehand what each epsilon would cost: how often the labels inferred from
+reports are those inferred from the answers themselves, and how often they are right where that is known. The figures are computed
+from private answers without noise. They help to choose, and are not for publication.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from peerveil.errors import BadInput
+from peerveil.guarantee import Guarantee, read_epsilon
+from peerveil.judgements import Labels
+from peerveil.numerics.exact import printed
+from peerveil.progress import progress_bar
+from peerveil.randomness import Randomness
+from peerveil.result import Result
+from peerveil.truth.estimate import PrivateDawidSkene
+from peerveil.truth.randomise import randomize_answers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+
+    from peerveil.numerics.exact import Number
+
+EPSILONS: Final = (0.5, 1, 2, 4)
+_DRAW: Final = 1_000_003  # seeds of different epsilons do not meet
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRow:
+    """What one epsilon leaves.
+
+    Attributes
+    ----------
+    reports
+        How many answers are sent in a draw.
+    covered
+        The share of tasks that get a report at all.
+    agreement, accuracy
+        The share of tasks with the label of the unrandomised answers, and of those with a known right answer the share that
+        is labelled right; means over the draws, each with its standard error. A task without report gets a guess.
+    """
+
+    epsilon: float
+    reports: int
+    covered: float
+    agreement: float
+    agreement_error: float
+    accuracy: float | None
+    accuracy_error: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TruthComparison(Result):
+    """What randomising would have cost on a table of answers; computed from private data, not for publication.
+
+    Attributes
+    ----------
+    rows
+        One for each epsilon.
+    base_accuracy
+        How many labels of the unrandomised answers are right, where that is known.
+    """
+
+    rows: tuple[ComparisonRow, ...]
+    unit: str
+    draws: int
+    tasks: int
+    model: str
+    base_accuracy: float | None
+
+    def summary(self) -> str:
+        """The finding in one line."""
+        parts = [f"{100 * row.agreement:.1f}% (epsilon {row.epsilon:g})" for row in self.rows]
+        several = " to ".join([parts[0], parts[-1]] if len(parts) > 1 else parts)
+        return (
+            f"Of {self.tasks:,} labels {several} stay what they are without privacy, with epsilon for one {self.unit}, over "
+            f"{self.draws} simulated draws; computed from private answers, not for publication"
+        )
+
+    def table(self) -> str:
+        """The rows as text."""
+        known = self.base_accuracy is not None
+        head = f"{'epsilon':>8} {'reports':>9} {'tasks with one':>15} {'same label':>15}"
+        lines = [f"{head} {'right label':>15}" if known else head]
+        for row in self.rows:
+            same = _share(row.agreement, row.agreement_error)
+            line = f"{row.epsilon:>8g} {row.reports:>9,} {100 * row.covered:>14.1f}% {same:>15}"
+            right = "" if row.accuracy is None else f" {_share(row.accuracy, row.accuracy_error):>15}"
+            lines.append(line + right)
+        if known:
+            lines.append(f"{'none':>8} {'':>9} {'':>15} {'100%':>15} {_share(self.base_accuracy, None):>15}")
+        return "\n".join(lines)
+
+    def frame(self) -> pl.DataFrame:
+        """The rows as a Polars frame; ``.to_pandas()`` makes it one of pandas."""
+        names = ComparisonRow.__slots__
+        return pl.DataFrame({name: [getattr(row, name) for row in self.rows] for name in names})
+
+    def __str__(self) -> str:
+        return f"{self.table()}\n{super().__str__()}"
+
+    def draw(self, ax: Axes) -> None:
+        """Agreement (and accuracy) against epsilon."""
+        from peerveil.truth.figures import draw_comparison
+
+        draw_comparison(self, ax)
+
+
+def compare_truth(
+    labels: Any,
+    epsilons: Sequence[Number] = EPSILONS,
+    *,
+    unit: str = "answer",
+    classes: int | Sequence[Any] | None = None,
+    model: str = "auto",
+    draws: int = 10,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> TruthComparison:
+    """What each epsilon would cost on answers that are not randomised yet, by simulation.
+
+    Parameters
+    ----------
+    labels
+        The answers: Labels, a pandas or Polars frame with columns task, worker and label, or a file name. A column truth with
+        right answers is used where there is one.
+    unit
+        What epsilon is for: ``"answer"`` or ``"person"`` (:func:`randomize_answers`).
+    classes
+        The classes; as in the answers if left out, since nothing here is published.
+    draws
+        How often the answers are randomised for each epsilon, at least 2.
+
+    Examples
+    --------
+    >>> from peerveil.truth import simulate_crowd
+    >>> answers = simulate_crowd(100, 20, 6, epsilon=None, seed=1).answers
+    >>> found = compare_truth(answers, [1, 6], draws=3)
+    >>> found.rows[0].agreement < found.rows[1].agreement, found.mark
+    (True, 'not private')
+    """
+    table = Labels.of(labels, "labels")
+    if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 2:
+        raise BadInput("draws", got=draws, want="a whole number, at least 2: one draw has no standard error")
+    wanted = [printed(read_epsilon(e, "epsilons"), "up") for e in epsilons]
+    if not wanted:
+        raise BadInput("epsilons", got=epsilons, want="at least one epsilon")
+    if unit not in ("answer", "person"):
+        raise BadInput("unit", got=unit, want="'answer' or 'person'")
+    listed = table.frame["label"].unique().sort().to_list() if classes is None else classes
+    base = PrivateDawidSkene(None, model, classes=listed).fit(table)
+    tasks = base.tasks.to_list()
+    truth = table.truths() if table.has_truth else None
+    rows = []
+    with progress_bar("comparing", total=len(wanted) * int(draws), show=progress) as advance:
+        for place, epsilon in enumerate(wanted):
+            same, right, covered, sent_number = [], [], [], 0
+            for draw in range(int(draws)):
+                lane = Randomness.simulation(seed + draw + _DRAW * place)
+                sent = randomize_answers(table, epsilon, listed, unit=unit, randomness=lane)
+                estimator = PrivateDawidSkene(sent.response.exact_epsilon, model, classes=listed)
+                found = estimator.fit(sent.reports, tasks=tasks, guarantee=sent.guarantee)
+                same.append(float((found.labels == base.labels).mean()))
+                covered.append(1 - sent.unreported / len(tasks))
+                sent_number = len(sent.reports)
+                if truth is not None:
+                    right.append(found.accuracy(truth)[0])
+                advance(1)
+            rows.append(ComparisonRow(epsilon, sent_number, float(np.mean(covered)), *_mean(same), *_mean(right)))
+    return TruthComparison(
+        guarantee=Guarantee.local_attribute_dp(None),
+        rows=tuple(rows),
+        unit=unit,
+        draws=int(draws),
+        tasks=len(tasks),
+        model=model,
+        base_accuracy=None if truth is None else base.accuracy(truth)[0],
+    )
+
+
+def _mean(values: list[float]) -> tuple[Any, Any]:
+    """The mean and its standard error; nothing of nothing."""
+    if not values:
+        return None, None
+    return float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values)))
+
+
+def _share(value: float | None, error: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{100 * value:.1f}%" if error is None else f"{100 * value:.1f}% ± {100 * error:.1f}"

@@ -1,0 +1,162 @@
+"""Whether reports look randomised: sound for randomised ones, found out for raw answers, and a promise that says "if"."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
+import pytest
+
+from peerveil import BadInput, Ledger, Randomness
+from peerveil.judgements import Labels
+from peerveil.truth import (
+    NotRandomised,
+    PrivateDawidSkene,
+    PrivateMajority,
+    randomize_answers,
+    read_reports,
+    simulate_crowd,
+    write_reports,
+)
+from peerveil.truth.doubt import LARGEST_Z, _divergence, agreement, doubt, largest_agreement
+from peerveil.truth.outcome import device_promise
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_the_bound_is_the_largest_agreement_over_all_pairs_of_answers(k: int) -> None:
+    keep = math.e / (math.e + k - 1)
+    matrix = np.full((k, k), (1 - keep) / (k - 1))
+    np.fill_diagonal(matrix, keep)
+    assert largest_agreement(1.0, k) == pytest.approx((matrix @ matrix.T).max(), abs=1e-12)
+
+
+def test_agreement_is_that_of_all_pairs() -> None:
+    votes = np.array([[3.0, 1.0, 0.0], [0.0, 0.0, 1.0], [2.0, 2.0, 1.0]])
+    first, second = 3 / 6, 2 / 10  # agreeing pairs among 4 and among 5 reports, each with two disjoint pairs
+    found, pairs = agreement(votes)
+    assert found == pytest.approx((2 * first + 2 * second) / 4)
+    assert pairs == 4
+    assert agreement(np.array([[1.0, 0.0]])) == (0.0, 0)
+    assert doubt(np.array([[1.0, 0.0]]), 1.0) is None
+    assert doubt(votes, None) is None
+
+
+def test_chernoff_bounds_the_worst_case_exactly() -> None:
+    """All answers equal is the worst case. With three reports a task the whole law can be enumerated."""
+    keep = math.e / (math.e + 1)
+    alike = keep**3 + (1 - keep) ** 3  # all three agree: U = 1, otherwise U = 1/3
+    bound, tasks = largest_agreement(1.0, 2), 200
+    for some in range(tasks + 1):
+        u = (some + (tasks - some) / 3) / tasks
+        if u > bound:
+            tail = sum(math.comb(tasks, i) * alike**i * (1 - alike) ** (tasks - i) for i in range(some, tasks + 1))
+            assert tail <= math.exp(-tasks * _divergence(u, bound)) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (2, 3.0), (4, 2.0)])
+def test_randomised_reports_of_perfect_workers_are_never_doubted(k: int, epsilon: float) -> None:
+    """500 sets of the reports that agree most; a false alarm is rarer than one in 60 million sets."""
+    rng = np.random.default_rng(1)
+    keep = math.exp(epsilon) / (math.exp(epsilon) + k - 1)
+    law = [keep] + [(1 - keep) / (k - 1)] * (k - 1)
+    largest = 0.0
+    for _ in range(500):
+        votes = rng.multinomial(7, law, size=100).astype(float)
+        assert doubt(votes, epsilon) is None
+        found, pairs = agreement(votes)
+        bound = largest_agreement(epsilon, k)
+        largest = max(largest, math.sqrt(2 * pairs * _divergence(found, bound)) if found > bound else 0.0)
+    assert 1 < largest < LARGEST_Z  # the bound is nearly reached, so that the test is not vacuous
+    half = math.exp(epsilon * 1.5) / (math.exp(epsilon * 1.5) + k - 1)
+    planted = [half] + [(1 - half) / (k - 1)] * (k - 1)  # a device that draws with half as much again
+    assert doubt(rng.multinomial(7, planted, size=2000).astype(float), epsilon) is not None
+
+
+def test_raw_answers_get_a_condition_and_a_warning() -> None:
+    crowd = simulate_crowd(200, 20, 6, ability=(9, 1), epsilon=None, seed=1)
+    for estimator in (PrivateDawidSkene(1), PrivateMajority(1)):
+        with pytest.warns(NotRandomised, match="do not look randomised at epsilon 1"):
+            result = estimator.fit(crowd.answers)
+        assert result.doubt is not None
+        assert str(result).startswith("warning: these do not look randomised")
+        assert result.to_dict()["doubt"] == result.doubt
+        assert "If these answers were randomised at epsilon 1 on each person's device" in str(result)
+    assert PrivateDawidSkene(None).fit(crowd.answers).guarantee.assumption is None
+    with pytest.warns(NotRandomised):
+        assert PrivateDawidSkene(1, "one-coin").fit(crowd.answers, engine="duckdb").doubt is not None
+
+
+def test_reports_that_peerveil_made_keep_the_promise_without_a_condition(tmp_path: Path) -> None:
+    crowd = simulate_crowd(200, 20, 6, ability=(9, 1), epsilon=1, seed=1)
+    assert PrivateDawidSkene(1).fit(crowd.reports).doubt is None
+    sent = randomize_answers(crowd.answers, 1, 2)
+    assert sent.fit().guarantee.assumption is None
+    assert read_reports(write_reports(sent, tmp_path / "reports.jsonl")).fit().guarantee == sent.guarantee
+
+
+def test_a_conditional_promise_is_not_entered_in_a_ledger(tmp_path: Path) -> None:
+    with Ledger.open(tmp_path / "b.db") as ledger:
+        account = ledger.account("x", epsilon=5)
+        with pytest.raises(BadInput, match="holds only if these answers were randomised"):
+            account.spend(device_promise(1), purpose="infer", data="x", randomness=Randomness.secure())
+        assert account.remaining == 5
+
+
+def test_frames_are_taken_wherever_a_table_is() -> None:
+    frame = pd.DataFrame({"item": [1, 1, 2], "who": ["a", "b", "a"], "said": ["yes", "no", "yes"]})
+    names = {"task": "item", "worker": "who", "label": "said"}
+    ours = frame.rename(columns={theirs: name for name, theirs in names.items()})
+    assert len(randomize_answers(ours, 1, ["yes", "no"]).reports) == 3
+    assert PrivateMajority(1).fit(frame, columns=names).labels.size == 2
+    assert PrivateDawidSkene(1, "one-coin").fit(frame, columns=names).labels.size == 2
+    with pytest.raises(BadInput, match=r"^labels: got 3, need Labels, a file name, or a pandas or Polars frame"):
+        randomize_answers(3, 1, 2)
+    with pytest.raises(BadInput, match="have their columns already"):
+        Labels.of(Labels.of(ours), columns=names)
+
+
+def test_right_answers_come_in_many_shapes() -> None:
+    labels = Labels(task=[1, 1, 2, 2], worker=[1, 2, 1, 2], label=[0, 0, 1, 1], truth=[0, 0, 0, 0])
+    with warnings.catch_warnings():
+        result = PrivateMajority(None).fit(labels)
+    known = {1: 0, 2: 0, 9: 1}
+    shapes = [
+        known,
+        labels,
+        labels.truths(),
+        labels.truths().to_pandas(),
+        pd.Series(known),
+        list(known.items()),
+    ]
+    for truth in shapes:
+        assert result.accuracy(truth) == (0.5, 0.5)
+    for bad in ([0, 1], 3, None, pd.DataFrame({"a": [1]})):
+        with pytest.raises(BadInput, match="^truth: got .* need right answers by task"):
+            result.accuracy(bad)
+    with pytest.raises(BadInput, match="^truth: got right answers to 1 other tasks"):
+        result.accuracy({7: 1})
+
+
+def test_a_count_of_classes_means_numbers() -> None:
+    words = Labels(task=[1, 2], worker=[1, 1], label=["yes", "no"])
+    with pytest.raises(BadInput, match="--classes no,yes.*2 means the labels 0 and 1"):
+        randomize_answers(words, 1, 2)
+
+
+def test_what_a_person_is_told() -> None:
+    crowd = simulate_crowd(200, 20, 6, epsilon=None, seed=1)
+    lane = Randomness.simulation(1)
+    one = str(randomize_answers(crowd.answers, 2, 2, randomness=lane))
+    assert "1,200 reports, epsilon 2 each" in one
+    assert "For a whole person: no promise worth the name. Somebody gave 7" in one
+    assert one.count("Local differential privacy") == 1
+    small = str(randomize_answers(crowd.answers, "0.05", 2, randomness=lane))
+    assert "a 50:50 guess between two sheets of answers is right at most 9" in small
+    whole = randomize_answers(crowd.answers, 4, 2, unit="person", randomness=lane)
+    assert f"{whole.unreported} of 200 tasks got no report; at this epsilon a person sends 2 answers." in str(whole)
+    assert whole.unreported == 200 - whole.reports.frame["task"].n_unique() > 100
+    assert str(whole).count("Local differential privacy") == 1
+    assert whole.to_dict()["tasks_without_report"] == whole.unreported
