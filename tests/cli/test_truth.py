@@ -144,7 +144,7 @@ def test_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["plan", "--like", "A"], "need a table of workers"),
         (["plan", "--like", "A", "--ability", "3,1"], "either --like or --ability"),
         (["plan", "--ability", "0,1"], "--ability: got '0,1'"),
-        (["infer", "A", "--epsilon", "1", "--columns", "task"], "--columns"),
+        (["infer", "A", "--epsilon", "1", "--column", "task"], "--column"),
         (["infer", "A", "--epsilon", "1", "--engine", "abacus"], "engine: got 'abacus'"),
         (["infer", "nowhere.csv", "--epsilon", "1"], "nowhere.csv"),
         (["plan", "--ability", "4"], "--ability"),

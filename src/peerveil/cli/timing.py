@@ -9,13 +9,23 @@ from typing import Annotated, Any
 
 import typer
 
-from peerveil.cli.base import AsJson, Debug, Force, check_new, emit, example, new_group, print_table
+from peerveil.cli.base import (
+    AsJson,
+    Column,
+    Debug,
+    Force,
+    check_new,
+    columns_named,
+    emit,
+    example,
+    new_group,
+    print_table,
+)
 from peerveil.errors import BadInput
 
 app = new_group("timing", "When people post: see what it gives away, choose a delay, apply it.")
 
 File = Annotated[Path, typer.Argument(help="Events: CSV, Parquet, JSON lines, or an export of a platform.")]
-Column = Annotated[list[str] | None, typer.Option(help="A column of ours and its name in the file: actor=user.")]
 Format = Annotated[str | None, typer.Option("--format", help="The file's format.", show_default="recognised")]
 Zone = Annotated[str | None, typer.Option("--time-zone", help="The zone of times that name none.", show_default="UTC")]
 Window = Annotated[str, typer.Option(help="Comments of one person this close are one sitting: 90s, 5m, 1h.")]
@@ -100,7 +110,7 @@ def audit(
         suspects=suspects,
         progress=None,
     )
-    found = replace(found, log=as_typed(file, _columns(column), format_, time_zone))
+    found = replace(found, log=as_typed(file, columns_named(column) or {}, format_, time_zone))
     if out is not None:
         audit_page(found, events).write(out, private=True)
 
@@ -334,21 +344,10 @@ def _read(file: Path, column: list[str] | None, format_: str | None, zone: str |
     from peerveil.judgements import Events
     from peerveil.judgements.events import ORDER_LEAKS
 
-    options: dict[str, Any] = {"columns": _columns(column) or None, "time_zone": zone}
+    options: dict[str, Any] = {"columns": columns_named(column), "time_zone": zone}
     if within and within not in ("actor", "thread"):
         # naming one further column must not drop those that can give an order away
         plain = Events.read(file, format_, **options)
         leaks = [name for name in plain.extra if name in ORDER_LEAKS]
         return Events.read(file, format_, extra=[*leaks, *({within} - set(leaks))], **options)
     return Events.read(file, format_, **options)
-
-
-def _columns(column: list[str] | None) -> dict[str, str]:
-    """Our names of columns, and theirs."""
-    columns: dict[str, str] = {}
-    for text in column or []:
-        ours, separator, theirs = text.partition("=")
-        if not separator or not ours or not theirs:
-            raise BadInput("--column", got=text, want="ours=theirs, such as actor=user")
-        columns[ours] = theirs
-    return columns

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from peerveil.cli.base import AsJson, Debug, Force, check_keeps, check_new, check_spending, emit, example, new_group
+from peerveil.cli.base import (
+    AsJson,
+    Column,
+    Debug,
+    Force,
+    check_keeps,
+    check_new,
+    check_spending,
+    columns_named,
+    emit,
+    example,
+    new_group,
+)
 from peerveil.errors import BadInput
 
 if TYPE_CHECKING:
@@ -25,10 +37,6 @@ app = new_group("truth", "Right answers from answers that were randomised on eac
 _CLASSES = "The classes, separated by commas: yes,no. A number k stands for the labels 0 to k - 1."
 Classes = Annotated[str | None, typer.Option(help=_CLASSES)]
 Out = Annotated[Path, typer.Option(help="The folder to write to.")]
-Columns = Annotated[
-    str | None,
-    typer.Option(help="Names of the columns, such as task=item,label=answer.", show_default="task, worker, label"),
-]
 Unit = Annotated[str, typer.Option(help="What epsilon is for: answer, or person (all answers of one person together).")]
 Seed = Annotated[int | None, typer.Option(help="Simulate instead: repeatable, marked, not private.")]
 
@@ -83,7 +91,7 @@ def randomize(
     ledger: Annotated[str | None, typer.Option(envvar="PEERVEIL_LEDGER", help="The ledger to debit.")] = None,
     account: Annotated[str | None, typer.Option(help="The account to debit; it must exist.")] = None,
     seed: Seed = None,
-    columns: Columns = None,
+    column: Column = None,
     out: Out = Path("out/truth"),
     force: Force = False,
     as_json: AsJson = False,
@@ -100,7 +108,7 @@ def randomize(
         f"; a second draw from the same answers costs another epsilon {epsilon}, so keep the first if you published it"
     )
     check_new(out / "reports.jsonl", force, cost=cost)
-    labels = Labels.read(file, columns=_columns(columns))
+    labels = Labels.read(file, columns=columns_named(column))
     listed = (
         None
         if tasks is None
@@ -146,7 +154,7 @@ def infer(
     class_prior: Annotated[str, typer.Option(help="shrunk, uniform or estimated.")] = "shrunk",
     engine: Annotated[str, typer.Option(help="auto, memory, duckdb or spark.")] = "auto",
     theory: Annotated[bool, typer.Option("--theory", help="Also say which conditions of the paper hold.")] = False,
-    columns: Columns = None,
+    column: Column = None,
     out: Out = Path("out/truth"),
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
@@ -172,7 +180,7 @@ def infer(
                 "the epsilon with which each answer was randomised, or 'none' if these are answers as people gave them"
             )
             raise BadInput("--epsilon", got=epsilon, want=want)
-        result, truth = _infer_table(file, epsilon, model, classes, class_prior, engine, columns)
+        result, truth = _infer_table(file, epsilon, model, classes, class_prior, engine, column)
     written = _write_result(result, out)
     scored = None if truth is None else result.accuracy(truth)
     lines = [str(result)]
@@ -208,7 +216,7 @@ def compare(
     model: Annotated[str, typer.Option(help="auto, one-coin, two-coin or confusion.")] = "auto",
     draws: Annotated[int, typer.Option(help="How often the answers are randomised for each epsilon.")] = 10,
     seed: Annotated[int, typer.Option(help="Another seed, other draws.")] = 0,
-    columns: Columns = None,
+    column: Column = None,
     out: Out = Path("out/truth"),
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
@@ -219,7 +227,7 @@ def compare(
     from peerveil.truth import compare_truth
 
     check_keeps(file, out / "compare.json")
-    labels = Labels.read(file, columns=_columns(columns))
+    labels = Labels.read(file, columns=columns_named(column))
     listed = None if classes is None else _classes(classes, labels)
     found = compare_truth(labels, _listed(epsilons), unit=unit, classes=listed, model=model, draws=draws, seed=seed)
     written = [
@@ -289,7 +297,7 @@ def _infer_reports(file: str, model: str, class_prior: str) -> TruthResult:
 
 
 def _infer_table(
-    file: str, epsilon: str, model: str, classes: str | None, class_prior: str, engine: str, columns: str | None
+    file: str, epsilon: str, model: str, classes: str | None, class_prior: str, engine: str, column: list[str] | None
 ) -> tuple[TruthResult, Any]:
     from peerveil.judgements import Labels
     from peerveil.truth import PrivateDawidSkene, PrivateMajority
@@ -300,7 +308,7 @@ def _infer_table(
     from peerveil.truth import NotRandomised
 
     in_database = engine in ("duckdb", "spark") or "*" in file
-    labels: Any = file if in_database else Labels.read(file, columns=_columns(columns))
+    labels: Any = file if in_database else Labels.read(file, columns=columns_named(column))
     listed = None if classes is None else _classes(classes, None if in_database else labels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotRandomised)  # the result says it, at its beginning
@@ -358,15 +366,6 @@ def _as_ids(listed: list[str] | None, labels: Any) -> list[Any] | None:
         return [int(value) for value in listed]
     except ValueError:
         raise BadInput("--tasks", got=listed[:3], want="whole numbers, like the ids in the answers") from None
-
-
-def _columns(text: str | None) -> dict[str, str] | None:
-    if text is None:
-        return None
-    pairs = [part.split("=") for part in text.split(",")]
-    if any(len(pair) != 2 for pair in pairs):
-        raise BadInput("--columns", got=text, want="pairs such as task=item,label=answer")
-    return {ours.strip(): theirs.strip() for ours, theirs in pairs}
 
 
 def _write_result(result: TruthResult, out: Path) -> list[Path]:
