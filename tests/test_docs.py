@@ -5,6 +5,9 @@ from __future__ import annotations
 import doctest
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,28 @@ import pytest
 from peerveil.cli import base
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)
+PAGES = [ROOT / "README.md", *DOCS]
+
+
+def name_of(path: Path) -> str:
+    """A page's name as the table of contents has it, such as guides/chair."""
+    return str(path.relative_to(ROOT / "docs").with_suffix("")) if path in DOCS else path.name
+
+
+@pytest.fixture(scope="session")
+def real_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `python examples/real/prepare.py mine --papers 600` lays out, for the tutorials."""
+    folder = tmp_path_factory.mktemp("real") / "mine"
+    command = [sys.executable, str(ROOT / "examples" / "real" / "prepare.py"), str(folder), "--papers", "600"]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder
+
+
+def lay_out(page: str, folder: Path, request: pytest.FixtureRequest) -> None:
+    """Tutorials find the real data in their folder, as their first line says."""
+    if page.startswith("tutorials/"):
+        shutil.copytree(request.getfixturevalue("real_data"), folder / "mine")
 
 
 def blocks(path: Path, language: str) -> list[tuple[int, str]]:
@@ -24,10 +48,11 @@ def blocks(path: Path, language: str) -> list[tuple[int, str]]:
 WITH_EXAMPLES = [path for path in PAGES if blocks(path, "pycon")]
 
 
-@pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: path.name)
-def test_examples(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All examples of a page run one after another, in an empty folder."""
+@pytest.mark.parametrize("path", WITH_EXAMPLES, ids=name_of)
+def test_examples(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """All examples of a page run one after another, in a folder of their own."""
     monkeypatch.chdir(tmp_path)
+    lay_out(name_of(path), tmp_path, request)
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
     names: dict[str, object] = {}
     for line, source in blocks(path, "pycon"):
@@ -48,24 +73,25 @@ def commands() -> list[tuple[str, list[str]]]:
     for path in PAGES:
         for _, block in blocks(path, "console"):
             lines = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ peerveil ")]
-            found += [(path.name, shlex.split(line, comments=True)[1:]) for line in lines]
+            found += [(name_of(path), shlex.split(line, comments=True)[1:]) for line in lines]
     return found
 
 
+@pytest.mark.parametrize("page", dict.fromkeys(name for name, _ in commands()))
 def test_commands_in_the_docs_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    page: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
-    """In the order in which they stand, page by page, in one folder a page."""
-    pages = commands()
-    assert len(pages) >= 8
-    for page in dict.fromkeys(name for name, _ in pages):
-        folder = tmp_path / page
-        folder.mkdir()
-        monkeypatch.chdir(folder)
-        for name, arguments in pages:
-            if name == page:
-                code = base.run(arguments, debug=True, as_json=False)
-                assert code == 0, (name, arguments, capsys.readouterr())
+    """In the order in which they stand, in one folder a page."""
+    monkeypatch.chdir(tmp_path)
+    lay_out(page, tmp_path, request)
+    for name, arguments in commands():
+        if name == page:
+            code = base.run(arguments, debug=True, as_json=False)
+            assert code == 0, (name, arguments, capsys.readouterr())
 
 
 def test_every_command_is_documented() -> None:
@@ -74,10 +100,11 @@ def test_every_command_is_documented() -> None:
         assert group.typer_instance is not None
         for command in group.typer_instance.registered_commands:
             assert f"peerveil {group.typer_instance.info.name} {command.name}" in text
-    assert "peerveil demo" in text
+    for own in base.build_app().registered_commands:
+        assert f"peerveil {own.name}" in text
 
 
 def test_every_page_is_reachable() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    for path in (ROOT / "docs").glob("*.md"):
-        assert path.stem == "index" or f"\n{path.stem}\n" in index, path.name
+    for path in DOCS:
+        assert path.stem == "index" or f"\n{name_of(path)}\n" in index, path.name
