@@ -143,7 +143,8 @@ def infer(
     scored = None if truth is None else result.accuracy(truth)
     lines = [str(result)]
     if result.evidence is not None:
-        lines.append(f"Personal biases make {100 * result.evidence.share:.1f}% of what the reports tell.")
+        chances = ", ".join(f"{name} {100 * p:.0f}%" for name, p in result.evidence.probabilities.items())
+        lines.append(f"Do workers have biases of their own? By the reports: {chances}.")
     if scored is not None:
         lines.append(f"Against known answers: accuracy {scored[0]:.3f}, balanced accuracy {scored[1]:.3f}.")
     lines += [f"Theory: {str(result.theory()).splitlines()[-1]}", *(f"written: {path}" for path in written)]

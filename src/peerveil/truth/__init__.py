@@ -24,6 +24,7 @@ improved.
 True
 """
 
+from peerveil.engines import connect
 from peerveil.truth.client import Client
 from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
 from peerveil.truth.loop import NotConverged
@@ -31,7 +32,6 @@ from peerveil.truth.outcome import TruthResult
 from peerveil.truth.plan import TruthPlan, plan_truth
 from peerveil.truth.randomise import RandomisedAnswers, randomize, randomize_answers, reports_per_person
 from peerveil.truth.simulate import SimulatedCrowd, simulate_crowd
-from peerveil.truth.tables import connect
 from peerveil.truth.theory import (
     TheoremCheck,
     ability_error_bound,
