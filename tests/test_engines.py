@@ -81,7 +81,7 @@ def test_what_cannot_be_opened_is_named(tmp_path: Path, times: Path, monkeypatch
         ((times, ["utc"]), {"engine": "oracle"}, "engine: got 'oracle', need 'duckdb' or 'spark'"),
         ((times, ["utc", "who"]), {}, "columns utc, who; who missing"),
         ((holes, ["actor", "time"]), {}, "1 rows without actor, 2 rows without time"),
-        ((tmp_path / "none.parquet", ["a"]), {}, "source: got .*, need an Ibis table, a Parquet file"),
+        ((tmp_path / "none.parquet", ["a"]), {}, "source: got .*, need an Ibis table, a Parquet or CSV file"),
         ((times, ["utc"]), {"memory": "plenty"}, "memory: got 'plenty', need a size such as '2GB'"),
         ((times, ["utc"]), {"memory": "plenty", "engine": "spark"}, "memory: got"),
     ):
@@ -105,7 +105,7 @@ def test_spark_reads_every_kind_of_time_and_keeps_its_own_zone(times: Path, spar
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
     with (
-        pytest.raises(BadInput, match="source: got .*, need an Ibis table, a Parquet file"),
+        pytest.raises(BadInput, match="source: got .*, need an Ibis table, a Parquet or CSV file"),
         open_table("none.parquet", [], engine="spark"),
     ):
         pass

@@ -13,16 +13,17 @@ session is started, and stopped afterwards. Times are UTC in both.
 
 from __future__ import annotations
 
+import os
 import tempfile
 import warnings
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.errors import BadInput, PeerveilError, Verbatim
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Sequence
 
 ENGINES: Final = ("duckdb", "spark")
@@ -44,13 +45,15 @@ def open_table(
     *,
     engine: str = "duckdb",
     memory: str | None = None,
+    connection: Any = None,
+    argument: str = "source",
 ) -> Iterator[Any]:
     """An Ibis table that has the columns, none of them with gaps; what was opened for it is closed afterwards.
 
     Parameters
     ----------
     source
-        A Parquet file, a pattern such as ``log/*.parquet``, or an Ibis table of any backend.
+        A Parquet or CSV file, a pattern such as ``log/*.parquet``, or an Ibis table of any backend.
     columns
         Names that must be there.
     engine
@@ -58,27 +61,59 @@ def open_table(
     memory
         The most memory to use, such as ``"2GB"``; DuckDB then works on disk. For Spark it is that of a session
         started here, and belongs to the settings of yours.
+    connection
+        An Ibis connection to read a file on, such as one from :func:`connect`; it is left open.
+    argument
+        What errors call the source.
     """
     if engine not in ENGINES:
         raise BadInput("engine", got=engine, want="'duckdb' or 'spark'")
-    if hasattr(source, "columns") and hasattr(source, "to_pyarrow"):
-        yield _checked(source, columns)
+    if is_table(source):
+        yield _checked(source, columns, argument)
+        return
+    if connection is not None:
+        yield _checked(_read(connection, source, argument), columns, argument)
         return
     ibis = _ibis()
     if engine == "duckdb":
         with tempfile.TemporaryDirectory(prefix="peerveil-") as folder:
             connection = _duckdb(ibis, memory, folder)
             try:
-                yield _checked(_read(connection, source), columns)
+                yield _checked(_read(connection, source, argument), columns, argument)
             finally:
                 connection.disconnect()
         return
     session, ours = _spark(memory)
     try:
-        yield _checked(_read(ibis.pyspark.connect(session), source), columns)
+        yield _checked(_read(ibis.pyspark.connect(session), source, argument), columns, argument)
     finally:
         if ours:
             session.stop()
+
+
+def connect(engine: str, *, memory: str | None = None, master: str | None = None) -> Any:
+    """An Ibis connection that stays open: DuckDB on this machine, or a Spark session.
+
+    Parameters
+    ----------
+    engine
+        ``"duckdb"`` or ``"spark"``.
+    memory
+        The most memory to use, such as ``"4GB"``; beyond it, DuckDB works on disk.
+    master
+        For Spark the address of the cluster, such as ``"spark://head:7077"`` or ``"local[2]"``.
+    """
+    if engine == "duckdb":
+        folder = Path(tempfile.gettempdir()) / f"peerveil-duckdb-{os.getpid()}"  # where it works when memory ends
+        return _duckdb(_ibis(), memory, str(folder))
+    if engine != "spark":
+        raise BadInput("engine", got=engine, want="'duckdb' or 'spark'")
+    return _ibis().pyspark.connect(_spark(memory, master)[0])
+
+
+def is_table(source: Any) -> bool:
+    """Whether this is an Ibis table."""
+    return hasattr(source, "to_pyarrow") and hasattr(source, "schema") and hasattr(source, "columns")
 
 
 def rows_of(expression: Any) -> list[dict[str, Any]]:
@@ -95,7 +130,7 @@ def rows_of(expression: Any) -> list[dict[str, Any]]:
     else:
         found = None
     if found is None:
-        with _quiet():
+        with quiet():
             return list(expression.to_pyarrow().to_pylist())
     return [dict(zip(names, row, strict=True)) for row in found]
 
@@ -137,7 +172,7 @@ def _plain(expression: Any) -> bool:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Ibis 12 asks DuckDB 2, and pandas 3, by names that they announce to drop: nothing that a user could mend."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -158,6 +193,7 @@ def _duckdb(ibis: Any, memory: str | None, folder: str) -> Any:
     try:
         connection.raw_sql("SET TimeZone = 'UTC'")
         connection.con.execute(f"SET temp_directory = '{folder}'")
+        connection.con.execute("SET preserve_insertion_order = false")  # no result depends on it, and it costs memory
         if memory is not None:
             connection.con.execute("SET memory_limit = ?", [memory])
     except Exception:
@@ -166,8 +202,8 @@ def _duckdb(ibis: Any, memory: str | None, folder: str) -> Any:
     return connection
 
 
-def _spark(memory: str | None) -> tuple[Any, bool]:
-    """A session, and whether it was started here."""
+def _spark(memory: str | None, master: str | None = None) -> tuple[Any, bool]:
+    """A session, and whether it was started here; ``master`` asks for a new one there."""
     size = {} if memory is None else {"spark.driver.memory": _spark_size(memory)}
     try:
         builder = import_module("pyspark.sql").SparkSession
@@ -176,13 +212,15 @@ def _spark(memory: str | None) -> tuple[Any, bool]:
             "engine", got="spark", want="pip install 'peerveil[spark]' (and Java 17) for the Spark engine"
         ) from None
     active = builder.getActiveSession()
-    if active is not None:
+    if active is not None and master is None:
         mine = active.newSession()  # its own settings on the same cluster: yours stay as they are
         mine.conf.set("spark.sql.session.timeZone", "UTC")
         return mine, False
-    start = builder.builder.appName("peerveil").master("local[*]")
+    start = builder.builder.appName("peerveil").master(master or "local[*]")
+    here = master is None or master.startswith("local")
     for key, value in {**SPARK_SETTINGS, **size}.items():
-        start = start.config(key, value)
+        if here or not key.startswith("spark.driver."):  # the driver of a remote cluster has an address of its own
+            start = start.config(key, value)
     try:
         return start.getOrCreate(), True
     except Exception as error:
@@ -199,25 +237,27 @@ def _spark_size(memory: str) -> str:
     return text
 
 
-def _read(connection: Any, source: Any) -> Any:
+def _read(connection: Any, source: Any, argument: str) -> Any:
+    path = str(source)
     try:
-        with _quiet():
-            return connection.read_parquet(str(source))
+        with quiet():
+            is_csv = path.removesuffix(".gz").endswith(".csv")
+            return connection.read_csv(path) if is_csv else connection.read_parquet(path)
     except Exception as error:
-        want = "an Ibis table, a Parquet file, or a pattern such as log/*.parquet"
+        want = "an Ibis table, a Parquet or CSV file, or a pattern such as log/*.parquet"
         got = Verbatim(f"{source} ({type(error).__name__})")
-        raise BadInput("source", got=got, want=want) from error
+        raise BadInput(argument, got=got, want=want) from error
 
 
-def _checked(table: Any, columns: Sequence[str]) -> Any:
+def _checked(table: Any, columns: Sequence[str], argument: str) -> Any:
     missing = [name for name in columns if name not in table.columns]
     if missing:
         want = f"columns {', '.join(columns)}; {', '.join(missing)} missing"
-        raise BadInput("source", got=list(table.columns), want=want)
+        raise BadInput(argument, got=list(table.columns), want=want)
     if columns:
         gaps = rows_of(table.aggregate(**{name: table[name].isnull().cast("int64").sum() for name in columns}))[0]
         holes = {name: int(count) for name, count in gaps.items() if count}
         if holes:
             text = ", ".join(f"{count:,} rows without {name}" for name, count in holes.items())
-            raise BadInput("source", got=Verbatim(text), want=f"every row with {', '.join(columns)}")
+            raise BadInput(argument, got=Verbatim(text), want=f"every row with {', '.join(columns)}")
     return table

@@ -68,8 +68,7 @@ def test_the_choice_looks_at_the_same_sample_on_every_engine(monkeypatch: pytest
     a, b = estimator.fit(crowd.reports), estimator.fit(crowd.reports, engine="duckdb")
     assert a.evidence is not None
     assert b.evidence is not None
-    assert a.evidence.own == pytest.approx(b.evidence.own, rel=1e-9)
-    assert a.evidence.nothing == pytest.approx(b.evidence.nothing)
+    assert a.evidence.bounds == pytest.approx(b.evidence.bounds, abs=1e-6)
     same(a, b)
 
 
@@ -90,7 +89,7 @@ def test_a_connection_of_ones_own_is_left_open() -> None:
         ({"task": [1], "worker": [1], "answer": [1]}, {}, "label"),
         ({"task": [1, 1], "worker": [1, 2], "label": [1, 1]}, {}, "equal reports"),
         ({"task": [1, 1], "worker": [1, 2], "label": [0, 5]}, {"classes": 2}, "got 5"),
-        ({"task": [1, 1], "worker": [1, None], "label": [0, 1]}, {"classes": 2}, "missing"),
+        ({"task": [1, 1], "worker": [1, None], "label": [0, 1]}, {"classes": 2}, "labels: .*1 rows without worker"),
         ({"task": [1, 1], "worker": [1, 2], "label": [0, 1]}, {"start": "spectral"}, "engine='memory'"),
     ],
 )

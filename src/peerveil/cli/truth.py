@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from peerveil.truth import TruthResult
+    from peerveil.truth.choose import Evidence
 
 _WRITTEN = ("labels.csv", "workers.csv", "truth.json", "abilities.svg")
 
@@ -185,7 +186,7 @@ def infer(
     scored = None if truth is None else result.accuracy(truth)
     lines = [str(result)]
     if result.evidence is not None:
-        lines.append(_leaning(result.evidence.share, result.evidence.weight))
+        lines.append(_leaning(result.evidence))
     if scored is not None:
         lines.append(f"Against known answers: accuracy {scored[0]:.3f}, balanced accuracy {scored[1]:.3f}.")
     if theory:
@@ -351,12 +352,13 @@ def _pair(ability: str) -> tuple[float, float]:
     return a, b
 
 
-def _leaning(share: float, weight: float) -> str:
+def _leaning(evidence: Evidence) -> str:
     """What the reports say about personal biases, in words."""
-    if weight == 0:
+    leaning = 1 - evidence.probabilities["none"]
+    if evidence.weight == 0:
         return "The reports do not show that people lean to different answers, so each has one ability."
-    told = f"{100 * share:.0f}% of what the reports tell is that people lean to different answers"
-    return f"{told}, so each has an ability for every class{'' if weight == 1 else ', in part'}."
+    said = f"By the reports people lean to different answers with a probability of {100 * leaning:.0f}%"
+    return f"{said}, so each has an ability for every class{'' if evidence.weight == 1 else ', in part'}."
 
 
 def _as_ids(listed: list[str] | None, labels: Any) -> list[Any] | None:

@@ -117,9 +117,9 @@ def crowds(quick: bool = False, progress: bool | None = None) -> Reproduction:
     seeds = 2 if quick else 10
     rows = []
     settings = [(kind, k, shares) for kind in CROWDS for k, shares in ((2, None), (2, (0.8, 0.2)), (4, None))]
-    with progress_bar("crowds", total=len(settings) * 2 * seeds, show=progress) as advance:
+    with progress_bar("crowds", total=len(settings) * len(EPSILONS) * seeds, show=progress) as advance:
         for kind, k, shares in settings:
-            for epsilon in (1.0, 3.0):
+            for epsilon in EPSILONS:
                 values = []
                 for seed in range(seeds):
                     crowd = simulate_crowd(400, 40, 12, k, kind=kind, shares=shares, epsilon=epsilon, seed=_SEED + seed)

@@ -25,6 +25,7 @@ improved.
 True
 """
 
+from peerveil.engines import connect
 from peerveil.truth.client import Client
 from peerveil.truth.compare import TruthComparison, compare_truth
 from peerveil.truth.doubt import NotRandomised
@@ -34,7 +35,6 @@ from peerveil.truth.outcome import TruthResult
 from peerveil.truth.plan import TruthPlan, abilities_like, plan_truth
 from peerveil.truth.randomise import RandomisedAnswers, randomize, randomize_answers, reports_per_person
 from peerveil.truth.simulate import SimulatedCrowd, simulate_crowd
-from peerveil.truth.tables import connect
 from peerveil.truth.theory import (
     TheoremCheck,
     ability_error_bound,

@@ -186,9 +186,9 @@ def _published(packed: bytes, workers: int, tasks: int) -> Floats:
     sent = np.frombuffer(packed, dtype=np.int64).reshape(workers, tasks)
     start = np.arange(tasks + 1) * workers
     worker = np.tile(np.arange(workers, dtype=np.int32), tasks)
-    reports = Reports(_IDS[:tasks], _IDS[:workers], (0, 1), start, worker, sent.T.ravel().astype(np.int32))
+    reports = Reports(_IDS[:tasks], _IDS[:workers], (0, 1), start, worker, sent.T.ravel().astype(np.uint8))
     channel = Channel.of(1.0, 2)
-    model = GridModel(channel, reports.loads, "worker")
+    model = GridModel(channel, reports.loads)
     uniform = ClassPrior(np.array([0.5, 0.5]), 2, 0.0)
     fit = iterate(MemoryEngine(reports), model, uniform, iterations=4, must_converge=False)
     return np.concatenate([fit.posterior[:, 1], fit.summary.ability])

@@ -1,21 +1,26 @@
 """The default: one-coin, unless the reports speak clearly for workers with biases of their own.
 
-Which model labels best cannot be read off its likelihood alone. A crowd that finds one class harder than the other makes
-every two-coin model likelier than one-coin, and yet its labels worse: a bias that all workers share cannot be told from
-tasks that are harder in one class, and the two-coin model moves the border between the classes to where it should not
-be. What the tasks cannot explain are biases that *differ* between workers. So three likelihoods of the reports are compared:
+**How much abilities differ** is read off the reports: one-coin is fitted with priors worth 2 to 1,000 answers, and the one
+with the highest lower bound of the likelihood is taken. Where reports tell little, as at small epsilon, that is a strong
+prior, under which all abilities are equal: private majority voting. The mean-field bound is the further below the
+likelihood the more abilities may differ, so that on its own it would choose too strong a prior. What is known of people
+stands against it: the logarithm of the strength is normal around that of 6, with a standard deviation of 1 (a strength from
+2 to 20 is usual).
 
-- ``common``: one ability a worker, and a shift by class that all workers share;
-- ``own``: an ability for every worker and class;
-- ``nothing``: reports that are pure chance.
+**Whether classes differ in size**: their shares are even, unless estimated shares make the reports likelier by more than a
+fair price.
 
-The share (own - common) / (own - nothing + 2 nats a worker) is how much of all that the reports tell is told by personal biases
-only. Below 8% the answer is one-coin, above 14% two-coin, and in between their posteriors are averaged. On seven real data sets
-the share is above 14% for the one crowd on which one-coin fails (from epsilon 1 on), and below 7% for all others; invented crowds
-whose members always give one class of their own are found too (``peerveil reproduce truth/crowds``).
+**Whether abilities differ by class** cannot be read off the likelihood of two-coin alone. A crowd that finds one class
+harder than the other makes every two-coin model likelier than one-coin, and yet its labels worse: a bias that all workers
+share cannot be told from tasks that are harder in one class, nor from classes of different sizes, and the two-coin model
+moves the border between the classes to where it should not be. So six explanations of the reports are compared. Personal
+biases are ``none`` (one-coin), ``some`` (an ability in general is worth ten answers for the ability in a class) or
+``strong`` (two answers), and all workers share a shift by class, or do not. Before, all six are equally likely. Labels are
+averaged by the probabilities of the explanations, except that one-coin speaks for ``some`` biases with a shift, since there
+the two may be confused.
 
-Private majority is the limit of one-coin for a strong prior, so that it need not be a candidate of its own: at small epsilon
-the prior is strong (:func:`~peerveil.truth.abilities.prior_strength`).
+Bounds stand for the logarithms of likelihoods. The price of a shift, and of estimated shares, is half the logarithm of the
+number of tasks for each class but one (Schwarz, 1978).
 """
 
 from __future__ import annotations
@@ -26,20 +31,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.truth.abilities import Channel, GridModel
+from peerveil.truth.abilities import BIAS, STRENGTH, Channel, GridModel
 from peerveil.truth.loop import ClassPrior, Engine, Fit, MemoryEngine, iterate
+from peerveil.truth.majority import majority_posterior
 from peerveil.truth.reports import Reports
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
-LOW: Final = 0.08
-HIGH: Final = 0.14
-_ROUGH: Final[dict[str, Any]] = {"strength": 4.0, "cells": 41}
-_SPARE: Final = 2.0  # nats a worker: where reports tell almost nothing, the share stays small
-_STEPS: Final = 40  # of the two fits that are only compared: both lower bounds, so that stopping early errs alike
+STRENGTHS: Final = (2.0, 6.0, 20.0, 60.0, 1000.0)
+_USUAL: Final = 1.0  # the standard deviation of the logarithm of a strength
+BIASES: Final[Mapping[str, float | None]] = {"none": None, "some": 10.0, "strong": 2.0}
+_ROUGH: Final = 41  # cells of the grids of fits that are only compared
+_LEAST: Final = 0.01  # what weighs less is left out of the average
+_STEPS: Final = 40  # of such fits: lower bounds all, so that stopping early errs alike
 _SAMPLE: Final = 2_000_000  # reports that the choice looks at
 
 
@@ -49,82 +58,159 @@ class Evidence:
 
     Attributes
     ----------
-    share : float
-        How much of what the reports tell needs personal biases.
-    weight : float
-        Of two-coin in the average; the rest is one-coin.
+    bounds : dict of (biases, shift) to float
+        The logarithms of the likelihoods of the six explanations, relative to the best.
     """
 
-    common: float
-    own: float
-    nothing: float
-    workers: int
+    bounds: dict[tuple[str, bool], float]
 
     @property
-    def share(self) -> float:
-        """From 0 to 1."""
-        told = max(self.own - self.nothing, 0.0) + _SPARE * self.workers
-        return max(0.0, self.own - self.common) / told
+    def probabilities(self) -> dict[str, float]:
+        """Of none, some and strong personal biases."""
+        found = self._shares()
+        return {name: found[name, False] + found[name, True] for name in BIASES}
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """How much one-coin (none), two-coin for some, and two-coin for strong biases weigh; below 1% it is nothing."""
+        found = self._shares()
+        some, strong = found["some", False], found["strong", False] + found["strong", True]
+        weights = {"none": 1 - some - strong, "some": some, "strong": strong}
+        kept = {name: weight if weight >= _LEAST else 0.0 for name, weight in weights.items()}
+        total = math.fsum(kept.values())
+        return {name: weight / total for name, weight in kept.items()}
 
     @property
     def weight(self) -> float:
-        """0 below 8%, 1 above 14%, linear in between."""
-        return float(np.clip((self.share - LOW) / (HIGH - LOW), 0.0, 1.0))
+        """Of two-coin in the average, from 0 to 1; the rest is one-coin."""
+        return self.weights["some"] + self.weights["strong"]
+
+    def _shares(self) -> dict[tuple[str, bool], float]:
+        top = max(self.bounds.values())
+        raised = {key: math.exp(value - top) for key, value in self.bounds.items()}
+        total = math.fsum(raised.values())
+        return {key: value / total for key, value in raised.items()}
 
 
-def evidence(engine: MemoryEngine, channel: Channel, start: Floats | None, settings: dict[str, Any]) -> Evidence:
-    """Fit both explanations from the votes and from ``start``, classes being even, and keep the better of each.
+@dataclass(frozen=True)
+class Start:
+    """What one-coin says before anything else is fitted.
 
-    Two starts, because one-coin can be caught by people who always give one class: from there no model finds out.
+    Attributes
+    ----------
+    strength : float
+        Of the prior on abilities: the one under which the reports are likeliest.
+    mean : float
+        Of abilities.
+    skewed : bool
+        Whether the reports speak for classes of different sizes.
+    posterior : ndarray
+        One row a task.
     """
-    even = ClassPrior(np.full(channel.k, 1 / channel.k), channel.k)
-    brief = {"iterations": _STEPS, "tolerance": max(1e-6, settings["tolerance"]), "must_converge": False}
-    values = {}
-    for groups in ("offset", "class"):
-        found = []
-        for begin in (None, start):
-            model = GridModel(channel, engine.loads(), groups, free_means=groups == "class", **_ROUGH)
-            found.append(iterate(engine, model, even, start=begin, **brief).objective)
-        values[groups] = max(found)
-    return Evidence(values["offset"], values["class"], -len(engine.reports) * math.log(channel.k), engine.loads().size)
+
+    strength: float
+    mean: float
+    skewed: bool
+    posterior: Floats
+
+
+def begin(engine: MemoryEngine, channel: Channel, settings: dict[str, Any], history: Floats | None = None) -> Start:
+    """Fit one-coin with priors of several strengths, classes being even; then once more with estimated shares of classes."""
+    brief, k = _brief(engine.reports, settings), channel.k
+    same: dict[str, Any] = {"mean": _common(engine.reports, channel), "history": history, "cells": _ROUGH}
+    fits = {}
+    for strength in STRENGTHS:
+        fits[strength] = iterate(engine, GridModel(channel, engine.loads(), strength, **same), _even(k), **brief)
+    best = max(fits, key=lambda s: fits[s].objective - 0.5 * (math.log(s / STRENGTH) / _USUAL) ** 2)
+    one = fits[best]
+    model = GridModel(channel, engine.loads(), best, **same)
+    free = iterate(engine, model, ClassPrior(None, k), start=one.posterior, **brief)
+    skewed = free.objective - one.objective > _price(engine.reports)
+    return Start(best, one.summary.details["prior_mean"], skewed, one.posterior)
+
+
+def evidence(engine: MemoryEngine, channel: Channel, first: Start, settings: dict[str, Any]) -> Evidence:
+    """Fit the six explanations, classes being even.
+
+    Two starts, the votes and the labels of one-coin, because one-coin can be caught by people who always give one class: from
+    there no model finds out.
+    """
+    brief, found = _brief(engine.reports, settings), {}
+    for name, bias in BIASES.items():
+        for shift in (False, True):
+            bounds = []
+            for start in (None, first.posterior):
+                same: dict[str, Any] = {"shift": shift, "mean": first.mean, "cells": _ROUGH}
+                model = GridModel(channel, engine.loads(), first.strength, bias, **same)
+                bounds.append(iterate(engine, model, _even(channel.k), start=start, **brief).objective)
+            found[name, shift] = max(bounds) - _price(engine.reports) * shift
+    top = max(found.values())
+    return Evidence({key: value - top for key, value in found.items()})
 
 
 def fit_auto(
-    engine: Engine, reports: Reports, channel: Channel, prior: ClassPrior, settings: dict[str, Any], **extra: Any
+    engine: Engine,
+    small: MemoryEngine,
+    first: Start,
+    channel: Channel,
+    prior: ClassPrior,
+    settings: dict[str, Any],
+    *,
+    start: Floats | None = None,
+    history: Floats | None = None,
 ) -> tuple[Fit, Evidence]:
-    """One-coin, two-coin or their average; ``reports`` are what the choice looks at (a sample, if there are many)."""
-    start, history = extra.get("start"), extra.get("history")
-    one = iterate(engine, GridModel(channel, engine.loads(), "worker", history=history), prior, start=start, **settings)
-    looked_at = sample(reports)
-    small = MemoryEngine(looked_at)
-    if looked_at is reports and one.posterior.shape[0] == len(reports.tasks):
-        found = evidence(small, channel, one.posterior, settings)
-    else:
-        first = iterate(small, GridModel(channel, small.loads(), "worker"), prior, **settings)
-        found = evidence(small, channel, first.posterior, settings)
-    if found.weight == 0:
-        return one, found
-    model = GridModel(channel, engine.loads(), "class", history=history)
-    two = iterate(engine, model, extra.get("two_prior", prior), start=start, **settings)
-    if found.weight == 1:
-        return two, found
-    return _average(one, two, found.weight), found
+    """One-coin, two-coin or their average; ``small`` is what the choice looks at (a sample, if there are many reports)."""
+    found = evidence(small, channel, first, settings)
+    fits = []
+    for name, weight in found.weights.items():
+        if weight > 0:
+            bias = (
+                BIAS if name == "strong" else BIASES[name]
+            )  # more cautious: labels suffer more from too much than too little
+            strength = first.strength if bias is None else STRENGTH
+            model = GridModel(channel, engine.loads(), strength, bias, mean=first.mean, history=history)
+            fits.append((weight, iterate(engine, model, prior, start=start, **settings)))
+    return (fits[0][1] if len(fits) == 1 else _average(fits)), found
 
 
-def _average(one: Fit, two: Fit, weight: float) -> Fit:
-    a, b = one.summary, two.summary
-    ability = (1 - weight) * a.ability + weight * b.ability
-    error = np.sqrt(
-        (1 - weight) * (a.error**2 + (a.ability - ability) ** 2) + weight * (b.error**2 + (b.ability - ability) ** 2)
-    )
+def _brief(reports: Reports, settings: dict[str, Any]) -> dict[str, Any]:
+    """Fits that are only compared end where an iteration adds less than about a fifth of a nat."""
+    tolerance = max(settings["tolerance"], 0.2 / max(len(reports), 1000))
+    return {"iterations": _STEPS, "tolerance": tolerance, "must_converge": False}
+
+
+def _even(k: int) -> ClassPrior:
+    return ClassPrior(np.full(k, 1 / k), k)
+
+
+def _price(reports: Reports) -> float:
+    """Of one more parameter for each class but one (Schwarz, 1978)."""
+    return 0.5 * (reports.k - 1) * math.log(max(len(reports.tasks), 2))
+
+
+def _common(reports: Reports, channel: Channel) -> float:
+    """The ability of a crowd whose members are all alike."""
+    return float(np.clip(majority_posterior(reports.votes, channel)[1], 0.1, 0.95))
+
+
+def _average(fits: list[tuple[float, Fit]]) -> Fit:
+    """Labels and abilities of several models; the error of an ability knows how far they are apart."""
+    ability = _sum(fits, lambda fit: fit.summary.ability)
+    variance = _sum(fits, lambda fit: fit.summary.error**2 + (fit.summary.ability - ability) ** 2)
+    main = max(fits, key=lambda pair: pair[0])[1]
     return Fit(
-        summary=replace(b, ability=ability, error=error),
-        posterior=(1 - weight) * one.posterior + weight * two.posterior,
-        shares=(1 - weight) * one.shares + weight * two.shares,
-        objective=(1 - weight) * one.objective + weight * two.objective,
-        history=one.history + two.history,
-        converged=one.converged and two.converged,
+        summary=replace(main.summary, ability=ability, error=np.sqrt(variance)),
+        posterior=_sum(fits, lambda fit: fit.posterior),
+        shares=_sum(fits, lambda fit: fit.shares),
+        objective=float(sum(weight * fit.objective for weight, fit in fits)),
+        history=[value for _, fit in fits for value in fit.history],
+        converged=all(fit.converged for _, fit in fits),
     )
+
+
+def _sum(fits: list[tuple[float, Fit]], part: Callable[[Fit], Floats]) -> Floats:
+    first, *others = [weight * part(fit) for weight, fit in fits]
+    return np.asarray(sum(others, first))
 
 
 def sample(reports: Reports, most: int = _SAMPLE) -> Reports:

@@ -49,6 +49,7 @@ class ConfusionModel:
     ) -> None:
         k = channel.k
         self.channel = channel
+        self.worth = 0.0 if prior is None else float(sum(prior))
         self.pseudo = np.zeros((workers, k, k))  # [w, z, answer]
         if prior is not None:
             self.pseudo += _spread(np.array([prior]), k)
@@ -80,7 +81,7 @@ class ConfusionModel:
         p = channel.other + channel.contrast * by_class
         variance = p * (1 - p) / np.maximum(size, 1) / channel.contrast**2
         error = np.sqrt(np.minimum(variance, 1 / 12).sum(axis=1)) / k
-        details = {"by_class": by_class, "confusion": self.theta}
+        details = {"by_class": by_class, "confusion": self.theta, "prior_strength": self.worth}
         return Summary(table, None, None, cost, by_class.mean(axis=1), error, details)
 
 

@@ -11,10 +11,10 @@ import polars as pl
 from peerveil.errors import BadInput
 from peerveil.guarantee import Guarantee, read_epsilon
 from peerveil.judgements import Labels
-from peerveil.truth.abilities import Channel, GridModel
-from peerveil.truth.choose import Evidence, fit_auto
+from peerveil.truth.abilities import BIAS, STRENGTH, Channel, GridModel
+from peerveil.truth.choose import Evidence, Start, begin, fit_auto, sample
 from peerveil.truth.confusion import CoinModel, ConfusionModel
-from peerveil.truth.loop import ClassPrior, Engine, Fit, MemoryEngine, iterate
+from peerveil.truth.loop import ClassPrior, Fit, MemoryEngine, iterate
 from peerveil.truth.majority import majority_posterior, pick
 from peerveil.truth.outcome import TruthResult, device_promise
 from peerveil.truth.paper import fit_as_printed
@@ -34,7 +34,7 @@ MODELS: Final = ("auto", "as-printed", "one-coin", "two-coin", "confusion")
 ENGINES: Final = ("auto", "memory", "duckdb", "spark")
 _IN_MEMORY: Final = 50_000_000  # reports; more go to DuckDB
 _CLASS_PSEUDO: Final = 5.0
-_SHRINK: Final = (0.5, 0.2)  # how far class shares are estimated: other models, one-coin
+_SHRINK: Final = 0.2  # how far class shares are estimated
 
 
 class PrivateMajority:
@@ -120,11 +120,12 @@ class PrivateDawidSkene:
         The classes, or how many there are; read off the reports (which are public) if left out. Give them if a class may
         never have been reported: the response depends on how many there are.
     class_prior
-        The shares of the classes: ``"shrunk"`` (a fifth of the way from even to estimated, half of it for models other than
-        one-coin, and less the weaker the channel is, since estimated shares collapse to the largest class at small epsilon),
-        ``"uniform"``, ``"estimated"``, or numbers.
+        The shares of the classes: ``"shrunk"`` (even; a fifth of the way from even to estimated where the reports speak for
+        classes of different sizes, since estimated shares collapse to the largest class at small epsilon), ``"uniform"``,
+        ``"estimated"``, or numbers.
     ability_prior
-        How many answers the prior on abilities is worth: ``"auto"``, a number, or ``None`` for maximum likelihood.
+        How many answers the prior on abilities is worth: ``"auto"`` (for one-coin what the reports speak for), a number (for
+        two-coin that of the ability in a class), or ``None`` for maximum likelihood.
     start
         ``"majority"``, ``"spectral"``, or probabilities, one row a task.
     history
@@ -234,7 +235,8 @@ class PrivateDawidSkene:
         if engine not in ENGINES:
             raise BadInput("engine", got=engine, want=f"one of {', '.join(ENGINES)}")
         promised = promise(self.exact_epsilon, guarantee)
-        from peerveil.truth.tables import TableEngine, is_source, open_reports, quiet, size_of
+        from peerveil.engines import quiet
+        from peerveil.truth.tables import TableEngine, is_source, open_reports, size_of
 
         if is_source(labels):
             if engine == "auto":
@@ -316,35 +318,47 @@ class PrivateDawidSkene:
         channel = Channel.of(self.epsilon, k)
         history = self._history(ids)
         found: Evidence | None = None
-        if self.model == "auto":
-            prior, two = self._class_prior(channel, "one-coin"), self._class_prior(channel, "two-coin")
-            extra = {"start": start, "history": history, "two_prior": two}
-            fit, found = fit_auto(engine, looked_at, channel, prior, self.settings, **extra)
+        if self.model == "as-printed":
+            tasks = getattr(engine, "tasks", None) or len(engine.reports.tasks)
+            fit = fit_as_printed(engine, channel, self.lambda_, tasks, start, self.settings)
+            return self._result(fit, found, engine, ids, promised, kept).doubted(looked_at.votes)
+        first = small = None
+        shrunk = isinstance(self.class_prior, str) and self.class_prior == "shrunk"
+        if self.model == "auto" or shrunk or (self.model, self.ability_prior) == ("one-coin", "auto"):
+            small = MemoryEngine(
+                sample(looked_at)
+            )  # choices look at reports only, so that they are equal on every engine
+            first = begin(small, channel, self.settings, history)
+        prior = self._class_prior(channel, first is not None and first.skewed)
+        if self.model == "auto" and first is not None and small is not None:
+            fit, found = fit_auto(engine, small, first, channel, prior, self.settings, start=start, history=history)
         else:
-            fit = self._fit_model(engine, channel, start, history)
+            model = self._model(engine.loads(), channel, history, first)
+            fit = iterate(engine, model, prior, start=start, **self.settings)
         return self._result(fit, found, engine, ids, promised, kept).doubted(looked_at.votes)
 
-    def _fit_model(self, engine: Engine, channel: Channel, start: Floats | None, history: Floats | None) -> Fit:
-        loads, strength = engine.loads(), None if self.ability_prior == "auto" else self.ability_prior
-        model: Any
-        if self.model == "as-printed":
-            tasks = getattr(engine, "tasks", None) or len(engine.reports.tasks)  # type: ignore[attr-defined]
-            return fit_as_printed(engine, channel, self.lambda_, tasks, start, self.settings)
-        if self.model == "confusion" or (self.model == "two-coin" and self.ability_prior is None):
-            pair = None if self.ability_prior is None else _pair(strength)
-            model = ConfusionModel(channel, loads.size, pair, history)
-        elif self.ability_prior is None:
-            model = CoinModel(channel)
-        else:
-            groups = "worker" if self.model == "one-coin" else "class"
-            model = GridModel(channel, loads, groups, strength=strength, history=history)  # type: ignore[arg-type]
-        return iterate(engine, model, self._class_prior(channel, self.model), start=start, **self.settings)
+    def _model(
+        self, loads: NDArray[np.int64], channel: Channel, history: Floats | None, first: Start | None
+    ) -> GridModel | CoinModel | ConfusionModel:
+        """The model that was asked for; ``first`` knows how strong a prior the reports speak for."""
+        prior = self.ability_prior
+        if self.model == "confusion" or (self.model == "two-coin" and prior is None):
+            pair = None if prior is None else _pair(STRENGTH if prior == "auto" else float(prior))
+            return ConfusionModel(channel, loads.size, pair, history)
+        if prior is None:
+            return CoinModel(channel)
+        found, mean = (STRENGTH, 0.7) if first is None else (first.strength, first.mean)
+        if self.model == "two-coin":
+            bias = BIAS if prior == "auto" else float(prior)
+            return GridModel(channel, loads, STRENGTH, bias, mean=mean, history=history)
+        strength = found if prior == "auto" else float(prior)
+        return GridModel(channel, loads, strength, mean=mean, history=history)
 
-    def _class_prior(self, channel: Channel, model: str) -> ClassPrior:
+    def _class_prior(self, channel: Channel, skewed: bool) -> ClassPrior:
         k = channel.k
         if isinstance(self.class_prior, str):
             if self.class_prior == "shrunk":
-                return ClassPrior(None, k, shrink=_SHRINK[model == "one-coin"] * channel.contrast**4)
+                return ClassPrior(None, k, shrink=_SHRINK) if skewed else ClassPrior(np.full(k, 1 / k), k)
             if self.class_prior == "uniform":
                 return ClassPrior(np.full(k, 1 / k), k, 0.0)
             if self.class_prior == "estimated":
@@ -401,17 +415,7 @@ class PrivateDawidSkene:
     def _result(
         self, fit: Fit, found: Evidence | None, engine: Any, ids: Any, promised: Guarantee, kept: Reports | None
     ) -> TruthResult:
-        name = self.model
-        if found is not None:
-            w = found.weight
-            name = (
-                "one-coin (auto)"
-                if w == 0
-                else "two-coin (auto)"
-                if w == 1
-                else f"{w:.2f} two-coin, else one-coin (auto)"
-            )
-        strength = 0.0 if self.ability_prior is None or self.model == "as-printed" else 6.0
+        name = self.model if found is None else _named(found)
         return TruthResult(
             guarantee=promised,
             tasks=ids.tasks_series() if hasattr(ids, "tasks_series") else ids.tasks,
@@ -429,7 +433,7 @@ class PrivateDawidSkene:
             converged=fit.converged,
             epsilon=self.epsilon,
             evidence=found,
-            details={**fit.summary.details, "objectives": fit.history, "prior_strength": strength},
+            details={**fit.summary.details, "objectives": fit.history},
             reports=kept,
         )
 
@@ -476,6 +480,11 @@ def like(frame: Any, result: TruthResult, *, probabilities: bool = False) -> Any
     return result.frame().select("task", "label")
 
 
-def _pair(strength: Any) -> tuple[float, float]:
-    total = 6.0 if strength is None else float(strength)
+def _named(found: Evidence) -> str:
+    if found.weight == 0:
+        return "one-coin (auto)"
+    return "two-coin (auto)" if found.weight == 1 else f"{found.weight:.2f} two-coin, else one-coin (auto)"
+
+
+def _pair(total: float) -> tuple[float, float]:
     return 2 * total / 3, total / 3

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-    Codes = NDArray[np.int32]
 
 
 @nb.njit(cache=True)
@@ -30,7 +29,7 @@ def sort_by_task(task: Any, worker: Any, label: Any, tasks: int) -> Any:
         start[t + 1] += start[t]
     place = start[:-1].copy()
     by_worker = np.empty(task.size, np.int32)
-    by_label = np.empty(task.size, np.int32)
+    by_label = np.empty_like(label)
     for i in range(task.size):
         at = place[task[i]]
         by_worker[at] = worker[i]
@@ -91,39 +90,35 @@ def table_pass(
 
 
 @nb.njit(cache=True)
-def coin_pass(
-    start: Any, worker: Any, label: Any, right: Any, wrong: Any, log_prior: Any, gold: Any, posterior: Any, hits: Any
-) -> float:
+def coin_pass(start: Any, worker: Any, label: Any, crowd: Any, log_prior: Any, gold: Any, posterior: Any) -> float:
     """:func:`table_pass` for one-coin models, at a cost that does not grow with the number of classes.
 
-    A report that shows the true class weighs ``right[w]``, any other ``wrong[w]`` (logarithms). ``hits[w]`` becomes the
-    expected number of reports of worker w that show the true class.
+    A report that shows the true class weighs ``crowd[w, 0]`` more than any other (logarithms; what it weighs otherwise is the
+    same whatever is true, and is added by the caller). ``crowd[w, 1]`` becomes the expected number of reports of worker w
+    that show the true class. Both stand beside each other, so that a worker is fetched from memory once a task.
     """
     k = log_prior.size
-    hits[:] = 0.0
+    crowd[:, 1] = 0.0
     score = np.empty(k)
     total = 0.0
     for t in range(start.size - 1):
         for z in range(k):
             score[z] = log_prior[z]
-        base = 0.0
         for i in range(start[t], start[t + 1]):
-            w = worker[i]
-            score[label[i]] += right[w] - wrong[w]
-            base += wrong[w]
+            score[label[i]] += crowd[worker[i], 0]
         if gold[t] >= 0:
-            total += score[gold[t]] + base
+            total += score[gold[t]]
             for z in range(k):
                 score[z] = 1.0 if z == gold[t] else 0.0
         else:
             top = score[0]
             for z in range(1, k):
                 top = max(top, score[z])
-            total += _normalise(score, top) + base
+            total += _normalise(score, top)
         for z in range(k):
             posterior[t, z] = score[z]
         for i in range(start[t], start[t + 1]):
-            hits[worker[i]] += score[label[i]]
+            crowd[worker[i], 1] += score[label[i]]
     return total
 
 

@@ -161,7 +161,7 @@ def _look(model: Any, tally: Floats, loads: Floats) -> Summary:
     found: Summary
     if model.is_coin:
         found = model.look(tally, loads)
-    elif hasattr(model, "groups"):
+    elif hasattr(model, "grid"):
         found = model.look(tally[:, range(tally.shape[1]), range(tally.shape[1])], tally.sum(axis=1))
     else:
         found = model.look(tally)
@@ -205,10 +205,15 @@ class MemoryEngine:
     def step(self, summary: Summary, log_prior: Floats) -> tuple[float, Floats, Floats]:
         """One compiled pass."""
         r = self.reports
-        common = (log_prior, self.gold, self._posterior, self._tally)
         if self._coin:
-            total = kernels.coin_pass(r.start, r.worker, r.label, summary.right, summary.wrong, *common)
+            assert summary.right is not None
+            assert summary.wrong is not None
+            crowd = np.column_stack([summary.right - summary.wrong, np.zeros(summary.right.size)])
+            total = kernels.coin_pass(r.start, r.worker, r.label, crowd, log_prior, self.gold, self._posterior)
+            total += float(r.loads @ summary.wrong)  # every report weighs at least that, whatever is true
+            self._tally = crowd[:, 1].copy()
         else:
+            common = (log_prior, self.gold, self._posterior, self._tally)
             total = kernels.table_pass(r.start, r.worker, r.label, summary.table, *common)
         return float(total), self._tally, self._posterior.sum(axis=0)
 

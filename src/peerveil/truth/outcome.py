@@ -177,7 +177,7 @@ class TruthResult(Result):
             "workers": plain(self.worker_frame()),
             "probabilities": plain(self.probabilities),
             "doubt": self.doubt,
-            "personal_bias_share": None if self.evidence is None else self.evidence.share,
+            "personal_biases": None if self.evidence is None else self.evidence.probabilities,
             "guarantee": self.guarantee.to_dict(),
             "guarantee_in_words": str(self.guarantee),
             "person_guarantee_in_words": str(self.person_guarantee),

@@ -35,7 +35,7 @@ class Reports:
     classes
         The list of classes; positions in it are the codes.
     start, worker, label
-        The reports of task t are those from ``start[t]`` to ``start[t + 1]``.
+        The reports of task t are those from ``start[t]`` to ``start[t + 1]``. Up to 256 classes a label is one byte.
     """
 
     tasks: pl.Series
@@ -43,7 +43,7 @@ class Reports:
     classes: tuple[Any, ...]
     start: NDArray[np.int64]
     worker: NDArray[np.int32]
-    label: NDArray[np.int32]
+    label: NDArray[np.uint8] | NDArray[np.int32]
     _cache: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -123,7 +123,7 @@ class Reports:
         worker_codes, worker_ids = _numbered(frame["worker"])
         if tasks is not None:
             task_codes, task_ids = _with_all(task_codes, task_ids, tasks)
-        label_codes = table.codes(listed)
+        label_codes = table.codes(listed).astype(np.uint8 if len(listed) <= 256 else np.int32, copy=False)
         del frame, table  # a converted copy of the caller's frame need not stay while the sorted one is made
         start, worker, label = kernels.sort_by_task(task_codes, worker_codes, label_codes, len(task_ids))
         return cls(task_ids, worker_ids, tuple(listed), start, worker, label)

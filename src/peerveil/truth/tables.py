@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
-import warnings
 from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
-from peerveil.engines import SPARK_SETTINGS
-from peerveil.errors import BadInput, PeerveilError, Verbatim
+from peerveil.engines import connect, is_table, open_table, quiet
+from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements.labels import check_classes
 from peerveil.truth.reports import Reports
 
@@ -39,80 +36,32 @@ _SAMPLE: Final = 2_000_000
 
 def is_source(labels: Any) -> bool:
     """Whether this is a file name or an Ibis table, not a frame in memory."""
-    return isinstance(labels, (str, os.PathLike)) or (hasattr(labels, "to_pyarrow") and hasattr(labels, "schema"))
+    return isinstance(labels, (str, os.PathLike)) or is_table(labels)
 
 
 def size_of(source: Any, connection: Any = None) -> int:
     """How many reports there are."""
-    with _opened(source, "duckdb", connection, None) as (_, table):
+    with _opened(source, "duckdb", connection) as (_, table):
         return int(_arrow(table.count()).as_py())
 
 
 def open_reports(source: Any, connection: Any = None) -> pl.DataFrame:
     """Everything in memory, as a frame."""
-    with _opened(source, "duckdb", connection, None) as (_, table):
+    with _opened(source, "duckdb", connection) as (_, table):
         return _polars(table.select(*_COLUMNS))
 
 
 @contextmanager
-def _opened(source: Any, engine: str, connection: Any, memory: str | None) -> Iterator[tuple[Any, Any]]:
-    """A connection and the table of reports on it."""
-    if not isinstance(source, (str, os.PathLike)):
-        owner = source.get_backend() if connection is None else connection
-        yield owner, _with_columns(source)
-        return
-    path = str(source)
-    if "*" not in path and "://" not in path and not Path(path).exists():
-        raise BadInput("labels", got=path, want="a Parquet or CSV file, or a pattern such as reports/*.parquet")
-    own = connection is None
-    opened = connect(engine, memory=memory) if own else connection
-    read = opened.read_csv if path.removesuffix(".gz").endswith(".csv") else opened.read_parquet
+def _opened(source: Any, engine: str, connection: Any) -> Iterator[tuple[Any, Any]]:
+    """A connection and the table of reports on it; a connection that was made for it is closed afterwards."""
+    own = connection is None and not is_table(source)
+    opened = connect(engine) if own else connection
     try:
-        yield opened, _with_columns(read(path))
+        with open_table(source, _COLUMNS, connection=opened, argument="labels") as table:
+            yield (table.get_backend() if opened is None else opened), table
     finally:
         if own:
             opened.disconnect()
-
-
-def connect(engine: str, *, memory: str | None = None, master: str | None = None) -> Any:
-    """An Ibis connection: DuckDB on this machine, or a Spark session.
-
-    Parameters
-    ----------
-    engine
-        ``"duckdb"`` or ``"spark"``.
-    memory
-        For DuckDB the most memory to use, such as ``"4GB"``; beyond it, it works on disk.
-    master
-        For Spark the address of the cluster, such as ``"spark://head:7077"`` or ``"local[2]"``.
-    """
-    ibis = import_module("ibis")
-    if engine == "duckdb":
-        connection = ibis.duckdb.connect(**({"memory_limit": memory} if memory else {}))
-        folder = Path(tempfile.gettempdir()) / f"peerveil-duckdb-{os.getpid()}"  # where it works when memory ends
-        connection.raw_sql(f"SET temp_directory = '{folder}'")
-        connection.raw_sql("SET preserve_insertion_order = false")
-        return connection
-    if engine != "spark":
-        raise BadInput("engine", got=engine, want="'duckdb' or 'spark'")
-    try:
-        builder = import_module("pyspark.sql").SparkSession.builder
-    except ImportError:
-        want = "pip install 'peerveil[spark]' (and Java 17) for the Spark engine"
-        raise BadInput("engine", got=engine, want=want) from None
-    builder = builder.appName("peerveil")
-    here = master is None or master.startswith("local")
-    for key, value in SPARK_SETTINGS.items():
-        if here or not key.startswith("spark.driver."):  # the driver of a remote cluster has an address of its own
-            builder = builder.config(key, value)
-    if master is not None:
-        builder = builder.master(master)
-    try:
-        return ibis.pyspark.connect(builder.getOrCreate())
-    except Exception as error:
-        raise PeerveilError(
-            f"Spark could not be started; it needs Java 17 or later ({type(error).__name__})"
-        ) from error
 
 
 class TableEngine:
@@ -125,10 +74,6 @@ class TableEngine:
         counted = _polars(table.group_by("worker", "label").aggregate(n=table.count()))
         if counted.height == 0:
             raise BadInput("labels", got=Verbatim("no reports"), want="at least one report")
-        if sum(counted.select("worker", "label").null_count().row(0)):
-            raise BadInput(
-                "labels", got=Verbatim("missing workers or labels"), want="a worker and a label in every row"
-            )
         self.classes = _listed(counted["label"], classes)
         self.k = len(self.classes)
         self.workers = counted["worker"].unique().sort()
@@ -154,7 +99,7 @@ class TableEngine:
     ) -> Iterator[TableEngine]:
         """The engine on a file, an Ibis table, or a frame in memory; what it stored is removed afterwards."""
         if is_source(labels):
-            with _opened(labels, engine, connection, None) as (opened, table):
+            with _opened(labels, engine, connection) as (opened, table):
                 yield from _closing(cls(opened, table, classes, gold))
             return
         from peerveil.judgements import Labels
@@ -384,13 +329,6 @@ def _closing(engine: TableEngine) -> Iterator[TableEngine]:
         engine.close()
 
 
-def _with_columns(table: Any) -> Any:
-    missing = [name for name in _COLUMNS if name not in table.columns]
-    if missing:
-        raise BadInput("labels", got=list(table.columns), want=f"columns task, worker and label; {missing} missing")
-    return table
-
-
 def _listed(seen: pl.Series, classes: int | Sequence[Any] | None) -> tuple[Any, ...]:
     """The classes; a report that shows none of them is refused."""
     found = seen.unique().sort().to_list()
@@ -416,11 +354,3 @@ def _arrow(expression: Any) -> Any:
     """What an expression gives, as Arrow."""
     with quiet():
         return expression.to_pyarrow()
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Ibis 12 asks DuckDB 2 by names that it announces to drop: nothing that a user could mend."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        yield
