@@ -85,7 +85,7 @@ class Result:
         raise PeerveilError(f"{type(self).__name__} has no picture")
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the finding, with the mark across it if it is not private."""
+        """Draw the finding, with the mark across it if it is not private; ``plot().figure.savefig("x.png")`` saves it."""
         if ax is None:
             from matplotlib.figure import Figure
 

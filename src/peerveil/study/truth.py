@@ -1,13 +1,14 @@
-"""Steps of the truth room: randomise answers, and infer right answers from randomised ones."""
+"""Steps of the truth room: randomise answers, infer right answers from randomised ones, compare what it costs."""
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from peerveil.judgements.writing import csv_text
 from peerveil.study.outcome import Outcome
-from peerveil.study.step import REQUIRED, Option, Step, epsilon, list_of, one_of
-from peerveil.truth import PrivateDawidSkene, randomize_answers
+from peerveil.study.step import REQUIRED, Option, Step, epsilon, list_of, one_of, whole
+from peerveil.truth import NotRandomised, PrivateDawidSkene, compare_truth, randomize_answers
 from peerveil.truth.randomise import promises
 
 if TYPE_CHECKING:
@@ -46,8 +47,47 @@ class Infer(Step):
 
     def carry_out(self, table: Labels, randomness: Randomness, account: Account | None) -> Outcome:  # noqa: ARG002
         """Fit."""
-        found = PrivateDawidSkene(self.epsilon, self.model, classes=self.classes).fit(table)
-        return _outcome("Which answers are right?", found)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotRandomised)  # the outcome says it
+            found = PrivateDawidSkene(self.epsilon, self.model, classes=self.classes).fit(table)
+        outcome = _outcome("Which answers are right?", found)
+        if found.doubt is not None:
+            outcome.found.insert(0, f"Warning: {found.doubt}.")
+        return outcome
+
+
+class Compare(Step):
+    """What privacy would cost on answers that are held."""
+
+    room, do = "truth", "compare"
+    about = "say what each epsilon would cost on these answers, by simulation"
+    publishes = "nothing: it is computed from private answers without noise"
+    wants = "labels"
+    options: ClassVar = (
+        Option("epsilons", list_of(epsilon), ["0.5", "1", "2", "4"], "which to try"),
+        Option("unit", one_of("answer", "person"), "answer", "what epsilon is for"),
+        Option("draws", whole(2, 1000), 10, "how often the answers are randomised for each epsilon"),
+        _MODEL,
+    )
+
+    def promise(self, table: Labels) -> None:
+        """None: nothing is published."""
+
+    def carry_out(self, table: Labels, randomness: Randomness, account: Account | None) -> Outcome:  # noqa: ARG002
+        """Simulate."""
+        found = compare_truth(table, self.epsilons, unit=self.unit, model=self.model, draws=self.draws)
+        outcome = Outcome("What would privacy cost on these answers?")
+        outcome.promise = (
+            "Nothing is published by this step, and nothing of it may be: it is computed from private answers."
+        )
+        outcome.mark = found.mark
+        outcome.private_found = [f"{found.summary()}."]
+        columns = ["epsilon", "tasks with a report", "same label as without privacy", "right label"]
+        outcome.table(columns, found.cells(), public=False)
+        outcome.picture(found.plot, found.summary(), "Labels that stay what they are without privacy, by epsilon.",
+                        public=False)  # fmt: skip
+        outcome.file("compare.json", found.to_json(indent=2) + "\n", public=False)
+        return outcome
 
 
 class Randomise(Step):
@@ -125,4 +165,4 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-STEPS = (Infer, Randomise)
+STEPS = (Infer, Randomise, Compare)

@@ -233,9 +233,9 @@ def whole_person(one: Guarantee, whole: Guarantee, most: int) -> str:
     """What the promise for one answer comes to for a person, in one line; empty if it is for a person already.
 
     >>> answer = Guarantee.local_attribute_dp(2)
-    >>> whole_person(answer, answer.group(94), 94)  # doctest: +NORMALIZE_WHITESPACE
-    'For a whole person: no promise worth the name. Somebody gave 94 answers, which add up to epsilon 188;
-    for a promise to persons, randomise with unit person.'
+    >>> print(whole_person(answer, answer.group(94), 94))  # doctest: +NORMALIZE_WHITESPACE
+    For a whole person: no promise worth the name. Somebody gave 94 answers, which add up to epsilon 188;
+    for a promise to persons, randomise with --unit person (unit='person').
     """
     if whole == one or whole.exact_epsilon is None:
         return ""
@@ -243,7 +243,7 @@ def whole_person(one: Guarantee, whole: Guarantee, most: int) -> str:
     if total > WORTHLESS:
         return (
             f"For a whole person: no promise worth the name. Somebody gave {most:,} answers, which add up to epsilon {total}; "
-            "for a promise to persons, randomise with unit person."
+            "for a promise to persons, randomise with --unit person (unit='person')."
         )
     _, guess = odds_in_words(read_epsilon(total))
     return (
