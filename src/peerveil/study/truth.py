@@ -149,6 +149,7 @@ classes = [{listed}]         # all possible answers, from a public list (here: a
 def _outcome(asked: str, found: TruthResult) -> Outcome:
     outcome = Outcome(asked)
     outcome.promises(found.guarantee)
+    outcome.mark = found.mark
     outcome.found = [f"{found.summary()}."]
     outcome.attack = ["Whoever sees the reports of everybody learns about one answer at most what the promise above says; "
                       "labels and abilities are computed from the reports and tell no more."]  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from peerveil.errors import BadInput, Verbatim
-from peerveil.guarantee import WORTHLESS, Guarantee, Notion, odds_in_words, read_epsilon
+from peerveil.guarantee import NOT_PRIVATE_MARK, WORTHLESS, Guarantee, Notion, odds_in_words, read_epsilon
 from peerveil.judgements import Labels
 from peerveil.result import Result, plain
 from peerveil.truth.doubt import NotRandomised, doubt
@@ -77,6 +77,11 @@ class TruthResult(Result):
     doubt: str | None = None
     details: dict[str, Any] = field(default_factory=dict, repr=False)
     reports: Reports | None = field(default=None, repr=False)
+
+    @property
+    def mark(self) -> str | None:
+        """The words that must stand beside this result: "not private" too where the reports were not randomised."""
+        return super().mark or (None if self.doubt is None else NOT_PRIVATE_MARK)
 
     @property
     def confidence(self) -> Floats:
