@@ -65,7 +65,7 @@ class Pictured:
         raise PeerveilError(f"{type(self).__name__} has no picture")
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the finding, on new axes if none are given, with the mark across it if there is one."""
+        """Draw the finding, with the mark across it if there is one; ``plot().figure.savefig("x.png")`` saves it."""
         if ax is None:
             from matplotlib.figure import Figure
 

@@ -83,6 +83,8 @@ def test_raw_answers_get_a_condition_and_a_warning() -> None:
         assert result.doubt is not None
         assert str(result).startswith("warning: these do not look randomised")
         assert result.to_dict()["doubt"] == result.doubt
+        assert result.to_dict()["mark"] == result.mark == "not private"
+        assert any(text.get_gid() == "mark" for text in result.plot().texts)
         assert "If these answers were randomised at epsilon 1 on each person's device" in str(result)
     assert PrivateDawidSkene(None).fit(crowd.answers).guarantee.assumption is None
     with pytest.warns(NotRandomised):
@@ -92,6 +94,7 @@ def test_raw_answers_get_a_condition_and_a_warning() -> None:
 def test_reports_that_peerveil_made_keep_the_promise_without_a_condition(tmp_path: Path) -> None:
     crowd = simulate_crowd(200, 20, 6, ability=(9, 1), epsilon=1, seed=1)
     assert PrivateDawidSkene(1).fit(crowd.reports).doubt is None
+    assert PrivateDawidSkene(1).fit(crowd.reports).mark is None
     sent = randomize_answers(crowd.answers, 1, 2)
     assert sent.fit().guarantee.assumption is None
     assert read_reports(write_reports(sent, tmp_path / "reports.jsonl")).fit().guarantee == sent.guarantee

@@ -91,7 +91,7 @@ class Table:
 
     @property
     def frame(self) -> pl.DataFrame:
-        """The content as a Polars frame of your own."""
+        """The content as a Polars frame of your own; ``.to_pandas()`` makes it one of pandas."""
         return self._frame.clone()
 
     @property

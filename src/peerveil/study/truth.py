@@ -1,15 +1,16 @@
-"""Steps of the truth room: randomise answers, and infer right answers from randomised ones."""
+"""Steps of the truth room: randomise answers, infer right answers from randomised ones, compare what it costs."""
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from peerveil.judgements.writing import csv_text
 from peerveil.study.outcome import Outcome
-from peerveil.study.step import REQUIRED, Option, Step, epsilon, list_of, one_of
-from peerveil.truth import PrivateDawidSkene, randomize_answers
+from peerveil.study.step import REQUIRED, Option, Step, epsilon, list_of, one_of, whole
+from peerveil.truth import NotRandomised, PrivateDawidSkene, compare_truth, randomize_answers
 from peerveil.truth.randomise import promises
 
 if TYPE_CHECKING:
@@ -48,8 +49,49 @@ class Infer(Step):
 
     def carry_out(self, table: Labels, randomness: Randomness, account: Account | None) -> Outcome:  # noqa: ARG002
         """Fit."""
-        found = PrivateDawidSkene(self.epsilon, self.model, classes=self.classes).fit(table)
-        return _outcome("Which answers are right?", found)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotRandomised)  # the outcome says it
+            found = PrivateDawidSkene(self.epsilon, self.model, classes=self.classes).fit(table)
+        outcome = _outcome("Which answers are right?", found)
+        if found.doubt is not None:
+            outcome.found.insert(0, f"Warning: {found.doubt}.")
+        return outcome
+
+
+class Compare(Step):
+    """What privacy would cost on answers that are held."""
+
+    room, do = "truth", "compare"
+    about = "say what each epsilon would cost on these answers, by simulation"
+    publishes = "nothing: it is computed from private answers without noise"
+    wants = "labels"
+    options: ClassVar = (
+        Option("epsilons", list_of(epsilon), ["0.5", "1", "2", "4"], "which to try"),
+        Option("unit", one_of("answer", "person"), "answer", "what epsilon is for"),
+        Option("draws", whole(2, 1000), 10, "how often the answers are randomised for each epsilon"),
+        _MODEL,
+    )
+
+    def promise(self, table: Labels) -> None:
+        """None: nothing is published."""
+
+    def carry_out(self, table: Labels, randomness: Randomness, account: Account | None) -> Outcome:  # noqa: ARG002
+        """Simulate."""
+        found = compare_truth(table, self.epsilons, unit=self.unit, model=self.model, draws=self.draws)
+        outcome = Outcome("What would privacy cost on these answers?")
+        outcome.promise = (
+            "Nothing is published by this step, and nothing of it may be: it is computed from private answers."
+        )
+        outcome.mark = found.mark
+        outcome.private_answer = f"{found.summary()}."
+        outcome.protect("everybody who answered", "nothing of this step is published")
+        outcome.private_found = [f"{found.summary()}."]
+        columns = ["epsilon", "tasks with a report", "same label as without privacy", "right label"]
+        outcome.table(columns, found.cells(), public=False)
+        outcome.picture(found.plot, found.summary(), "Labels that stay what they are without privacy, by epsilon.",
+                        public=False)  # fmt: skip
+        outcome.file("compare.json", found.to_json(indent=2) + "\n", public=False)
+        return outcome
 
 
 class Randomise(Step):
@@ -115,6 +157,7 @@ classes = [{listed}]         # all possible answers, from a public list (here: a
 def _outcome(asked: str, found: TruthResult) -> Outcome:
     outcome = Outcome(asked)
     outcome.promises(found.guarantee)
+    outcome.mark = found.mark
     outcome.found = [
         f"{len(found.tasks):,} tasks were labelled from {int(found.loads.sum()):,} reports of {len(found.workers):,} people. The "
         f"median person is right about {100 * float(np.median(found.abilities)):.0f} times in 100."
@@ -124,7 +167,10 @@ def _outcome(asked: str, found: TruthResult) -> Outcome:
         f"For {sure:,} of {len(found.tasks):,} tasks the answer is known with a probability of at least 90%; the list is "
         "in labels.csv."
     )
-    _protections(outcome, found.guarantee, found.person_guarantee, found.loads)
+    if found.doubt is None:
+        _protections(outcome, found.guarantee, found.person_guarantee, found.loads)
+    else:
+        outcome.protect("one answer", f"not protected: {found.doubt}")
     outcome.attack = ["Whoever sees the reports of everybody learns about one answer at most what the promise above says; "
                       "labels and abilities are computed from the reports and tell no more."]  # fmt: skip
     outcome.picture(found.plot, f"Abilities with intervals. {found.summary()}.",
@@ -155,4 +201,4 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-STEPS = (Infer, Randomise)
+STEPS = (Infer, Randomise, Compare)

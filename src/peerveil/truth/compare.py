@@ -89,17 +89,24 @@ class TruthComparison(Result):
 
     def table(self) -> str:
         """The rows as text."""
-        known = self.base_accuracy is not None
-        head = f"{'epsilon':>8} {'reports':>9} {'tasks with one':>15} {'same label':>15}"
-        lines = [f"{head} {'right label':>15}" if known else head]
-        for row in self.rows:
-            same = _share(row.agreement, row.agreement_error)
-            line = f"{row.epsilon:>8g} {row.reports:>9,} {100 * row.covered:>14.1f}% {same:>15}"
-            right = "" if row.accuracy is None else f" {_share(row.accuracy, row.accuracy_error):>15}"
-            lines.append(line + right)
-        if known:
-            lines.append(f"{'none':>8} {'':>9} {'':>15} {'100%':>15} {_share(self.base_accuracy, None):>15}")
+        head = ["epsilon", "tasks with report", "same label", "right label"]
+        lines = [
+            f"{e:>8} {covered:>18} {same:>15} {right:>15}".rstrip() for e, covered, same, right in [head, *self.cells()]
+        ]
         return "\n".join(lines)
+
+    def cells(self) -> list[list[str]]:
+        """The rows as words, the last one without privacy: epsilon, tasks with a report, same label, right label."""
+        cells = [
+            [
+                f"{row.epsilon:g}",
+                f"{100 * row.covered:.1f}%",
+                _share(row.agreement, row.agreement_error),
+                _share(row.accuracy, row.accuracy_error),
+            ]
+            for row in self.rows
+        ]
+        return [*cells, ["none", "100.0%", "100.0%", _share(self.base_accuracy, None)]]
 
     def frame(self) -> pl.DataFrame:
         """The rows as a Polars frame; ``.to_pandas()`` makes it one of pandas."""
@@ -197,5 +204,5 @@ def _mean(values: list[float]) -> tuple[Any, Any]:
 
 def _share(value: float | None, error: float | None) -> str:
     if value is None:
-        return ""
+        return "not known"
     return f"{100 * value:.1f}%" if error is None else f"{100 * value:.1f}% ± {100 * error:.1f}"

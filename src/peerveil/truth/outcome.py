@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from peerveil.errors import BadInput, Verbatim
-from peerveil.guarantee import WORTHLESS, Guarantee, Notion, odds_in_words, read_epsilon
+from peerveil.guarantee import NOT_PRIVATE_MARK, WORTHLESS, Guarantee, Notion, odds_in_words, read_epsilon
 from peerveil.judgements import Labels
 from peerveil.result import Result, plain
 from peerveil.truth.doubt import NotRandomised, doubt
@@ -77,6 +77,11 @@ class TruthResult(Result):
     doubt: str | None = None
     details: dict[str, Any] = field(default_factory=dict, repr=False)
     reports: Reports | None = field(default=None, repr=False)
+
+    @property
+    def mark(self) -> str | None:
+        """The words that must stand beside this result: "not private" too where the reports were not randomised."""
+        return super().mark or (None if self.doubt is None else NOT_PRIVATE_MARK)
 
     @property
     def confidence(self) -> Floats:
@@ -233,9 +238,9 @@ def whole_person(one: Guarantee, whole: Guarantee, most: int) -> str:
     """What the promise for one answer comes to for a person, in one line; empty if it is for a person already.
 
     >>> answer = Guarantee.local_attribute_dp(2)
-    >>> whole_person(answer, answer.group(94), 94)  # doctest: +NORMALIZE_WHITESPACE
-    'For a whole person: no promise worth the name. Somebody gave 94 answers, which add up to epsilon 188;
-    for a promise to persons, randomise with unit person.'
+    >>> print(whole_person(answer, answer.group(94), 94))  # doctest: +NORMALIZE_WHITESPACE
+    For a whole person: no promise worth the name. Somebody gave 94 answers, which add up to epsilon 188;
+    for a promise to persons, randomise with --unit person (unit='person').
     """
     if whole == one or whole.exact_epsilon is None:
         return ""
@@ -243,7 +248,7 @@ def whole_person(one: Guarantee, whole: Guarantee, most: int) -> str:
     if total > WORTHLESS:
         return (
             f"For a whole person: no promise worth the name. Somebody gave {most:,} answers, which add up to epsilon {total}; "
-            "for a promise to persons, randomise with unit person."
+            "for a promise to persons, randomise with --unit person (unit='person')."
         )
     _, guess = odds_in_words(read_epsilon(total))
     return (

@@ -64,6 +64,26 @@ def test_numbers_under_places_are_a_question_and_never_a_guess(tmp_path: Path) -
     assert np.array_equal(np.argsort(orders.ranks, axis=1), places.ranks)
 
 
+def test_words_among_numbers_are_items(tmp_path: Path) -> None:
+    found = Rankings.read(write(tmp_path, "rank1,rank2", [["7up", 42], [42, "7up"]]))
+    assert found.items == ("42", "7up")
+    with pytest.raises(BadTable, match="numbers in the columns rank1, rank2"):
+        Rankings.read(write(tmp_path, "rank1,rank2,rank3", [[1, 2, 3], [3, 2, "x"]]))
+    with pytest.raises(BadTable, match="no cell with an item in the column rank1"):
+        Rankings.read(write(tmp_path, "voter,rank1,rank2", [[1, "", ""], [2, "", ""]]))
+
+
+def test_forms_and_long_tables_of_people(tmp_path: Path) -> None:
+    rows = [[f"2024-01-0{i + 1}", f"p{i}", *order] for i, order in enumerate(ORDERS)]
+    found = Rankings.read(write(tmp_path, "Timestamp,Email Address,1st choice,2nd choice,3rd choice", rows))
+    assert found == WANTED
+    assert found.notes == ("left out Timestamp, Email Address: by its name no item",)
+    long = [[f"p{i}", item, place + 1] for i, order in enumerate(ORDERS) for place, item in enumerate(order)]
+    found = Rankings.read(write(tmp_path, "voter,item,rank", long))
+    assert found == WANTED
+    assert "voter" in found.notes[0]
+
+
 def test_people_beside_items_are_left_out(tmp_path: Path) -> None:
     file = write(tmp_path, "voter,tea,milk,juice", [["ann", 1, 2, 3], ["bo", 3, 1, 2]])
     assert Rankings.read(file).items == ("tea", "milk", "juice")

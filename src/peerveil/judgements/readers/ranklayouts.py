@@ -16,7 +16,7 @@ from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements.orders import Counts, RankSet, checked_counts, checked_items, rank_type, without_gaps
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from peerveil.judgements.problems import Problems, Source
 
@@ -30,7 +30,7 @@ SHOWN: Final = """one of three layouts (columns voter and count may be left out)
                                   ann,tea,1"""
 _PEOPLE: Final = (
     "voter", "respondent", "person", "participant", "user", "ballot", "judge", "reviewer", "worker", "annotator", "ranking",
-    "response", "responseid", "id",
+    "response", "responseid", "id", "timestamp", "name", "email", "email_address", "timestamp", "name", "email", "email_address",
 )  # fmt: skip
 _WORDS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _NOUN: Final = "(?:rank|choice|place|position|preference|pref)"
@@ -47,16 +47,19 @@ def read_layout(layout: str | None) -> str | None:
     return layout
 
 
-def people_column(names: Sequence[str]) -> str | None:
-    """The first column, if its name says that it holds people's ids.
+def people_columns(names: Sequence[str]) -> list[str]:
+    """The first columns whose names say that they hold people or times, and no items.
 
-    >>> people_column(["Voter ID", "tea", "milk"]), people_column(["tea", "id"])
-    ('Voter ID', None)
+    >>> people_columns(["Timestamp", "Voter ID", "tea", "milk"]), people_columns(["tea", "id"])
+    (['Timestamp', 'Voter ID'], [])
     """
-    if len(names) < 2:
-        return None
-    plain = re.sub(r"[ _.-]+", "_", names[0].strip().lower())
-    return names[0] if plain in _PEOPLE or plain.removesuffix("_id") in _PEOPLE else None
+    found = []
+    for name in names[:-1]:
+        plain = re.sub(r"[ _.-]+", "_", name.strip().lower())
+        if plain not in _PEOPLE and plain.removesuffix("_id") not in _PEOPLE:
+            break
+        found.append(name)
+    return found
 
 
 def place_columns(names: Sequence[str]) -> list[str] | None:
@@ -100,8 +103,10 @@ def holds_orders(columns: Mapping[str, pl.Series], source: Source, layout: str |
                 Verbatim(f"words in column {words[0]}, such as {_example(columns[words[0]])!r}"), SHOWN
             )
         return None
-    if not words:
+    if _share_of_words(columns.values()) < 0.5:
         first, cell = ordered[0], _example(columns[ordered[0]])
+        if not cell:
+            raise source.refusal(Verbatim(f"no cell with an item in the column {first}"), "an item in every row")
         want = (
             f"to know what they are: if {cell} is the item that somebody put first, say layout='orders' (--layout orders); if "
             f"{first} is an item and {cell} its place, say layout='places' (--layout places)"
@@ -160,6 +165,12 @@ def _is_words(values: pl.Series) -> bool:
         return False
     text = _as_text(values).drop_nulls()
     return bool(len(text)) and text.cast(pl.Float64, strict=False).is_null().all()
+
+
+def _share_of_words(columns: Iterable[pl.Series]) -> float:
+    """How much of what stands in the cells is no number: of a thousand rows, which will do."""
+    text = pl.concat([_as_text(values.head(1000)).rename("cell") for values in columns]).drop_nulls()
+    return float(text.cast(pl.Float64, strict=False).is_null().mean() or 0) if len(text) else 0.0  # type: ignore[arg-type]
 
 
 def _example(values: pl.Series) -> str:

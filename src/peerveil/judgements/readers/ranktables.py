@@ -13,7 +13,7 @@ from peerveil.judgements import columns as col
 from peerveil.judgements.orders import RankSet, checked_counts, checked_items, checked_ranks, rank_type, without_gaps
 from peerveil.judgements.problems import MISSING, Problems, Source
 from peerveil.judgements.readers.files import InputFile, Raw, Wish
-from peerveil.judgements.readers.ranklayouts import SHOWN, from_orders, holds_orders, people_column
+from peerveil.judgements.readers.ranklayouts import SHOWN, from_orders, holds_orders, people_columns
 from peerveil.judgements.readers.tabular import map_columns, read_tabular, shown
 
 _LONG = ("ranking", "item", "rank")
@@ -52,17 +52,24 @@ def from_frame_columns(
 def _from_raw(raw: Raw, items: Sequence[str] | None, layout: str | None) -> Read:
     if all(name in raw.columns for name in _LONG):
         return _from_long(raw, items), ()
+    who = people_columns([*raw.order, ""])
+    if who and {"item", "rank"} <= set(raw.columns):  # long, with people for rankings
+        source = Source(
+            raw.source.name, raw.source.locate, raw.source.in_memory, (*raw.source.names, ("ranking", who[-1]))
+        )
+        taken = {"ranking": raw.further[who[-1]], **raw.columns}
+        return _from_long(Raw(taken, source, raw.further), items), (f"took the column {who[-1]!r} for the rankings",)
     # a wide table may call an item "rank" or "item": put such columns back
     wide = {raw.source.column(name): values for name, values in raw.columns.items() if name != "count"}
     columns, count = {**wide, **raw.further}, raw.columns.get("count")
     order = [name for name in raw.order if name in columns]  # as in the file: an id stands first
     columns = {name: columns[name] for name in [*order, *(name for name in columns if name not in order)]}
     named = items is not None and layout != "orders" and set(items) <= set(columns)  # the items are columns
-    people = None if named else people_column(list(columns))
+    people = [] if named else people_columns(list(columns))
     notes: tuple[str, ...] = ()
-    if people is not None:
-        del columns[people]
-        notes = (f"left out the column {people!r}: by its name it holds people and not an item",)
+    if people:
+        columns = {name: values for name, values in columns.items() if name not in people}
+        notes = (f"left out {', '.join(people)}: by its name no item",)
     ordered = None
     if not named:
         ordered = holds_orders(columns, raw.source, layout)

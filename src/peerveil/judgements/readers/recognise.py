@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from peerveil.errors import Verbatim
 from peerveil.judgements.readers import easychair, hotcrp
 from peerveil.judgements.readers.files import InputFile, first_records
-from peerveil.judgements.readers.ranklayouts import people_column, place_columns
+from peerveil.judgements.readers.ranklayouts import people_columns, place_columns
 from peerveil.judgements.readers.tabular import TABULAR, column_names, plain_name, separator_of, suggest_columns
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _table(file: InputFile, format_: str, why: str) -> Recognised:
     ordered = _first_keys(file) if format_ == "jsonl" else column_names(file, format_)
     names = {plain_name(name) for name in ordered}
     fitting = tuple(kind for kind in EVERY if _COLUMNS[kind] <= names)
-    rest = [name for name in ordered if name not in ("count", people_column(ordered))]
+    rest = [name for name in ordered if name not in ("count", *people_columns(ordered))]
     if not fitting and place_columns(rest):
         fitting = ("Rankings",)
     return Recognised(format_, fitting or EVERY, why)

@@ -1,0 +1,44 @@
+"""Steps of the truth room in a study: what must not be published is not, and raw answers are noticed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from peerveil.study import run_study
+from peerveil.truth import simulate_crowd
+
+STUDY = """
+[study]
+title = "Answers"
+[data.answers]
+path = "answers.csv"
+kind = "labels"
+[[steps]]
+room = "truth"
+do = "compare"
+data = "answers"
+epsilons = [1, 4]
+draws = 2
+[[steps]]
+room = "truth"
+do = "infer"
+data = "answers"
+epsilon = 1
+classes = [0, 1]
+"""
+
+
+def test_a_comparison_stays_private_and_raw_answers_are_noticed(tmp_path: Path) -> None:
+    simulate_crowd(100, 12, 6, ability=(20, 1), epsilon=None, seed=2).answers.write(tmp_path / "answers.csv")
+    file = tmp_path / "study.toml"
+    file.write_text(STUDY, encoding="utf-8")
+    done = run_study(file, tmp_path / "out", confirm=lambda _: True)
+    public, private = done.folder / "public", done.folder / "private"
+    assert not list(public.rglob("*compare*"))
+    assert json.loads(next(private.rglob("compare.json")).read_text(encoding="utf-8"))["mark"] == "not private"
+    whole, shown = (path.read_text(encoding="utf-8") for path in (done.report, public / "report.html"))
+    assert "stay what they are without privacy" in whole
+    assert "stay what they are without privacy" not in shown
+    assert "these do not look randomised at epsilon 1" in shown
+    assert "If these answers were randomised at epsilon 1" in shown
