@@ -56,6 +56,7 @@ footer { margin-top: 3rem; color: var(--pale); font-size: .85rem; }
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   tr { border: 1px solid var(--line); margin: 0 0 .8rem; padding: .3rem 0; }
   td { border: 0; overflow-wrap: anywhere; }
+  td.none { display: none; }
   td::before { content: attr(data-label); display: block; color: var(--pale); font-size: .8rem; font-weight: 600; }
   figure { overflow-x: auto; }
   figure svg { min-width: 30rem; }
@@ -180,7 +181,8 @@ class Page:
 def _cell(name: str, content: str) -> str:
     lines = content.split("\n")
     shown = _text(content) if len(lines) == 1 else "".join(f"<p>{_text(line)}</p>" for line in lines)
-    return f'<td data-label="{name.replace(chr(34), "&quot;")}">{shown}</td>'
+    empty = ' class="none"' if content in {"", "-"} else ""
+    return f'<td{empty} data-label="{name.replace(chr(34), "&quot;")}">{shown}</td>'
 
 
 def _code(text: str) -> str:

@@ -65,7 +65,7 @@ level = 0.05
                 f"No sign of any: chance could give such rankings ({p}, above the level of {self.level:g})."
             )
         outcome.protect("one person's ranking", found.guarantee)
-        outcome.protect("everything one person gave", "the same: it is one ranking")
+        outcome.protect("everything one person gave (one ranking)", found.guarantee)
         outcome.found = [f"{found.summary()[0].upper()}{found.summary()[1:]}. {self.level:g} is how often chance alone may be "
                          "taken for a signal."]  # fmt: skip
         outcome.attack = [

@@ -206,9 +206,9 @@ class TimingAudit(Pictured):
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """What delays would do, as head and rows: one a strength, and one without protection."""
-        head = ["epsilon", "delay: mean", "median", "longest", "linkage: precision", "recall", "cut-off",
-                "best test wrong, up to the gap", "order known", "all history", "early replies", "causal",
-                "overtaken", "whole batch: mean", "largest"]  # fmt: skip
+        head = ["epsilon", "delay: mean", "median", "longest", "links right", "true pairs found", "linked within",
+                "best test wrong, up to the gap", "order known", "all history", "replies too early", "if causal",
+                "overtaken", "whole sitting: mean", "largest"]  # fmt: skip
         cut, precision, recall = self.raw.best
         rows = [["none", "0 s", "0 s", "0 s", percent(precision), percent(recall), in_words(cut), *["-"] * 8]]
         for one in self.protected:

@@ -135,11 +135,11 @@ def _protection(page: Page, audit: TimingAudit) -> None:
     ):  # what it costs, what it takes from attackers
         page.table([head[i] for i in columns], [[row[i] for i in columns] for row in rows])
     page.paragraph(
-        "Linkage: every two posts that appear within the cut-off are taken for one person's; the cut-off is the one that "
-        "serves the attacker best. Best test: how often the best possible test on one pair of comments is wrong when both "
+        "Links: every two posts that appear within some time of each other are taken for one person's; the time is the one "
+        "that serves the attacker best. Best test: how often the best possible test on one pair of comments is wrong when both "
         'kinds of error are equal (50% is a coin); "all history" counts lone comments further apart than the gap as well. '
-        "Overtaken: posts of a thread that appear before the one that came before them. Whole batch: the epsilon at which a "
-        "whole sitting is linked."
+        "Too early: replies that would appear before what they answer; causal release holds them back. Overtaken: posts of a "
+        "thread that appear before the one that came before them. Whole sitting: the epsilon at which all of it is linked."
     )
     axes = new_axes(height=3.2, columns=2)
     draw_attacks(axes[0], audit)
