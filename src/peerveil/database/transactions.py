@@ -140,11 +140,11 @@ class Database:
         try:
             connection = self._begin(begin)
         except SQLAlchemyError as error:
-            raise self._translated(error, nothing) from None
+            raise self.translated(error, nothing) from None
         try:
             yield connection
         except SQLAlchemyError as error:
-            raise self._translated(error, nothing) from None
+            raise self.translated(error, nothing) from None
         finally:
             _finish(connection)
 
@@ -180,7 +180,7 @@ class Database:
             try:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             except DBAPIError as error:
-                if not _code(error).startswith(("SQLITE_BUSY", "SQLITE_LOCKED")) or time.monotonic() >= deadline:
+                if not error_code(error).startswith(("SQLITE_BUSY", "SQLITE_LOCKED")) or time.monotonic() >= deadline:
                     raise
                 time.sleep(_JITTER.uniform(*_PAUSE))
             else:
@@ -204,13 +204,14 @@ class Database:
     def _rolled_back(self, error: DBAPIError) -> bool:
         """Whether a failed COMMIT certainly left nothing behind."""
         if self.is_sqlite:
-            return _code(error).startswith(_SQLITE_NOT_COMMITTED)
-        state = _code(error)
+            return error_code(error).startswith(_SQLITE_NOT_COMMITTED)
+        state = error_code(error)
         # the server answered and the session goes on: aborted. 08 and 57P: the session ended, before or after
         return bool(state) and not error.connection_invalidated and not state.startswith(("08", "57P"))
 
-    def _translated(self, error: SQLAlchemyError, nothing: str) -> PeerveilError:
-        code = _code(error)
+    def translated(self, error: SQLAlchemyError, nothing: str) -> PeerveilError:
+        """A driver's error in the house's words, without secrets."""
+        code = error_code(error)
         seconds = f"{self._patience:g} s"
         if code.startswith("SQLITE_NOTADB"):
             return BadInput(self.shown, got=Verbatim("a file that is not a SQLite database"), want=self._wanted)
@@ -227,7 +228,7 @@ class Database:
         return self.error(f"the {self.noun} at {self.shown}: {reason}" + (f"; {nothing}" if nothing else ""))
 
 
-def _code(error: BaseException) -> str:
+def error_code(error: BaseException) -> str:
     """SQLite's name of the error, or PostgreSQL's five characters; empty where the driver gave none."""
     original = getattr(error, "orig", None)
     return getattr(original, "sqlite_errorname", None) or getattr(original, "sqlstate", None) or ""
