@@ -4,8 +4,10 @@ Local differential privacy is real only if the noise is added where the person s
 truth room and the one-bit reports of the rankings room from browsers and programs, and never sees an unrandomised answer.
 
 - **What is asked, and under which terms**: :class:`Campaign`.
-- **On the person's side**: ``static/peerveil-client.js`` in browsers. It checks the terms before it takes an answer, and never
-  randomises one twice.
+- **On the person's side**: ``static/peerveil-client.js`` in browsers, :class:`CollectClient` in Python. Both check the terms
+  before they take an answer, and never randomise one twice.
+- **The operator's side**: :class:`Store` (campaigns, tokens, reports), :func:`export`, :func:`infer`; the web service is
+  :func:`peerveil.collect.service.build_app` (``peerveil collect serve``).
 
 >>> terms = {
 ...     "id": "lake",
@@ -21,5 +23,9 @@ reader knows (neighbours: one person gives any other answers to the same tasks; 
 """
 
 from peerveil.collect.campaign import Campaign
+from peerveil.collect.client import CollectClient
+from peerveil.collect.export import export
+from peerveil.collect.infer import infer
+from peerveil.collect.store import Store
 
-__all__ = ["Campaign"]
+__all__ = ["Campaign", "CollectClient", "Store", "export", "infer"]

@@ -151,7 +151,7 @@ class Campaign:
         """What is promised for everything that one person may send."""
         if self.kind == "rankings":
             one = self.protocol.guarantee
-            return one if self.answers == 1 else one.group(self.answers, unit=one.unit)
+            return one.group(self.answers, unit=one.unit, neighbours=one.neighbours)
         return Guarantee.local_dp(self.each * self.answers, **PERSON)
 
     def state(self, now: datetime, *, closed: bool = False) -> str:

@@ -21,6 +21,7 @@ class Sent {
   get(question) { return this.kept.get(String(question))?.line; }
   set(question, line) { this.#put(question, { line, key: newKey(), done: false }); }
   entry(question) { return this.kept.get(String(question)); }
+  pending() { return [...this.kept].filter(([, entry]) => !entry.done).map(([question]) => question); }
   finish(question) { this.#put(question, { ...this.entry(question), done: true }); }
   #put(question, entry) {
     this.kept.set(String(question), entry);
@@ -73,7 +74,7 @@ function explain() {
   $("kept").textContent = `Your answer is changed at random on this device. With this setting it is sent as given ${kept} times in 100.`;
   $("otherwise").textContent = ranking || terms.classes.length === 2
     ? "Otherwise the opposite is sent." : "Otherwise one of the other answers, drawn at random, is sent in its place.";
-  $("reveals").textContent = `So a report proves nothing about you: somebody who sees it, and guesses between two answers of yours, is right at
+  $("reveals").textContent = `So a report does not say for certain what you think: somebody who sees it, and guesses between two answers, is right at
     most ${guess} times in 100, where a coin would be right 50 times.`;
   $("together").textContent = terms.answers === 1 ? "You give one answer."
     : `You may give up to ${terms.answers} answers. Each of them is randomised by itself; the promise below says what all of them reveal together.`;
@@ -102,6 +103,7 @@ async function admit() {
   show("invitation", false);
   show("begin");
   $("begin").onclick = () => { show("terms", false); say(""); next(); };
+  for (const name of sent.pending()) if (reported.has(numberOf(name))) sent.finish(name);
   if (left === 0) { show("begin", false); return finish(); }
   say(left === 1 ? "You may give one answer." : `You may give ${left} answers.`);
 }
@@ -115,6 +117,7 @@ function* nextOf(order, reported) {
   for (const number of order) if (!reported.has(number) && !sent.entry(nameOf(number))?.done) yield number;
 }
 
+const numberOf = (name) => (terms.kind === "labels" ? terms.tasks.findIndex((task) => task.id === name) : Number(name));
 const nameOf = (number) => (terms.kind === "labels" ? terms.tasks[number].id : number);
 
 // The answers to choose from: what is shown, and what the module is given.
@@ -133,6 +136,8 @@ function ask(number) {
 }
 
 function next() {
+  const [waiting] = sent.pending();  // drawn before, but not known to have arrived: the same bytes go first
+  if (waiting !== undefined) return deliver(waiting);
   const { value, done } = queue.next();
   if (done || left === 0) return finish();
   current = value;
@@ -182,14 +187,15 @@ async function deliver(name) {
   try { answer = await fetch(`${api}/reports`, options); } catch { answer = null; }
   if (answer === null || answer.status >= 500 || answer.status === 429)
     return fail("The report could not be sent yet. It stays as it was drawn; trying again sends the same bytes.", () => deliver(name));
-  if (answer.status === 202 || answer.status === 409) {
+  if (answer.status === 202 || answer.status === 409 || answer.status === 403) {
     sent.finish(name);
+    if (answer.status === 403) left = 0;
     left -= answer.status === 202 ? 1 : 0;
-    say(answer.status === 202 ? "Sent." : "This question was answered before, so nothing was counted.");
+    say(answer.status === 202 ? "Sent." : "The campaign did not take this report: it is closed, or the question was answered before.");
     return next();
   }
   const said = await answer.json().catch(() => ({}));
-  fail(answer.status === 403 ? "The campaign takes no more reports from this invitation." : said.message ?? "The report was refused.");
+  fail(said.message ?? "The report was refused.");
 }
 
 function reveal(options) {
