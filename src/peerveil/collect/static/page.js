@@ -8,7 +8,7 @@ const say = (words) => { $("status").textContent = words; };
 const id = decodeURIComponent(location.pathname.split("/").filter(Boolean).pop());
 const api = `/v1/campaigns/${encodeURIComponent(id)}`;
 
-let terms, client, token, sent, queue, current, left, last;
+let terms, client, token, sent, queue, current, left, reported;
 
 // What was sent, by question. Kept on the device where it can be, so that a reload does not randomise an answer anew.
 class Sent {
@@ -83,10 +83,17 @@ function explain() {
   show("terms");
 }
 
+const askBudget = () => fetch(`${api}/budget`, { headers: { Authorization: `Bearer ${token}` }, credentials: "omit", cache: "no-store" });
+
+// What this invitation was used for, here or on another device.
+function learn(budget) {
+  left = budget.left;
+  reported = new Set(budget.reported);
+}
+
 async function admit() {
   let answer;
-  try { answer = await fetch(`${api}/budget`, { headers: { Authorization: `Bearer ${token}` }, credentials: "omit", cache: "no-store" }); }
-  catch { return fail("The campaign could not be reached.", admit); }
+  try { answer = await askBudget(); } catch { return fail("The campaign could not be reached.", admit); }
   if (answer.status === 401) {
     token = null;
     try { sessionStorage.removeItem(`peerveil:${id}:invitation`); } catch { /* nothing was kept */ }
@@ -94,12 +101,10 @@ async function admit() {
     return say("This invitation is not known here. Please check it.");
   }
   if (!answer.ok) return fail("The campaign cannot be reached now.", admit);
-  const budget = await answer.json(), digest = await tag(token);
-  left = budget.left;
-  sent = new Sent(`peerveil:${id}:${digest}`);
+  learn(await answer.json());
+  sent = new Sent(`peerveil:${id}:${await tag(token)}`);
   client = new Client(terms, { sent });
-  const size = terms.kind === "labels" ? terms.tasks.length : terms.questions, reported = new Set(budget.reported);
-  queue = nextOf(client.order(size), reported);
+  queue = nextOf(client.order(terms.kind === "labels" ? terms.tasks.length : terms.questions));
   show("invitation", false);
   show("begin");
   $("begin").onclick = () => { show("terms", false); say(""); next(); };
@@ -113,7 +118,7 @@ async function tag(secret) {
   return Array.from(bytes.slice(0, 8), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-function* nextOf(order, reported) {
+function* nextOf(order) {
   for (const number of order) if (!reported.has(number) && !sent.entry(nameOf(number))?.done) yield number;
 }
 
@@ -191,6 +196,10 @@ async function deliver(name) {
     sent.finish(name);
     if (answer.status === 403) left = 0;
     left -= answer.status === 202 ? 1 : 0;
+    if (answer.status === 409) { // another device was quicker, or the campaign was closed
+      const again = await askBudget().catch(() => null);
+      if (again?.ok) learn(await again.json());
+    }
     say(answer.status === 202 ? "Sent." : "The campaign did not take this report: it is closed, or the question was answered before.");
     return next();
   }
@@ -201,8 +210,7 @@ async function deliver(name) {
 function reveal(options) {
   const hidden = { ...options.headers, Authorization: "Bearer (your invitation code)" };
   const head = Object.entries(hidden).map(([name, value]) => `${name}: ${value}`).join("\n");
-  last = `POST ${api}/reports\n${head}\n\n${options.body}`;
-  $("text").textContent = last;
+  $("text").textContent = `POST ${api}/reports\n${head}\n\n${options.body}`;
   const length = new TextEncoder().encode(options.body).length;
   $("size").textContent = `The last line is the report: ${length} bytes, whatever the answer was.`;
   show("wire");
