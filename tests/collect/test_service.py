@@ -162,7 +162,7 @@ def test_one_key_at_once_is_one_report(bench: Bench) -> None:
         ({"body": b'{"format": "peerveil-truth/1", "task": "1", "label": "my secret"}'}, 422),
         ({"campaign": "pond"}, 404),
         ({"campaign": "drinks"}, 422),
-        ({"campaign": "L"}, 422),
+        ({"campaign": "L"}, 404),
         ({"token": "pv_" + "A" * 43}, 401),
         ({"token": "x"}, 401),
         ({"token": ""}, 401),

@@ -156,8 +156,8 @@ def export(
 ) -> None:
     """Write all reports of a campaign, for 'peerveil truth infer' or 'peerveil rankings aggregate'."""
     from peerveil.collect import Store
-    from peerveil.collect.export import count_reports
-    from peerveil.collect.export import export as write
+    from peerveil.collect.exporting import count_reports
+    from peerveil.collect.exporting import export as write
     from peerveil.progress import progress_bar
 
     with Store(db) as store:
@@ -196,8 +196,8 @@ def infer(
 ) -> None:
     """Infer from all reports of a closed campaign and store the result; may be done again without collecting again."""
     from peerveil.collect import Store
-    from peerveil.collect.export import count_reports
-    from peerveil.collect.infer import infer as run
+    from peerveil.collect.exporting import count_reports
+    from peerveil.collect.inference import infer as run
     from peerveil.progress import progress_bar
 
     with Store(db) as store:

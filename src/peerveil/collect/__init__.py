@@ -24,8 +24,8 @@ reader knows (neighbours: one person gives any other answers to the same tasks; 
 
 from peerveil.collect.campaign import Campaign
 from peerveil.collect.client import CollectClient
-from peerveil.collect.export import export
-from peerveil.collect.infer import infer
+from peerveil.collect.exporting import export
+from peerveil.collect.inference import infer
 from peerveil.collect.store import Store
 
 __all__ = ["Campaign", "CollectClient", "Store", "export", "infer"]

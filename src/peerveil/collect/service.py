@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from fastapi import FastAPI, Header, Path, Query, Request
 from fastapi.responses import JSONResponse, Response
 from starlette.concurrency import run_in_threadpool
+from starlette.routing import Route
 
 from peerveil.collect.operator import operator_page
 from peerveil.collect.outcomes import published_results, stored_result
@@ -127,6 +128,17 @@ def _person_routes(app: FastAPI, store: Store, writer: GroupCommit[Job, bool]) -
         text = f'{known.described[:-1]}, "state": {json.dumps(state)}}}'
         return Response(text, media_type="application/json")
 
+    async def take(request: Request) -> Response:
+        digest = digest_of(request.headers.get("authorization"))
+        key = read_key(request.headers.get("idempotency-key"))
+        known = await _known(store, request.path_params["campaign"])
+        received = known.intake.read(await request.body())
+        await writer.submit(Job(known, digest, report_key(digest, key), received))
+        return Response(_ACCEPTED, 202, media_type="application/json")
+
+    # the one busy route is matched first and reads its request itself; the other registration is its documentation
+    app.router.routes.insert(0, Route("/v1/campaigns/{campaign}/reports", take, methods=["POST"]))
+
     @app.post(
         "/v1/campaigns/{campaign}/reports",
         status_code=202,
@@ -135,15 +147,13 @@ def _person_routes(app: FastAPI, store: Store, writer: GroupCommit[Job, bool]) -
         response_class=JSONResponse,
     )
     async def report(
-        request: Request, campaign: Name, authorization: Bearer = None, idempotency_key: Key = None
+        request: Request,
+        campaign: Name,  # noqa: ARG001
+        authorization: Bearer = None,  # noqa: ARG001
+        idempotency_key: Key = None,  # noqa: ARG001
     ) -> Response:
         """Taken, durably, with the budget that it uses up. The same key and report again: the same answer, and no change."""
-        digest = digest_of(authorization)
-        key = read_key(idempotency_key)
-        known = await _known(store, campaign)
-        received = known.intake.read(await request.body())
-        await writer.submit(Job(known, digest, report_key(digest, key), received))
-        return Response(_ACCEPTED, 202, media_type="application/json")
+        return await take(request)
 
     @app.get("/v1/campaigns/{campaign}/budget", summary="What a token may still do")
     async def budget(campaign: Name, authorization: Bearer = None) -> dict[str, Any]:

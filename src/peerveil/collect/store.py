@@ -10,11 +10,12 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import and_, bindparam, func, insert, select, tuple_, update
+from sqlalchemy import func, insert, select, update
 
 from peerveil.collect.campaign import Campaign
 from peerveil.collect.reports import Intake, Received
 from peerveil.collect.schema import SCHEMA, campaigns, people, reports, tokens
+from peerveil.collect.statements import locked_people, taken_places, used_keys, write_reports
 from peerveil.errors import BadInput
 from peerveil.services import Tokens, database_time, open_database
 from peerveil.services.errors import Conflict, Forbidden, NotFound, Unauthorised, Unprocessable
@@ -222,24 +223,23 @@ class Store:
         """
         states = {job.known.number: job.known for job in jobs}
         open_now = {number: self._state(connection, states[number], lock=True) == "open" for number in sorted(states)}
-        hashes = sorted({job.digest for job in jobs})
-        query = select(people).where(people.c.hash.in_(hashes)).order_by(people.c.hash).with_for_update()
-        rows = {row.hash: row for row in connection.execute(query)}
-        used = self._used_keys(connection, [job.key for job in jobs])
-        taken = self._taken(connection, jobs, rows)
+        rows = locked_people(connection, sorted({job.digest for job in jobs}))
+        used = used_keys(connection, [job.key for job in jobs])
+        places = [(job, rows.get(job.digest)) for job in jobs]
+        taken = taken_places(
+            connection,
+            {(job.known.number, int(row.person), job.received.question) for job, row in places if row is not None},
+        )
         left = {digest: int(row.left) for digest, row in rows.items()}
         new: list[dict[str, Any]] = []
         answers: list[bool | ServiceError] = []
-        for job in jobs:
+        for job, row in places:
             try:
-                answers.append(self._decide(job, rows.get(job.digest), open_now, used, taken, left, new))
+                answers.append(self._decide(job, row, open_now, used, taken, left, new))
             except (Unauthorised, Forbidden, Conflict, Unprocessable) as refusal:
                 answers.append(refusal)
         if new:
-            connection.execute(insert(reports), new)
-            changed = [{"h": h, "l": n} for h, n in left.items() if n != rows[h].left]
-            lower = update(people).where(people.c.hash == bindparam("h")).values(left=bindparam("l"))
-            connection.execute(lower, changed)
+            write_reports(connection, new, {h: n for h, n in left.items() if n != rows[h].left})
         return answers
 
     def _decide(
@@ -280,32 +280,6 @@ class Store:
             }
         )
         return True
-
-    def _used_keys(self, connection: Connection, keys: list[bytes]) -> dict[bytes, tuple[int, int, int]]:
-        columns = (reports.c.key, reports.c.campaign, reports.c.question, reports.c.code)
-        rows = connection.execute(select(*columns).where(reports.c.key.in_(keys)))
-        return {bytes(row.key): (row.campaign, row.question, row.code) for row in rows}
-
-    def _taken(
-        self, connection: Connection, jobs: Sequence[Job], rows: dict[str, Row[Any]]
-    ) -> set[tuple[int, int, int]]:
-        """Which of these questions were answered before by these people."""
-        places = {
-            (job.known.number, int(rows[job.digest].person), job.received.question)
-            for job in jobs
-            if job.digest in rows
-        }
-        if not places:
-            return set()
-        columns = (reports.c.campaign, reports.c.person, reports.c.question)
-        if connection.dialect.name == "sqlite":
-            # SQLite knows no index for a list of triples; campaign and person lead to few rows each
-            query = select(*columns).where(and_(reports.c.person.in_({p for _, p, _ in places})))
-            query = query.where(reports.c.campaign.in_({c for c, _, _ in places}))
-            query = query.where(reports.c.question.in_({q for _, _, q in places}))
-        else:
-            query = select(*columns).where(tuple_(*columns).in_(sorted(places)))
-        return {tuple(row) for row in connection.execute(query)} & places
 
 
 def check_person(row: Row[Any] | None, known: Known) -> None:

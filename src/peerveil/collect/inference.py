@@ -21,7 +21,7 @@ import polars as pl
 from sqlalchemy import update
 
 from peerveil.collect.accuracy import estimate_accuracy
-from peerveil.collect.export import count_reports, raw_pieces, write_parquet
+from peerveil.collect.exporting import count_reports, raw_pieces, write_parquet
 from peerveil.collect.outcomes import store_result
 from peerveil.collect.schema import campaigns
 from peerveil.collect.store import SILENT
@@ -79,7 +79,7 @@ def infer(
         if not so_far:
             _set_job(store, known, job="done", stage="no reports", done=0, total=0)
         raise BadInput("campaign", got=Verbatim("no reports"), want="at least one report")
-    with _claimed(store, known, total) as progress:
+    with _claimed(store, known, total, so_far=so_far) as progress:
 
         def step(count: int) -> None:
             progress.add(count)
@@ -321,8 +321,11 @@ class Progress:
 
 
 @contextmanager
-def _claimed(store: Store, known: Known, total: int) -> Iterator[Progress]:
-    """The one who infers; somebody else's work is not disturbed unless it has fallen silent."""
+def _claimed(store: Store, known: Known, total: int, *, so_far: bool) -> Iterator[Progress]:
+    """The one who infers; somebody else's work is not disturbed unless it has fallen silent.
+
+    An estimate so far leaves no trace but its result: the inference at the end is still to be done.
+    """
     with store.database.writing("open") as connection:
         now = database_time(connection)
         free = (campaigns.c.job != "running") | (campaigns.c.beat < now - SILENT)
@@ -341,10 +344,10 @@ def _claimed(store: Store, known: Known, total: int) -> Iterator[Progress]:
     try:
         yield Progress(store, known, total)
     except BaseException:
-        _quietly(lambda: _set_job(store, known, job="failed"))
+        _quietly(lambda: _set_job(store, known, job="" if so_far else "failed"))
         raise
     else:
-        _set_job(store, known, job="done", stage="")
+        _set_job(store, known, job="" if so_far else "done", stage="")
     finally:
         stopped.set()
         heart.join()
