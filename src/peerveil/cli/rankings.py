@@ -150,9 +150,14 @@ def report(
     emit({**data, "item_names": list(ballots.names)}, as_json, text)
 
 
-@app.command("aggregate", epilog=example("peerveil rankings aggregate reports.jsonl"))
+@app.command(
+    "aggregate",
+    epilog=example("peerveil rankings aggregate reports.jsonl", "peerveil rankings aggregate collected.parquet"),
+)
 def aggregate(
-    file: Annotated[Path, typer.Argument(help="Reports: the protocol's line, then one line of JSON a person.")],
+    file: Annotated[
+        Path, typer.Argument(help="Reports: the protocol's line, then one line of JSON a person; or a table of them.")
+    ],
     level: Level = 0.05,
     out: Out = Path("out/rankings"),
     as_json: AsJson = False,
@@ -160,13 +165,17 @@ def aggregate(
 ) -> None:
     """Test whether rankings differ from chance, from local reports alone."""
     from peerveil.rankings import LocalProtocol, aggregate_reports
+    from peerveil.rankings.aggregate import aggregate_table
 
+    if file.suffix in (".csv", ".parquet"):
+        _finish(aggregate_table(file, level), out / "aggregate", as_json)
+        return
     with file.open(encoding="utf-8") as lines:
         try:
             head = json.loads(next(lines, ""))
-            version, simulated = head.pop("peerveil"), head.pop("simulated")
+            version, simulated, answers = head.pop("peerveil"), head.pop("simulated"), head.pop("answers", 1)
         except (ValueError, KeyError, AttributeError, TypeError):
-            version, head, simulated = None, {}, False
+            version, head, simulated, answers = None, {}, False, 1
         if version != "rankings reports 1":
             want = "reports as 'peerveil rankings report' writes them: first the protocol's line"
             raise BadInput(f"{file}, line 1", got=version, want=want)
@@ -180,6 +189,7 @@ def aggregate(
             questions=protocol.questions,
             seed=protocol.seed,
             simulated=bool(simulated),
+            answers=answers,
         )
     _finish(found, out / "aggregate", as_json)
 

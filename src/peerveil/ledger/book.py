@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from sqlalchemy import insert, select, update
 
+from peerveil.database import Address
 from peerveil.errors import BadInput
 from peerveil.guarantee import read_epsilon
 from peerveil.ledger.account import LIBRARY, Account, account_dict
-from peerveil.ledger.address import Address
 from peerveil.ledger.checks import read_name
 from peerveil.ledger.database import Database
 from peerveil.ledger.entry import opening_seal, timestamp

@@ -20,14 +20,12 @@ from sqlalchemy import (
     Table,
     Text,
     insert,
-    inspect,
     select,
-    update,
 )
 
-from peerveil.errors import BadInput, Verbatim
+from peerveil.database import Schema, version_table
+from peerveil.database import prepare as migrate
 from peerveil.ledger.entry import timestamp
-from peerveil.ledger.errors import LedgerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,11 +42,9 @@ MIGRATIONS: Final[Mapping[int, Callable[[Connection], None]]] = {}
 
 metadata = MetaData()
 
-book = Table(
+book = version_table(
     "peerveil_ledger",
     metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),  # always 1
-    Column("version", Integer, nullable=False),
     Column("ledger", Text, nullable=False),  # a random public name, covered by every opening digest
     Column("created", Text, nullable=False),
     Column("accounts", Integer, nullable=False),
@@ -134,51 +130,12 @@ _POSTGRESQL_TRIGGERS: Final = (
 
 
 def prepare(database: Database, *, create: bool) -> tuple[str, bytes]:
-    """Make or migrate the tables where needed; the ledger's public name and its secret.
-
-    A ledger that is up to date is only read, so a write-protected copy can still be opened and shown. Whoever
-    comes first creates; the others wait for the same lock and find it done.
-    """
-    with database.reading("open") as connection:
-        version = _version(connection, database.shown)
-    if version is None and not create:
-        raise LedgerError(
-            f"there is no ledger at {database.shown} ('peerveil ledger open {database.shown} --account NAME --epsilon BUDGET' "
-            "makes one)"
-        )
-    if version is None or version < VERSION:
-        with database.writing("open", whole=True) as connection:
-            version = _version(connection, database.shown)
-            if version is None:
-                _create(connection)
-                version = VERSION
-            for step in range(version, VERSION):
-                MIGRATIONS[step](connection)
-                connection.execute(update(book).values(version=step + 1))
-            version = VERSION
-    if version > VERSION:
-        raise LedgerError(
-            f"the ledger at {database.shown} was written by a newer peerveil (version {version} of the "
-            f"tables; this library knows {VERSION}): upgrade peerveil"
-        )
+    """Make or migrate the tables where needed; the ledger's public name and its secret."""
+    migrate(database, Schema(VERSION, book, _create, MIGRATIONS), create=create)
     with database.reading("open") as connection:
         name = connection.execute(select(book.c.ledger)).scalar_one()
         key = connection.execute(select(secret.c.key)).scalar_one()
     return str(name), bytes(key)
-
-
-def _version(connection: Connection, shown: str) -> int | None:
-    """The version of the tables; ``None`` if there are none yet."""
-    names = set(inspect(connection).get_table_names())
-    if book.name in names:
-        version = connection.execute(select(book.c.version).where(book.c.id == 1)).scalar_one_or_none()
-        if version is None:
-            raise LedgerError(f"the ledger at {shown} has lost its version row: restore a copy")
-        return int(version)
-    if names and connection.dialect.name == "sqlite":
-        want = "a ledger, or the name of a file that does not exist yet"
-        raise BadInput(shown, got=Verbatim("a database with other tables"), want=want)
-    return None
 
 
 def _create(connection: Connection) -> None:

@@ -14,11 +14,16 @@ from peerveil.rankings.nulls import squares_null
 from peerveil.rankings.uniformity import UniformityTest, read_level
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from peerveil.numerics.exact import Number
 
     Ints = NDArray[np.int64]
+
+
+_TEXTS: dict[str, Any] = {"epsilon": str, "method": str, "protocol": str}  # columns that look like numbers to a reader
 
 
 def aggregate_reports(
@@ -31,6 +36,7 @@ def aggregate_reports(
     questions: int = QUESTIONS,
     seed: int = 0,
     simulated: bool = False,
+    answers: int = 1,
 ) -> UniformityTest:
     """Test whether rankings differ from chance, from one report a person.
 
@@ -44,6 +50,9 @@ def aggregate_reports(
         How often uniform rankings may be called different.
     simulated
         Whether the reports were made in the simulation lane; a report does not say so itself.
+    answers
+        How many reports one person may have sent, on different questions. More than one is for ``"pairs"`` only: a uniform
+        ranking orders disjoint pairs independently, so that the null stays exact. The promise is then so many times epsilon.
 
     Notes
     -----
@@ -70,19 +79,69 @@ def aggregate_reports(
     people = int(counts[0]) if method == "bits" else int(counts.sum())
     if people < 1:
         raise BadInput("reports", got=Verbatim("no reports"), want="at least one")
-    return answer_of_sums(protocol, counts, sums, people, float(level), simulated=simulated)
+    return answer_of_sums(protocol, counts, sums, people, float(level), simulated=simulated, answers=answers)
+
+
+def aggregate_table(path: str | Path, level: float = 0.05) -> UniformityTest:
+    """The test from a table of reports (CSV or Parquet) that holds its protocol in columns of its own.
+
+    Columns: question and bits, one row a report; items, epsilon, method, questions, seed, protocol and answers, equal in all
+    rows, as ``peerveil collect export`` writes them.
+    """
+    import polars as pl
+
+    constant = ("items", "epsilon", "method", "questions", "seed", "protocol", "answers")
+    where = str(path)
+    try:
+        lazy = pl.scan_parquet(where) if where.endswith(".parquet") else pl.scan_csv(where, schema_overrides=_TEXTS)
+        missing = {*constant, "question", "bits"} - set(lazy.collect_schema().names())
+        if missing:
+            raise BadInput(where, got=sorted(missing), want="columns of these names too")
+        head = lazy.select(*constant).unique().head(2).collect().rows(named=True)
+        tally = lazy.group_by("question", "bits").agg(n=pl.len()).collect().rows()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise BadInput(where, got=Verbatim(type(error).__name__), want="a table of reports") from None
+    if len(head) != 1:
+        raise BadInput(
+            where, got=Verbatim(f"{'no' if not head else 'several'} protocols"), want="reports of one protocol"
+        )
+    one = head[0]
+    protocol = LocalProtocol.from_dict(
+        {name: one[name] for name in ("items", "epsilon", "method", "questions", "seed")}
+    )
+    if protocol.method == "bits" or protocol.fingerprint != one["protocol"]:
+        raise BadInput(f"{where}, protocol", got=one["protocol"], want=f"{protocol.fingerprint}, about items or pairs")
+    counts, sums = np.zeros(protocol.questions, dtype=np.int64), np.zeros(protocol.questions, dtype=np.int64)
+    for question, bits, n in tally:
+        if question not in range(protocol.questions) or bits not in (0, 1):
+            raise BadInput(where, got=(question, bits), want=f"questions below {protocol.questions}, and bits 0 or 1")
+        counts[question] += n
+        sums[question] += (2 * bits - 1) * n
+    return answer_of_sums(protocol, counts, sums, int(counts.sum()), read_level(level), answers=one["answers"])
 
 
 def answer_of_sums(
-    protocol: LocalProtocol, counts: Ints, sums: Ints, people: int, level: float, *, simulated: bool = False
+    protocol: LocalProtocol,
+    counts: Ints,
+    sums: Ints,
+    people: int,
+    level: float,
+    *,
+    simulated: bool = False,
+    answers: int = 1,
 ) -> UniformityTest:
     """The test from how many answered each question, and the signed sum of their answers."""
+    if isinstance(answers, bool) or not isinstance(answers, int) or not 1 <= answers <= protocol.questions:
+        raise BadInput("answers", got=answers, want=f"a whole number from 1 to {protocol.questions}")
+    if answers > 1 and protocol.method != "pairs":
+        raise BadInput("answers", got=answers, want="1: only disjoint pairs are independent in a uniform ranking")
     asked = counts > 0
     unit = people if protocol.method == "bits" else people / max(1, protocol.questions)
     law = squares_null(tuple(counts[asked].tolist()))
     square = sum(int(s) ** 2 for s in sums)
     p_value = law.tail(float(square))
-    promise = protocol.guarantee
+    one = protocol.guarantee
+    promise = one.group(answers, unit=one.unit, neighbours=one.neighbours)
     return UniformityTest(
         guarantee=promise.as_simulated() if simulated else promise,
         method="local",

@@ -65,7 +65,10 @@ class Client:
             raise BadInput("invitation", got=got, want="thresholds that keep the promise")
 
     def report(self, task: Any, answer: Any) -> str:
-        """The report to send, as one line of JSON. A task that was reported before gets its first report again."""
+        """The report to send, as one line of JSON, equally long for all answers (spaces fill it up).
+
+        A task that was reported before gets its first report again.
+        """
         if task in self._sent:
             return self._sent[task]
         codes = [i for i, c in enumerate(self.classes) if type(c) is type(answer) and c == answer]
@@ -75,9 +78,14 @@ class Client:
         if drawn >= self._keep_below:
             other = (drawn - self._keep_below) // self._share
             code = other + (other >= code)
-        line = {"format": FORMAT, "task": task, "worker": self.worker, "label": self.classes[code]}
-        self._sent[task] = json.dumps({k: v for k, v in line.items() if v is not None})
+        lines = [self._line(task, label) for label in self.classes]
+        # as long as the longest: an observer of an encrypted line learns nothing from its length
+        self._sent[task] = lines[code].ljust(max(len(line) for line in lines))
         return self._sent[task]
+
+    def _line(self, task: Any, label: Any) -> str:
+        line = {"format": FORMAT, "task": task, "worker": self.worker, "label": label}
+        return json.dumps({k: v for k, v in line.items() if v is not None})
 
 
 def _read(invitation: str | dict[str, Any]) -> dict[str, Any]:

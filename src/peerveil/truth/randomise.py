@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from peerveil.numerics.exact import Number
     from peerveil.truth.outcome import TruthResult
 
-_PERSON: Final = {
+PERSON: Final = {
     "unit": "all answers of one person",
     "neighbours": "one person gives any other answers to the same tasks; which tasks were answered is not hidden",
 }
@@ -289,7 +289,7 @@ def randomize_answers(
 def promises(sheet: pl.DataFrame, budget: Number, unit: str, hidden: bool = False) -> tuple[Guarantee, Guarantee]:
     """What is promised for one answer (or one person), and for the person who sends most."""
     if unit == "person":
-        promised = Guarantee.local_dp(budget, **(_HIDDEN_PERSON if hidden else _PERSON))
+        promised = Guarantee.local_dp(budget, **(_HIDDEN_PERSON if hidden else PERSON))
         return promised, promised
     one = Guarantee.local_attribute_dp(budget, **(_HIDDEN if hidden else {}))
     again, most = (int(sheet.group_by(*by).len()["len"].max()) for by in (("task", "worker"), ("worker",)))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Where a ledger lives: a SQLite file or a PostgreSQL database, and how to name it without its password."""
+"""Where tables live: a SQLite file or a PostgreSQL database, and how to name it without its password."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Address:
         if not isinstance(name, str) or not name.strip() or "\0" in name:
             raise BadInput("url", got=name, want=_WANT)
         if name == ":memory:":
-            raise BadInput("url", got=name, want="a file: a ledger in memory would forget what was spent")
+            raise BadInput("url", got=name, want="a file: memory would forget what was written")
         path = Path(name).absolute()
         try:
             folder = path.is_dir()

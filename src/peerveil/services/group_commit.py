@@ -1,0 +1,139 @@
+"""Group commit: requests that come together are written in one transaction, and answered when it is on the disk.
+
+One thread writes. While it waits for the disk, the next requests gather; it takes them all at once. So the number of
+syncs does not grow with the number of requests, and nobody is told "taken" before it is true.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from peerveil.services.errors import Clash, Unavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sqlalchemy import Connection
+
+    from peerveil.errors import PeerveilError
+    from peerveil.services.store import ServiceDatabase
+
+Job = TypeVar("Job")
+Answer = TypeVar("Answer")
+
+MOST: Final = 400
+"""Requests in one transaction."""
+
+ATTEMPTS: Final = 5
+"""How often a job that clashes with another process is tried."""
+
+WAITING: Final = 20_000
+"""Requests that may wait; more are refused at once, and lose nothing."""
+
+
+class GroupCommit(Generic[Job, Answer]):
+    """A writer thread. ``work`` gets the open transaction and the jobs, and returns an answer or a refusal for each.
+
+    A refusal is an exception *in the list*, which concerns its own job alone. An exception that ``work`` raises rolls
+    everything back; unless it is the database's, the jobs are then tried one by one, so that one cannot harm another.
+    """
+
+    def __init__(
+        self,
+        database: ServiceDatabase,
+        work: Callable[[Connection, Sequence[Job]], Sequence[Answer | PeerveilError]],
+        *,
+        action: str = "take",
+        most: int = MOST,
+        waiting: int = WAITING,
+    ) -> None:
+        self._database = database
+        self._work = work
+        self._action = action
+        self._most = most
+        self._queue: queue.Queue[tuple[Job, Future[Answer]] | None] = queue.Queue(waiting)
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread = threading.Thread(target=self._run, name="group-commit", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what has come, then end. Later requests are refused."""
+        self._stopping = True
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def put(self, job: Job) -> Future[Answer]:
+        """Hand in a job; the future is done when it is on the disk, or refused."""
+        future: Future[Answer] = Future()
+        if self._stopping or self._thread is None:
+            raise Unavailable("the service is stopping; nothing was taken")
+        try:
+            self._queue.put_nowait((job, future))
+        except queue.Full:
+            raise Unavailable("too many requests at once; nothing was taken") from None
+        return future
+
+    async def submit(self, job: Job) -> Answer:
+        """Hand in a job and wait for its answer."""
+        return await asyncio.wrap_future(self.put(job))
+
+    def _run(self) -> None:
+        while True:
+            first = self._queue.get()
+            if first is None:
+                return
+            jobs, last = [first], False
+            while len(jobs) < self._most and not last:
+                try:
+                    more = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                if more is None:
+                    last = True
+                else:
+                    jobs.append(more)
+            self._write(jobs)
+            if last:
+                return
+
+    def _write(self, jobs: list[tuple[Job, Future[Answer]]], attempt: int = 1) -> None:
+        try:
+            with self._database.writing(self._action) as connection:
+                answers = self._work(connection, [job for job, _ in jobs])
+        except Clash as error:  # another process was quicker with a key: look again, one by one
+            if len(jobs) == 1 and attempt == ATTEMPTS:
+                _settle(jobs[0][1], error)
+            else:
+                for one in jobs:
+                    self._write([one], attempt + 1 if len(jobs) == 1 else 1)
+        except self._database.error as error:
+            for _, future in jobs:
+                _settle(future, error)
+        except Exception as error:
+            if len(jobs) == 1:
+                _settle(jobs[0][1], error)
+            else:
+                for one in jobs:
+                    self._write([one])
+        else:
+            for (_, future), answer in zip(jobs, answers, strict=True):
+                _settle(future, answer)
+
+
+def _settle(future: Future[Answer], answer: Answer | Exception) -> None:
+    if not future.set_running_or_notify_cancel():  # the client went away
+        return
+    if isinstance(answer, Exception):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
