@@ -32,7 +32,7 @@ from peerveil.report import house_style, new_axes, svg
 from peerveil.services import database_time
 from peerveil.services.errors import Conflict
 from peerveil.truth import PrivateDawidSkene, plan_truth
-from peerveil.truth.tables import quiet
+from peerveil.engines import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
