@@ -180,7 +180,7 @@ def test_few_items_and_odd_numbers(m: int, method: str) -> None:
         ([[0.5, 1, 2], [0, 1, 2]], {}, "rank"),
         ([[math.inf, 1, 2], [0, 1, 2]], {}, "rank"),
         (3, {}, "^rankings: got 3"),
-        ({"a": 1}, {}, "^rankings"),
+        ({"a": 1}, {}, "^a: got 1, need a list"),
         (SIGNAL, {"method": "magic"}, "^method: got 'magic'"),
         (SIGNAL, {"epsilon": 0}, "^epsilon: got 0"),
         (SIGNAL, {"epsilon": math.nan}, "^epsilon: got nan"),
