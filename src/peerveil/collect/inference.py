@@ -25,6 +25,7 @@ from peerveil.collect.exporting import count_reports, raw_pieces, write_parquet
 from peerveil.collect.outcomes import store_result
 from peerveil.collect.schema import campaigns
 from peerveil.collect.store import SILENT
+from peerveil.engines import quiet
 from peerveil.errors import BadInput, PeerveilError, Verbatim
 from peerveil.judgements import Labels
 from peerveil.rankings.aggregate import answer_of_sums
@@ -32,7 +33,6 @@ from peerveil.report import house_style, new_axes, svg
 from peerveil.services import database_time
 from peerveil.services.errors import Conflict
 from peerveil.truth import PrivateDawidSkene, plan_truth
-from peerveil.engines import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
