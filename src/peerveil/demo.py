@@ -30,7 +30,7 @@ _STUDY: Final = """# What `make demo` runs. Change it and run `peerveil run {fil
 title = "A made-up conference: {papers} papers, {reviewers} reviewers"
 
 [accounts.chairs]
-epsilon = 3                  # for this year's reviews, for good
+epsilon = 3                  # for the reviews, for good
 [accounts.crowd]
 epsilon = 3                  # for this year's rankings and crowd answers
 
@@ -46,12 +46,12 @@ path = "data/labels.csv"
 [data.last-year]
 path = "last-year/reviews.csv"
 
-# Publish how strict reviewers are, without saying who wrote what.
+# Publish how strict reviewers were last year, when each wrote more reviews, without saying who wrote what.
 [[steps]]
 room = "release"
 do = "means"
 name = "how-strict"
-data = "reviews"
+data = "last-year"
 account = "chairs"
 epsilon = 2
 weight = "miscalibration"

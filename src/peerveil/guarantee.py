@@ -464,7 +464,7 @@ def _short(g: Guarantee) -> str:
         return (
             f"One-sided privacy with epsilon {words(g.exact_epsilon)} and gap {_duration(g.exact_gap, g.gap_unit)} for {g.unit}: "
             f"what is seen is at most {odds_in_words(g.exact_epsilon)[0]} times as likely in the sensitive case as in its "
-            "harmless neighbour; nothing is promised the other way round."
+            "harmless neighbour, which the whole promise describes; nothing is promised the other way round."
         )
     if g.notion is Notion.MAP_ERROR:
         return _sentence(g).split(" (to be told apart: ", 1)[0] + ", if the stated model holds."

@@ -172,7 +172,7 @@ def test_in_a_large_conference_an_exchange_drowns() -> None:
 def test_the_report_reads_and_becomes_data() -> None:
     conference = neighbours()[0].a
     found = swap_attack(conference.public, conference.assignment, 1, 400, Randomness.simulation(5))
-    assert "epsilon 1 allows 73.1" in str(found)
+    assert "epsilon 1 allows 73.2" in str(found)
     assert "[simulation, not private]" in str(found)
     data = found.to_dict()
     assert (data["trials"], data["mark"]) == (400, "simulation, not private")

@@ -40,7 +40,8 @@ def test_every_weight_and_estimate(weight: str, estimate: str) -> None:
         assert result.region.contains(result.means)
     assert result.guarantee.epsilon == 1
     assert result.reviewer_guarantee.epsilon == 1 * np.bincount(REVIEWS.numbered("reviewer")[0]).max()
-    assert "two reviewers exchange one review each" in str(result)
+    assert "two reviewers exchange one review each" in str(result.guarantee)
+    assert result.guarantee.in_short in str(result)
     data = json.loads(result.to_json())
     assert data["mark"] == "simulation, not private"
     assert len(data["means"]) == 40
@@ -253,3 +254,12 @@ def test_planning_costs_nothing_and_names_the_epsilon_that_pays() -> None:
     ):
         with pytest.raises(BadInput, match=message):
             plan_release(public, **arguments)
+
+
+def test_bounds_in_the_table_are_short_and_on_the_safe_side() -> None:
+    result = publish(REVIEWS, epsilon=1, weight="miscalibration", randomness=Randomness.simulation(3))
+    rows = [line.split(",") for line in result.to_csv().splitlines()[1:]]
+    for row, low, high in zip(rows, result.region.lower, result.region.upper, strict=True):
+        assert float(row[4]) <= low <= float(row[4]) + 2e-9
+        assert float(row[5]) - 2e-9 <= high <= float(row[5])
+        assert all("e" not in bound and len(bound) <= 13 for bound in row[4:])

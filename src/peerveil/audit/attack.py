@@ -6,7 +6,7 @@ import math
 from dataclasses import fields
 from typing import Any
 
-from peerveil.guarantee import SIMULATION_MARK
+from peerveil.guarantee import SIMULATION_MARK, odds_in_words, read_epsilon
 from peerveil.result import plain
 
 
@@ -38,3 +38,8 @@ class GuessingAttack:
         """Everything as JSON values."""
         values = {field.name: plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
         return {**values, "bound": self.bound, "mark": self.mark}
+
+    @property
+    def allowed(self) -> str:
+        """How often in 100 the guess may be right, rounded up as in the promise itself."""
+        return odds_in_words(read_epsilon(self.epsilon))[1]

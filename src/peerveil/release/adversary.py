@@ -112,7 +112,7 @@ class SwapAttack(GuessingAttack):
         return (
             f"An adversary who knows all but which of two people wrote which of two reviews is right "
             f"{100 * self.right:.1f} times in 100 ({100 * self.worst_right:.1f} on the exchange that shows most, "
-            f"standard error {100 * self.error:.1f}); epsilon {self.epsilon:g} allows {100 * self.bound:.1f}. "
+            f"standard error {100 * self.error:.1f}); epsilon {self.epsilon:g} allows {self.allowed}. "
             f"Largest log-odds {self.largest:.3g} of {self.reach:.3g} possible in {self.trials:,} exchanges; epsilon "
             f"allows {self.epsilon:g}.{mark}"
         )

@@ -159,12 +159,12 @@ class PublishedMeans(Result):
         """What may be published, a line a reviewer (in order of the means, without names)."""
         # bounds of nine decimals are enough, rounded so that what lies between them still does
         lower, upper = np.floor(self.region.lower * 1e9) / 1e9, np.ceil(self.region.upper * 1e9) / 1e9
-        columns = (self.means, self.noisy, self.expectation, lower + 0.0, upper + 0.0)
+        columns = (self.means, self.noisy, self.expectation)
         lines = ["rank,published_mean,noisy_mean,expected_from_public_data,lower,upper"]
-        lines += [
-            f"{rank + 1}," + ",".join(repr(round(float(c[rank]), 9)) for c in columns)
-            for rank in range(self.means.size)
-        ]
+        for rank in range(self.means.size):
+            exact = [repr(float(column[rank])) for column in columns]
+            bounds = [f"{bound[rank]:.9f}".rstrip("0") + "0" for bound in (lower, upper)]
+            lines.append(",".join([str(rank + 1), *exact, *bounds]))
         return "\n".join(lines) + "\n"
 
     def draw(self, ax: Axes) -> None:

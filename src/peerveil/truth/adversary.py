@@ -104,7 +104,7 @@ class AnswerAttack(GuessingAttack):
         mark = f" [{self.mark}]" if self.mark else ""
         return (
             f"An adversary who knows all but one answer, and that it is one of two, is right {100 * self.right:.1f} times in 100 "
-            f"(standard error {100 * self.error:.1f}); epsilon {self.epsilon:g} allows {100 * self.bound:.1f}. Largest log-odds "
+            f"(standard error {100 * self.error:.1f}); epsilon {self.epsilon:g} allows {self.allowed}. Largest log-odds "
             f"{self.largest:.3g}. From the truth and the person's ability alone they guess the answer "
             f"{100 * self.guess_without:.1f} times in 100, with the report {100 * self.guess_with:.1f}.{mark}"
         )
