@@ -27,7 +27,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_sidebars = {"**": []}
 html_theme_options = {
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 4,
     "navbar_end": ["theme-switcher"],
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],

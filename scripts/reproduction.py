@@ -60,9 +60,7 @@ def load(places: list[Path]) -> list[dict[str, Any]]:
                 found.append(data)
                 break
         else:
-            raise SystemExit(
-                f"{name} is in none of {', '.join(map(str, places))}: run `peerveil reproduce {name}` first"
-            )
+            found.append({"name": name, "title": "not made in this run", "note": "", "rows": [], "svg": None})
     return found
 
 
@@ -101,8 +99,10 @@ def main() -> None:
     for old in PICTURES.glob("*.svg"):
         old.unlink()
     quick = [data["name"] for data in found if data.get("quick")]
-    state = f"{len(found) - len(quick)} of {len(found)} are from a full run"
-    state += f"; {len(quick)} from a quick one, with few trials, and say so." if quick else "."
+    made = [data for data in found if data["rows"]]
+    state = f"{len(made) - len(quick)} of {len(found)} are from a full run"
+    state += f"; {len(quick)} from a quick one, with few trials, and say so" if quick else ""
+    state += f"; {len(found) - len(made)} were not made." if len(made) < len(found) else "."
     total = {kind: sum(kinds(data)[kind] for data in found) for kind in KINDS}
     out = [HEAD.format(state=state)]
     out.append(
@@ -118,7 +118,7 @@ def main() -> None:
     out.append("| **all** | | " + " | ".join(f"**{value}**" for value in total.values()) + " | |\n")
     for room, paper in PAPERS.items():
         out.append(f"\n## {room.capitalize()}\n\n{paper}.\n")
-        out += ["\n" + section(data) for data in found if data["name"].startswith(f"{room}/")]
+        out += ["\n" + section(data) for data in made if data["name"].startswith(f"{room}/")]
     write_text(PAGE, "".join(out))
 
 

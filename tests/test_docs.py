@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -41,8 +42,8 @@ def lay_out(page: str, folder: Path, request: pytest.FixtureRequest) -> None:
 
 def blocks(path: Path, language: str) -> list[tuple[int, str]]:
     text = path.read_text(encoding="utf-8")
-    found = re.finditer(rf"^```{language}\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
-    return [(text[: match.start()].count("\n") + 1, match[1]) for match in found]
+    found = re.finditer(rf"^( *)```{language}\n(.*?)^\1```", text, flags=re.MULTILINE | re.DOTALL)
+    return [(text[: match.start()].count("\n") + 1, dedent(match[2])) for match in found]
 
 
 WITH_EXAMPLES = [path for path in PAGES if blocks(path, "pycon")]
