@@ -178,7 +178,17 @@ def test_its_adversary_lives_in_its_room_and_stays_within_the_promise(name: str)
 def test_every_result_is_made_by_an_entry() -> None:
     types = {type(made(name)) for name in EVERY}
     wanted = {value for value in exported().values() if inspect.isclass(value) and issubclass(value, Result)}
-    assert wanted <= types
+    promises_nothing = {truth.TruthComparison}  # computed without noise, marked: see below
+    assert wanted - promises_nothing <= types
+
+
+def test_a_comparison_on_private_answers_is_marked_as_not_private() -> None:
+    crowd = truth.simulate_crowd(20, 5, 3, epsilon=None, seed=1)
+    found = truth.compare_truth(crowd.answers, [2], draws=2, progress=False)
+    assert found.mark == "not private"
+    assert "[not private]" in str(found)
+    assert json.loads(found.to_json())["mark"] == "not private"
+    check_picture(found)
 
 
 def test_the_queue_is_marked_as_not_private() -> None:

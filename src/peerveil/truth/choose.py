@@ -5,7 +5,9 @@ with the highest lower bound of the likelihood is taken. Where reports tell litt
 prior, under which all abilities are equal: private majority voting. The mean-field bound is the further below the
 likelihood the more abilities may differ, so that on its own it would choose too strong a prior. What is known of people
 stands against it: the logarithm of the strength is normal around that of 6, with a standard deviation of 1 (a strength from
-2 to 20 is usual).
+2 to 20 is usual). Where the bounds of all strengths lie within a factor of 10 in likelihood (no strong evidence either way, by
+Jeffreys' scale), reports tell nothing about who is better than whom: labels then come from equal abilities, as in majority
+voting, and only the abilities themselves, with their errors, from the usual prior.
 
 **Whether classes differ in size**: their shares are even, unless estimated shares make the reports likelier by more than a
 fair price.
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 STRENGTHS: Final = (2.0, 6.0, 20.0, 60.0, 1000.0)
 _USUAL: Final = 1.0  # the standard deviation of the logarithm of a strength
 BIASES: Final[Mapping[str, float | None]] = {"none": None, "some": 10.0, "strong": 2.0}
+_TELLING: Final = math.log(10.0)  # nats between strengths below which reports are silent about who is better
 _ROUGH: Final = 41  # cells of the grids of fits that are only compared
 _LEAST: Final = 0.01  # what weighs less is left out of the average
 _STEPS: Final = 40  # of such fits: lower bounds all, so that stopping early errs alike
@@ -100,6 +103,8 @@ class Start:
     ----------
     strength : float
         Of the prior on abilities: the one under which the reports are likeliest.
+    silent : bool
+        Whether the reports tell nothing about differences between abilities.
     mean : float
         Of abilities.
     skewed : bool
@@ -109,6 +114,7 @@ class Start:
     """
 
     strength: float
+    silent: bool
     mean: float
     skewed: bool
     posterior: Floats
@@ -126,7 +132,9 @@ def begin(engine: MemoryEngine, channel: Channel, settings: dict[str, Any], hist
     model = GridModel(channel, engine.loads(), best, **same)
     free = iterate(engine, model, ClassPrior(None, k), start=one.posterior, **brief)
     skewed = free.objective - one.objective > _price(engine.reports)
-    return Start(best, one.summary.details["prior_mean"], skewed, one.posterior)
+    bounds = [fit.objective for fit in fits.values()]
+    silent = max(bounds) - min(bounds) < _TELLING
+    return Start(best, silent, one.summary.details["prior_mean"], skewed, one.posterior)
 
 
 def evidence(engine: MemoryEngine, channel: Channel, first: Start, settings: dict[str, Any]) -> Evidence:
@@ -164,12 +172,15 @@ def fit_auto(
     fits = []
     for name, weight in found.weights.items():
         if weight > 0:
-            bias = (
-                BIAS if name == "strong" else BIASES[name]
-            )  # more cautious: labels suffer more from too much than too little
+            # for labels more cautious: they suffer more from too much bias than from too little
+            bias = BIAS if name == "strong" else BIASES[name]
             strength = first.strength if bias is None else STRENGTH
             model = GridModel(channel, engine.loads(), strength, bias, mean=first.mean, history=history)
-            fits.append((weight, iterate(engine, model, prior, start=start, **settings)))
+            fit = iterate(engine, model, prior, start=start, **settings)
+            if bias is None and first.silent and history is None:
+                equal = GridModel(channel, engine.loads(), STRENGTHS[-1], mean=first.mean)
+                fit = replace(fit, posterior=iterate(engine, equal, prior, start=start, **settings).posterior)
+            fits.append((weight, fit))
     return (fits[0][1] if len(fits) == 1 else _average(fits)), found
 
 

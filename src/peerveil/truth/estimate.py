@@ -325,9 +325,8 @@ class PrivateDawidSkene:
         first = small = None
         shrunk = isinstance(self.class_prior, str) and self.class_prior == "shrunk"
         if self.model == "auto" or shrunk or (self.model, self.ability_prior) == ("one-coin", "auto"):
-            small = MemoryEngine(
-                sample(looked_at)
-            )  # choices look at reports only, so that they are equal on every engine
+            # choices look at reports only, so that they are equal on every engine
+            small = MemoryEngine(sample(looked_at))
             first = begin(small, channel, self.settings, history)
         prior = self._class_prior(channel, first is not None and first.skewed)
         if self.model == "auto" and first is not None and small is not None:
