@@ -148,7 +148,7 @@ def test_a_budget_read_without_its_lock_would_be_exceeded(postgres_url: str, mon
 
     bench = Bench(postgres_url)
     second = Http(build_app(bench.store, Journal("collect", io.StringIO())))
-    real = store.used_keys
+    real = statements.used_keys
 
     def slow(connection: Any, keys: Any) -> Any:
         time.sleep(0.3)  # time enough for the other server to read the same budget
