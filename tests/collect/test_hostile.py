@@ -33,7 +33,7 @@ def lite(tmp_path: Path) -> Iterator[Bench]:
 def test_no_request_makes_the_service_fail(lite: Bench) -> None:
     """Schemathesis over the OpenAPI document: no 5xx, and errors of one shape."""
     person = lite.token()
-    tokens = [person, person, person, lite.store.appoint("lake"), lite.store.appoint("*"), None]
+    tokens = [person, lite.store.appoint("lake"), lite.store.appoint("*"), None]
     schema = schemathesis.openapi.from_dict(build_app(lite.store, Journal("collect", io.StringIO())).openapi())
     every: Any = schema.get_all_operations()
     operations = [found.ok() for found in every]
@@ -44,18 +44,19 @@ def test_no_request_makes_the_service_fail(lite: Bench) -> None:
         @settings(max_examples=20, derandomize=True, suppress_health_check=list(HealthCheck), database=None)
         @given(case=operation.as_strategy(), token=st.sampled_from(tokens), real=st.booleans(), fits=st.booleans())
         def once(case: Any, token: str | None, real: bool, fits: bool) -> None:
-            if real and "campaign" in (case.path_parameters or {}):
+            whole = fits and case.method.upper() == "POST"
+            if (real or whole) and "campaign" in (case.path_parameters or {}):
                 case.path_parameters["campaign"] = "lake"
             sent = case.as_transport_kwargs(base_url="http://test")
             headers = {k: v for k, v in dict(sent.get("headers") or {}).items() if k.lower() != "authorization"}
-            if token is not None:
-                headers["Authorization"] = f"Bearer {token}"
+            if token is not None or whole:
+                headers["Authorization"] = f"Bearer {person if whole else token}"
             more = {k: v for k, v in sent.items() if k in ("params", "json")}
             if isinstance(sent.get("data"), bytes | str):
                 more["content"] = sent["data"]
-            if fits and case.method.upper() == "POST":
+            if whole:
                 more = {"content": lite.line(7)}
-                headers["Idempotency-Key"] = "a good one"
+                headers = {"Authorization": headers["Authorization"], "Idempotency-Key": "a good one"}
             try:
                 answer = lite.http.request(sent["method"], sent["url"], headers=headers, **more)
             except (UnicodeEncodeError, ValueError):  # nothing that a client could send

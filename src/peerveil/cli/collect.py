@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from peerveil.cli.base import AsJson, Debug, emit, example, new_group, print_table
-from peerveil.errors import BadInput
+from peerveil.errors import BadInput, Verbatim
 
 app = new_group("collect", "Collect answers that are randomised before they leave people's devices.")
 
@@ -241,7 +241,12 @@ def serve(
 
     from peerveil.collect import Store
     from peerveil.collect.background import Inferrer
-    from peerveil.collect.service import build_app
+
+    try:
+        from peerveil.collect.service import build_app
+    except ImportError as error:
+        want = "the services' parts: pip install 'peerveil[services]'"
+        raise BadInput("peerveil collect serve", got=Verbatim(f"no {error.name}"), want=want) from None
     from peerveil.services import Journal
     from peerveil.services.serving import run_processes, this_command
     from peerveil.services.serving import serve as run

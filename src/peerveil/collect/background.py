@@ -18,12 +18,13 @@ class Inferrer:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()
 
-    def __call__(self, campaign: str) -> None:
-        """Start it, unless it runs already."""
+    def __call__(self, campaign: str) -> bool:
+        """Start it, unless it runs already; whether it was started."""
         with self._lock:
             before = self._running.get(campaign)
             if before is not None and before.poll() is None:
-                return
+                return False
             command = [*this_command(), "collect", "infer", "--campaign", campaign]
             quiet = subprocess.DEVNULL
             self._running[campaign] = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)  # noqa: S603
+            return True

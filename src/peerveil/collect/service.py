@@ -88,12 +88,12 @@ _ACCEPTED: Final = json.dumps({"accepted": True}).encode()
 
 
 def build_app(
-    store: Store, journal: Journal | None = None, *, after_close: Callable[[str], None] | None = None, look: float = 2.0
+    store: Store, journal: Journal | None = None, *, after_close: Callable[[str], bool] | None = None, look: float = 2.0
 ) -> FastAPI:
     """The application on an open store.
 
-    ``after_close`` is called with the id of each campaign whose time is over and whose inference has not begun, looked for every
-    ``look`` seconds.
+    ``after_close`` is called with the id of each campaign that is over and whose inference has not begun, looked for every
+    ``look`` seconds; it says whether it started one.
     """
     log = Journal("collect") if journal is None else journal
     writer: GroupCommit[Job, bool] = GroupCommit(store.database, store.take)
@@ -255,14 +255,14 @@ def _touch(store: Store) -> None:
         connection.exec_driver_sql("SELECT 1")
 
 
-async def _watch(store: Store, log: Journal, after_close: Callable[[str], None] | None, look: float) -> None:
+async def _watch(store: Store, log: Journal, after_close: Callable[[str], bool] | None, look: float) -> None:
     """Start inference for campaigns whose time is over."""
     assert after_close is not None
     while True:
         try:
             for name in await run_in_threadpool(store.due):
-                await run_in_threadpool(after_close, name)
-                log.write("inference", campaign=name)
+                if await run_in_threadpool(after_close, name):
+                    log.write("inference", campaign=name)
         except ServiceError as error:
             log.error("watching", error)
         await asyncio.sleep(look)

@@ -1,0 +1,71 @@
+"""Reports as a table that holds its own protocol, and several reports a person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from peerveil.errors import BadInput
+from peerveil.randomness import Randomness
+from peerveil.rankings import LocalProtocol, LocalReporter, Mallows, aggregate_reports
+from peerveil.rankings.aggregate import aggregate_table, answer_of_sums
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROTOCOL = LocalProtocol(20, 1, "pairs", 3, 7)
+
+
+def table(**changes: Any) -> pl.DataFrame:
+    simulation = Randomness.simulation(1)
+    reports = LocalReporter.of(PROTOCOL).reports(Mallows(20, 0.7).sample(400, simulation), simulation)
+    frame = pl.DataFrame({"question": [r.question for r in reports], "bits": [r.bits for r in reports]})
+    constant = {**PROTOCOL.to_dict(), "protocol": PROTOCOL.fingerprint, "answers": 1, **changes}
+    return frame.with_columns(**{name: pl.lit(value) for name, value in constant.items() if value is not None})
+
+
+def test_a_table_gives_the_test_of_its_lines(tmp_path: Path) -> None:
+    simulation = Randomness.simulation(1)
+    reports = LocalReporter.of(PROTOCOL).reports(Mallows(20, 0.7).sample(400, simulation), simulation)
+    expected = aggregate_reports(reports, 20, 1, method="pairs", questions=3, seed=7)
+    table().write_csv(tmp_path / "votes.csv")
+    table().write_parquet(tmp_path / "votes.parquet")
+    for name in ("votes.csv", "votes.parquet"):
+        found = aggregate_table(tmp_path / name)
+        assert (found.p_value, found.statistic, found.rankings) == (expected.p_value, expected.statistic, 400)
+        assert found.guarantee == expected.guarantee
+    table(answers=3).write_csv(tmp_path / "three.csv")
+    assert aggregate_table(tmp_path / "three.csv").guarantee.exact_epsilon == 3
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"protocol": "00000000"}, {"seed": None}, {"answers": 4}, {"answers": 0}, {"method": "bits"}, {"items": 1}],
+)
+def test_a_table_that_contradicts_itself_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
+    table(**changes).write_csv(tmp_path / "votes.csv")
+    with pytest.raises(BadInput):
+        aggregate_table(tmp_path / "votes.csv")
+
+
+def test_two_protocols_no_reports_and_wrong_bits_are_refused(tmp_path: Path) -> None:
+    pl.concat([table(), table(seed=8)]).write_csv(tmp_path / "two.csv")
+    table().clear().write_csv(tmp_path / "none.csv")
+    table().with_columns(bits=pl.lit(2)).write_csv(tmp_path / "bits.csv")
+    for name in ("two.csv", "none.csv", "bits.csv", "missing.csv"):
+        with pytest.raises(BadInput):
+            aggregate_table(tmp_path / name)
+
+
+def test_several_answers_a_person_need_disjoint_pairs() -> None:
+    """Orders of disjoint pairs in uniform rankings are independent: the null of all answers is that of as many people."""
+    ranks = np.argsort(np.random.default_rng(1).random((40_000, 6)), axis=1)
+    signs = np.sign(ranks[:, 1::2] - ranks[:, 0::2])
+    for i in range(3):
+        for j in range(i):
+            assert abs(float((signs[:, i] * signs[:, j]).mean())) < 5 / 200
+    with pytest.raises(BadInput, match="answers"):
+        answer_of_sums(LocalProtocol(6, 1, "items", 3), np.array([5, 5, 5]), np.array([1, 1, 1]), 15, 0.05, answers=2)
