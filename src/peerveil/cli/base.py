@@ -95,7 +95,20 @@ def _version(asked: bool) -> None:
 
 def build_app() -> typer.Typer:
     """The whole application. Groups are imported here, so that ``import peerveil.cli`` stays light."""
-    from peerveil.cli import audit, calibration, data, demo, ledger, rankings, release, reproduce, study, timing, truth
+    from peerveil.cli import (
+        audit,
+        calibration,
+        data,
+        demo,
+        gateway,
+        ledger,
+        rankings,
+        release,
+        reproduce,
+        study,
+        timing,
+        truth,
+    )
 
     app = new_group("peerveil", "Collect, post, decide, test and release human judgements without exposing the humans.")
 
@@ -114,6 +127,7 @@ def build_app() -> typer.Typer:
     app.add_typer(data.app, rich_help_panel="Data")
     for room in (release, timing, calibration, rankings, truth):
         app.add_typer(room.app, rich_help_panel="Rooms")
+    app.add_typer(gateway.app, rich_help_panel="Services")
     app.add_typer(ledger.app, rich_help_panel="Trust")
     app.add_typer(audit.app, rich_help_panel="Trust")
     reproduce.register(app)
