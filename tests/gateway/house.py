@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,7 +80,9 @@ def job(
     key: str | None = None,
     **more: Any,
 ) -> Submit:
-    body = json.dumps([space, thread, content, more.get("reply_to"), more.get("batch", False)])
+    body = sha256(
+        json.dumps([space, thread, content, more.get("reply_to"), more.get("batch", False)]).encode()
+    ).hexdigest()
     return Submit(gateway.space(space), actor, key or secrets.token_hex(8), body, thread, content, **more)
 
 
