@@ -21,12 +21,12 @@ from peerveil.gateway.tables import clock
 from peerveil.gateway.tally import metrics
 from peerveil.gateway.watch import Halted
 from peerveil.gateway.worker import Worker
-from peerveil.services.app import new_app, page_answer, refused_body
+from peerveil.services.app import Lane, new_app, page_answer, refused_body
 from peerveil.services.errors import BadRequest, Unauthorised, Unavailable, Unprocessable
 from peerveil.services.records import read_key
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from peerveil.gateway.core import Gateway
     from peerveil.services import Identity, Journal
@@ -66,11 +66,8 @@ def create_app(gateway: Gateway, journal: Journal, *, worker: bool = True) -> Fa
             await asyncio.to_thread(beside.stop)
         await asyncio.to_thread(gateway.group.stop)
 
-    app = new_app("peerveil gateway", _DESCRIPTION, journal=journal, body_limit=6 * 200_000 + 10_000, lifespan=lifespan)
-    _describe_tokens(app)
-
-    async def who(request: Request, *, basic: bool = False) -> Identity:
-        header = request.headers.get("authorization")
+    async def who(headers: Mapping[str, str], *, basic: bool = False) -> Identity:
+        header = headers.get("authorization")
         found = gateway.tokens.remembered(header)
         return found if found is not None else await asyncio.to_thread(gateway.tokens.check, header, basic=basic)
 
@@ -81,19 +78,13 @@ def create_app(gateway: Gateway, journal: Journal, *, worker: bool = True) -> Fa
             await asyncio.to_thread(gateway.watch.record, gateway.database, halted)
             raise
 
-    @app.post(
-        "/v1/spaces/{space}/posts",
-        status_code=202,
-        response_model=Taken,
-        openapi_extra=_body(Post, _KEY),
-        summary="Submit a post",
-    )
-    async def submit(space: str, request: Request) -> Response:
-        identity = await who(request)
+    async def take(parts: Mapping[str, str], headers: Mapping[str, str], raw: bytes) -> tuple[int, bytes]:
+        space = parts["space"]
+        identity = await who(headers)
         identity.require(("author",), space)
         found = gateway.space(space)
-        key = read_key(request.headers.get("idempotency-key"))
-        body = await _read(request, Post)
+        key = read_key(headers.get("idempotency-key"))
+        body = _read(headers, raw, Post)
         if len(body.content) > found.longest:
             raise Unprocessable(f"content: at most {found.longest} characters in this space")
         canonical = json.dumps([space, body.thread, body.content, body.reply_to, body.batch])
@@ -107,13 +98,34 @@ def create_app(gateway: Gateway, journal: Journal, *, worker: bool = True) -> Fa
             reply_to=body.reply_to,
             batch=body.batch,
         )
-        return Response(await hand_in(job), 202, media_type="application/json")
+        return 202, await hand_in(job)
+
+    app = new_app(
+        "peerveil gateway",
+        _DESCRIPTION,
+        journal=journal,
+        body_limit=6 * 200_000 + 10_000,
+        lifespan=lifespan,
+        lanes=[Lane("POST", r"/v1/spaces/(?P<space>[^/]+)/posts", take)],
+    )
+    _describe_tokens(app)
+
+    @app.post(
+        "/v1/spaces/{space}/posts",
+        status_code=202,
+        response_model=Taken,
+        openapi_extra=_body(Post, _KEY),
+        summary="Submit a post",
+    )
+    async def submit(space: str, request: Request) -> Response:
+        status, content = await take({"space": space}, request.headers, await request.body())
+        return Response(content, status, media_type="application/json")
 
     @app.patch("/v1/posts/{receipt}", response_model=State, openapi_extra=_body(Change), summary="Edit a held post")
     async def edit(receipt: str, request: Request) -> Response:
-        identity = await who(request)
+        identity = await who(request.headers)
         identity.require(("author",))
-        body = await _read(request, Change)
+        body = _read(request.headers, await request.body(), Change)
         longest = gateway.space(identity.scope).longest
         if len(body.content) > longest:
             raise Unprocessable(f"content: at most {longest} characters in this space")
@@ -127,21 +139,21 @@ def create_app(gateway: Gateway, journal: Journal, *, worker: bool = True) -> Fa
         summary="Withdraw a held post",
     )
     async def withdraw(receipt: str, request: Request) -> Response:
-        identity = await who(request)
+        identity = await who(request.headers)
         identity.require(("author",))
         job = Withdraw({identity.scope: identity.actor}, receipt)
         return Response(await hand_in(job), media_type="application/json")
 
     @app.get("/v1/posts/{receipt}", response_model=State, openapi_extra={"security": _BEARER}, summary="Ask for a post")
     async def status(receipt: str, request: Request) -> dict[str, str]:
-        identity = await who(request)
+        identity = await who(request.headers)
         identity.require(("author",))
         return {"state": await asyncio.to_thread(gateway.status, identity, receipt)}
 
     async def may_read(space: str, request: Request) -> None:
         if space in gateway.spaces and gateway.space(space).public:
             return
-        identity = await who(request)
+        identity = await who(request.headers)
         identity.require(("author", "reader", "operator"), space)
         gateway.space(space)
 
@@ -192,7 +204,7 @@ def create_app(gateway: Gateway, journal: Journal, *, worker: bool = True) -> Fa
         summary="Release-side figures",
     )
     async def read_metrics(request: Request) -> str:
-        identity = await who(request)
+        identity = await who(request.headers)
         identity.require(("operator",))
 
         def look() -> str:
@@ -206,7 +218,7 @@ def create_app(gateway: Gateway, journal: Journal, *, worker: bool = True) -> Fa
         from peerveil.gateway.page import operator_page
 
         try:
-            identity = await who(request, basic=True)
+            identity = await who(request.headers, basic=True)
         except Unauthorised:
             headers = {"WWW-Authenticate": 'Basic realm="operator token as password"'}
             return PlainTextResponse("an operator's token, as password, please", 401, headers=headers)
@@ -216,12 +228,12 @@ def create_app(gateway: Gateway, journal: Journal, *, worker: bool = True) -> Fa
     return app
 
 
-async def _read(request: Request, model: type[_Model]) -> _Model:
-    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+def _read(headers: Mapping[str, str], raw: bytes, model: type[_Model]) -> _Model:
+    kind = headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise BadRequest("Content-Type: application/json, please")
     try:
-        return model.model_validate_json(await request.body())
+        return model.model_validate_json(raw)
     except ValidationError as error:
         raise refused_body(error) from None
 

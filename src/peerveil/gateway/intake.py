@@ -295,21 +295,7 @@ class Intake:
                 for new in fresh
             ],
         )
-        insert_rows(
-            connection,
-            recent,
-            [
-                {
-                    "post": new.id,
-                    "actor": new.owner,
-                    "thread": self._digests("thread", new.job.space.name, new.job.thread),
-                    "arrival": now,
-                    "forget": now + new.job.space.beta_ticks,
-                    "declared": int(new.job.batch),
-                }
-                for new in fresh
-            ],
-        )
+        insert_rows(connection, recent, self._remembered(fresh, now), replace="post")
         self._records.keep(
             connection, [Record(new.record, new.job.body_hash, new.answer) for new in fresh], until=until
         )
@@ -320,6 +306,22 @@ class Intake:
                 .where(among(connection, held.c.id, rejoined), held.c.batched_at.is_not(None))
                 .values(release_at=held.c.batched_at, batched_at=None)
             )
+
+    def _remembered(self, fresh: Sequence[_New], now: int) -> list[dict[str, Any]]:
+        """What the next status needs: each post of a sitting, or only the last on each thread where the past decides."""
+        rows: dict[str, dict[str, Any]] = {}
+        for new in fresh:
+            thread = self._digests("thread", new.job.space.name, new.job.thread)
+            post = new.owner[:32] + thread[:32] if new.mechanism.by_predecessor else new.id
+            rows[post] = {
+                "post": post,
+                "actor": new.owner,
+                "thread": thread,
+                "arrival": now,
+                "forget": now + new.job.space.beta_ticks,
+                "declared": int(new.job.batch),
+            }
+        return list(rows.values())
 
     # ---- edits and withdrawals ----------------------------------------------------------------------------------
 

@@ -119,6 +119,7 @@ class Space:
     public: bool = False
     longest: int = 20_000
     webhooks: tuple[tuple[str, str], ...] = ()
+    _longest: dict[float, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -179,7 +180,7 @@ class Space:
 
     def to_json(self) -> str:
         """The settings as the database keeps them."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if not name.startswith("_")}
         values["quiet"] = None if self.quiet is None else [self.quiet.start, self.quiet.end, self.quiet.zone]
         values["gaps"] = dict(self.gaps)
         return json.dumps(values, sort_keys=True)
@@ -220,9 +221,13 @@ class Space:
 
     def longest_delay(self, thread: str) -> int:
         """Whole seconds within which a post on a thread appears, whatever was drawn: all that its author is told."""
-        quiet = 0 if self.quiet is None else self.quiet.longest + self.grid_ticks
-        longest = self.hold + math.ceil(self.mechanism_for(thread).max_delay * SECOND) + self.grid_ticks + quiet
-        return -(-longest // SECOND)
+        gap = self.gaps.get(thread, self.gap)
+        known = self._longest.get(gap)
+        if known is None:
+            quiet = 0 if self.quiet is None else self.quiet.longest + self.grid_ticks
+            longest = self.hold + math.ceil(self.mechanism_for(thread).max_delay * SECOND) + self.grid_ticks + quiet
+            known = self._longest[gap] = -(-longest // SECOND)
+        return known
 
     def release_at(self, arrival: int, delay: int) -> int:
         """When a post is due, in microseconds: a function of arrival + delay and of public settings."""

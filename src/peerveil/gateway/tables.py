@@ -36,6 +36,7 @@ from sqlalchemy import (
     select,
     text,
 )
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql.expression import any_
 
 from peerveil.database import Schema, version_table
@@ -102,7 +103,7 @@ Index(
 recent = Table(
     "gateway_recent",
     metadata,
-    Column("post", Text, primary_key=True),
+    Column("post", Text, primary_key=True),  # with status by predecessor: the person and the thread
     Column("actor", Text, nullable=False),
     Column("thread", Text, nullable=False),
     Column("arrival", BigInteger, nullable=False),
@@ -210,15 +211,24 @@ def among(connection: Connection, column: Column[Any], values: Sequence[str]) ->
     return column == any_(bindparam(None, list(values), ARRAY(Text), unique=True))
 
 
-def insert_rows(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert many rows at once: as arrays on PostgreSQL, where every statement is a journey."""
+def insert_rows(connection: Connection, table: Table, rows: Sequence[dict[str, Any]], *, replace: str = "") -> None:
+    """Insert many rows at once: as arrays on PostgreSQL, where every statement is a journey.
+
+    With ``replace``, the name of the key, rows that are there already take the new values; no key may come twice.
+    """
     if not rows:
         return
-    if connection.dialect.name == "sqlite":
-        connection.execute(insert(table), rows)
-        return
     columns = list(table.columns)
+    if connection.dialect.name == "sqlite":
+        row = sqlite.insert(table)
+        if replace:
+            row = row.on_conflict_do_update(index_elements=[replace], set_=dict(row.excluded))
+        connection.execute(row, rows)
+        return
     arrays = ", ".join(f"%s::{_CASTS[str(column.type)]}[]" for column in columns)
     names = ", ".join(column.name for column in columns)
     values = tuple([row.get(column.name) for row in rows] for column in columns)
-    connection.exec_driver_sql(f"INSERT INTO {table.name} ({names}) SELECT * FROM unnest({arrays})", values)  # noqa: S608
+    again = ", ".join(f"{column.name} = excluded.{column.name}" for column in columns)
+    clash = f" ON CONFLICT ({replace}) DO UPDATE SET {again}" if replace else ""
+    statement = f"INSERT INTO {table.name} ({names}) SELECT * FROM unnest({arrays}){clash}"  # noqa: S608
+    connection.exec_driver_sql(statement, values)

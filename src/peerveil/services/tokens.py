@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from peerveil.services.store import ServiceDatabase
 
-REMEMBERED: Final = 2.0
+REMEMBERED: Final = 30.0
 """Seconds for which a token that was found is not looked up again."""
 
 EVERYWHERE: Final = "*"
