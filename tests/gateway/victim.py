@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 
 
@@ -20,10 +21,21 @@ def child(role: str, url: str, port: int) -> None:
             serve(create_app(gateway, journal, worker=role == "both"), "127.0.0.1", port, journal)
 
 
-def main() -> None:
-    import psycopg  # noqa: F401
-    import uvicorn  # noqa: F401
+PARTS = (
+    "peerveil.gateway.app",
+    "peerveil.gateway.core",
+    "peerveil.gateway.worker",
+    "peerveil.services.serving",
+    "psycopg",
+    "uvicorn",
+    "uvloop",
+    "httptools",
+)
 
+
+def main() -> None:
+    for part in PARTS:
+        import_module(part)
     url, port = sys.argv[1], int(sys.argv[2])
     print("ready", flush=True)
     for line in sys.stdin:
