@@ -110,3 +110,12 @@ class Server:
         Path(out.name).unlink()
         if done.returncode != 0:
             raise RuntimeError(f"{program} failed: {said}")
+
+
+def free_port() -> int:
+    """A port that is free now."""
+    import socket
+
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

@@ -10,7 +10,20 @@ from pathlib import Path
 import pytest
 
 import peerveil
-from peerveil import audit, calibration, judgements, ledger, randomness, rankings, release, report, study, timing, truth
+from peerveil import (
+    audit,
+    calibration,
+    gateway,
+    judgements,
+    ledger,
+    randomness,
+    rankings,
+    release,
+    report,
+    study,
+    timing,
+    truth,
+)
 
 ROOT = Path(__file__).parents[1]
 
@@ -45,7 +58,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         peerveil.Magic  # noqa: B018
 
 
-MODULES = [audit, calibration, judgements, ledger, randomness, rankings, release, report, study, timing, truth]
+MODULES = [audit, calibration, gateway, judgements, ledger, randomness, rankings, release, report, study, timing, truth]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)
@@ -59,7 +72,7 @@ def test_every_exported_name_exists_has_a_docstring_and_stands_in_the_map(module
 def test_every_public_name_is_in_the_reference() -> None:
     pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
     public = [f"peerveil.{name}" for name in peerveil.__all__ if name[0].isupper()]
-    for module in (audit, ledger, judgements, release, timing, calibration, rankings, truth, study):
+    for module in (audit, ledger, judgements, release, timing, calibration, rankings, truth, study, gateway):
         public += [f"{module.__name__}.{name}" for name in module.__all__]
     missing = [name for name in public if name not in pages and f"peerveil.{name.rsplit('.', 1)[1]}" not in pages]
     assert not missing

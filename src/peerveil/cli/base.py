@@ -143,6 +143,7 @@ def build_app() -> typer.Typer:
         collect,
         data,
         demo,
+        gateway,
         ledger,
         rankings,
         release,
@@ -169,6 +170,7 @@ def build_app() -> typer.Typer:
     app.add_typer(data.app, rich_help_panel="Data")
     for room in (release, timing, calibration, rankings, truth):
         app.add_typer(room.app, rich_help_panel="Rooms")
+    app.add_typer(gateway.app, rich_help_panel="Services")
     app.add_typer(collect.app, rich_help_panel="Services")
     app.add_typer(ledger.app, rich_help_panel="Trust")
     app.add_typer(audit.app, rich_help_panel="Trust")

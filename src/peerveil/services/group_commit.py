@@ -10,7 +10,8 @@ import asyncio
 import queue
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 from peerveil.services.errors import Clash, Unavailable
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Job = TypeVar("Job")
 Answer = TypeVar("Answer")
+Waiting: TypeAlias = Future[Answer] | asyncio.Future[Answer]
 
 MOST: Final = 400
 """Requests in one transaction."""
@@ -55,7 +57,7 @@ class GroupCommit(Generic[Job, Answer]):
         self._work = work
         self._action = action
         self._most = most
-        self._queue: queue.Queue[tuple[Job, Future[Answer]] | None] = queue.Queue(waiting)
+        self._queue: queue.Queue[tuple[Job, Waiting[Answer]] | None] = queue.Queue(waiting)
         self._thread: threading.Thread | None = None
         self._stopping = False
 
@@ -75,17 +77,23 @@ class GroupCommit(Generic[Job, Answer]):
     def put(self, job: Job) -> Future[Answer]:
         """Hand in a job; the future is done when it is on the disk, or refused."""
         future: Future[Answer] = Future()
+        self._put(job, future)
+        return future
+
+    async def submit(self, job: Job) -> Answer:
+        """Hand in a job and wait for its answer."""
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[Answer] = loop.create_future()
+        self._put(job, waiting)
+        return await waiting
+
+    def _put(self, job: Job, future: Waiting[Answer]) -> None:
         if self._stopping or self._thread is None:
             raise Unavailable("the service is stopping; nothing was taken")
         try:
             self._queue.put_nowait((job, future))
         except queue.Full:
             raise Unavailable("too many requests at once; nothing was taken") from None
-        return future
-
-    async def submit(self, job: Job) -> Answer:
-        """Hand in a job and wait for its answer."""
-        return await asyncio.wrap_future(self.put(job))
 
     def _run(self) -> None:
         while True:
@@ -106,33 +114,49 @@ class GroupCommit(Generic[Job, Answer]):
             if last:
                 return
 
-    def _write(self, jobs: list[tuple[Job, Future[Answer]]], attempt: int = 1) -> None:
+    def _write(self, jobs: list[tuple[Job, Waiting[Answer]]], attempt: int = 1) -> None:
+        futures = [future for _, future in jobs]
         try:
             with self._database.writing(self._action) as connection:
                 answers = self._work(connection, [job for job, _ in jobs])
         except Clash as error:  # another process was quicker with a key: look again, one by one
             if len(jobs) == 1 and attempt == ATTEMPTS:
-                _settle(jobs[0][1], error)
+                _settle(futures, [error])
             else:
                 for one in jobs:
                     self._write([one], attempt + 1 if len(jobs) == 1 else 1)
         except self._database.error as error:
-            for _, future in jobs:
-                _settle(future, error)
+            _settle(futures, [error] * len(futures))
         except Exception as error:
             if len(jobs) == 1:
-                _settle(jobs[0][1], error)
+                _settle(futures, [error])
             else:
                 for one in jobs:
                     self._write([one])
         else:
-            for (_, future), answer in zip(jobs, answers, strict=True):
-                _settle(future, answer)
+            _settle(futures, answers)
 
 
-def _settle(future: Future[Answer], answer: Answer | Exception) -> None:
-    if not future.set_running_or_notify_cancel():  # the client went away
-        return
+def _settle(futures: Sequence[Waiting[Answer]], answers: Sequence[Answer | Exception]) -> None:
+    """Answer everybody; the event loop is woken once, however many wait in it."""
+    loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Answer], Answer | Exception]]] = {}
+    for future, answer in zip(futures, answers, strict=True):
+        if isinstance(future, asyncio.Future):
+            loops.setdefault(future.get_loop(), []).append((future, answer))
+        elif future.set_running_or_notify_cancel():
+            _answer(future, answer)
+    for loop, pairs in loops.items():
+        with suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            loop.call_soon_threadsafe(_answer_all, pairs)
+
+
+def _answer_all(pairs: Sequence[tuple[asyncio.Future[Answer], Answer | Exception]]) -> None:
+    for future, answer in pairs:
+        if not future.done():  # the client went away
+            _answer(future, answer)
+
+
+def _answer(future: Waiting[Answer], answer: Answer | Exception) -> None:
     if isinstance(answer, Exception):
         future.set_exception(answer)
     else:

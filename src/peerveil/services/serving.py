@@ -51,12 +51,16 @@ def serve(app: Any, host: str, port: int, journal: Journal) -> None:
         access_log=False,
         log_config=None,
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=GRACE,
         timeout_keep_alive=30,
         lifespan="on",
     )
     quiet_libraries(journal)
     journal.write("listening", port=bound)
+    # the server raises the signal again when it has stopped; it has done its work by then
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
     try:
         uvicorn.Server(config).run(sockets=[sock])
     finally:

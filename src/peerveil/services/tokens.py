@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 
     from peerveil.services.store import ServiceDatabase
 
-REMEMBERED: Final = 2.0
+REMEMBERED: Final = 30.0
 """Seconds for which a token that was found is not looked up again."""
+
+EVERYWHERE: Final = "*"
+"""The scope of a token that holds for all spaces or campaigns."""
 
 _TOKEN: Final = re.compile(r"pv_[A-Za-z0-9_-]{43}")
 _MOST: Final = 50_000  # tokens remembered at once
@@ -50,7 +53,7 @@ class Identity:
         """Refuse other roles and other scopes."""
         if self.role not in roles:
             raise Forbidden(f"this needs a token of role {' or '.join(sorted(roles))}; yours is {self.role}")
-        if scope is not None and self.scope != scope:
+        if scope is not None and self.scope not in (EVERYWHERE, scope):
             raise Forbidden("this token is for another space")
 
 

@@ -1,0 +1,89 @@
+"""Counts of what was released: how much, how late, and whether delays lie where the mechanism says. Never of intake.
+
+Where single delays lie is shown only in blocks of at least :data:`BLOCK` releases: whoever reads the counts before and
+after one release would otherwise learn its delay, and so its arrival.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from peerveil.gateway.tables import tally
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from sqlalchemy import Connection
+
+BLOCK: Final = 200
+"""Releases that the picture of delays is updated by, at least."""
+
+EDGES: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 3600.0)
+"""Upper edges, in seconds, of the classes of lateness."""
+
+LATE: Final = 1.0
+"""Seconds after which a release counts as late."""
+
+
+def count_release(connection: Connection, space: str, lateness: Sequence[int], fits: Sequence[int]) -> None:
+    """Add the releases of one transaction."""
+    added: Counter[str] = Counter()
+    added["released"] = len(lateness)
+    for micro in lateness:
+        seconds = micro / 1e6
+        added[f"lateness_{bisect_left(EDGES, seconds)}"] += 1
+        added["late"] += seconds > LATE
+        added["lateness_sum"] += micro
+    for fit in fits:
+        added[f"pending_{fit}"] += 1
+    before = read_tally(connection, space)
+    pending = {k: before.get(k, 0) + added.pop(k, 0) for k in _names("pending", before, added)}
+    if sum(pending.values()) >= BLOCK:
+        for name, value in pending.items():
+            added[name.replace("pending", "fit")] += value
+        pending = dict.fromkeys(pending, 0)
+    values = {name: before.get(name, 0) + value for name, value in added.items()} | pending
+    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    row = insert(tally)
+    row = row.on_conflict_do_update(index_elements=["space", "name"], set_={"value": row.excluded.value})
+    connection.execute(row, [{"space": space, "name": name, "value": value} for name, value in sorted(values.items())])
+
+
+def _names(prefix: str, *counts: Mapping[str, int]) -> set[str]:
+    return {name for some in counts for name in some if name.startswith(f"{prefix}_")}
+
+
+def read_tally(connection: Connection, space: str) -> dict[str, int]:
+    """All counts of a space. Whatever begins with ``pending`` is not for showing."""
+    rows = connection.execute(select(tally.c.name, tally.c.value).where(tally.c.space == space))
+    return {row.name: int(row.value) for row in rows}
+
+
+def metrics(connection: Connection, every: Sequence[str]) -> str:
+    """Release-side figures in the text format that monitoring systems read."""
+    lines = [
+        "# HELP peerveil_gateway_released_total Posts released.",
+        "# TYPE peerveil_gateway_released_total counter",
+        "# HELP peerveil_gateway_late_total Posts released more than a second after they were due.",
+        "# TYPE peerveil_gateway_late_total counter",
+        "# HELP peerveil_gateway_lateness_seconds Seconds between due and released.",
+        "# TYPE peerveil_gateway_lateness_seconds histogram",
+    ]
+    for space in every:
+        counts = read_tally(connection, space)
+        lines.append(f'peerveil_gateway_released_total{{space="{space}"}} {counts.get("released", 0)}')
+        lines.append(f'peerveil_gateway_late_total{{space="{space}"}} {counts.get("late", 0)}')
+        running = 0
+        for number, edge in enumerate((*EDGES, None)):
+            running += counts.get(f"lateness_{number}", 0)
+            label = "+Inf" if edge is None else f"{edge:g}"
+            lines.append(f'peerveil_gateway_lateness_seconds_bucket{{space="{space}",le="{label}"}} {running}')
+        total = counts.get("lateness_sum", 0) / 1e6
+        lines.append(f'peerveil_gateway_lateness_seconds_sum{{space="{space}"}} {total:.6f}')
+        lines.append(f'peerveil_gateway_lateness_seconds_count{{space="{space}"}} {running}')
+    return "\n".join(lines) + "\n"
