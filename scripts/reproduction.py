@@ -89,8 +89,12 @@ def section(data: dict[str, Any]) -> str:
 
 
 def smaller(svg: str) -> str:
-    """Fewer digits, which nobody sees."""
-    return re.sub(r"(\d+\.\d{2})\d+", r"\1", svg)
+    """Fewer digits in coordinates, which nobody sees; labels stay as they are."""
+
+    def shorter(found: re.Match[str]) -> str:
+        return re.sub(r"(\d+\.\d{2})\d+", r"\1", found[0])
+
+    return re.sub(r' (?:d|points|transform|x|y)="[^"]*"', shorter, svg)
 
 
 def main() -> None:
