@@ -125,13 +125,13 @@ def task_queue(url: str, count: int) -> tuple[float, list[int]]:
     """Jobs a second of procrastinate on overdue jobs, and the order in which they ran."""
     from datetime import UTC, datetime, timedelta
 
-    from procrastinate import App, PsycopgConnector
+    from procrastinate import App, PsycopgConnector  # type: ignore[import-not-found, unused-ignore]
 
     async def run() -> tuple[float, list[int]]:
         order: list[int] = []
         app = App(connector=PsycopgConnector(conninfo=url))
 
-        @app.task(name="release", queue="posts")
+        @app.task(name="release", queue="posts")  # type: ignore[untyped-decorator, unused-ignore]
         async def release(number: int) -> None:
             order.append(number)
 

@@ -6,8 +6,8 @@ prior, under which all abilities are equal: private majority voting. The mean-fi
 likelihood the more abilities may differ, so that on its own it would choose too strong a prior. What is known of people
 stands against it: the logarithm of the strength is normal around that of 6, with a standard deviation of 1 (a strength from
 2 to 20 is usual). Where the bounds of all strengths lie within a factor of 10 in likelihood (no strong evidence either way, by
-Jeffreys' scale), reports tell nothing about who is better than whom: labels then come from equal abilities, as in majority
-voting, and only the abilities themselves, with their errors, from the usual prior.
+Jeffreys' scale), and biases do not explain them better either, reports tell nothing about who is better than whom: labels
+are then those of majority voting, and only the abilities, with their errors, come from the models.
 
 **Whether classes differ in size**: their shares are even, unless estimated shares make the reports likelier by more than a
 fair price.
@@ -82,6 +82,11 @@ class Evidence:
         kept = {name: weight if weight >= _LEAST else 0.0 for name, weight in weights.items()}
         total = math.fsum(kept.values())
         return {name: weight / total for name, weight in kept.items()}
+
+    @property
+    def silent(self) -> bool:
+        """Whether no explanation is clearly likelier than workers without biases."""
+        return max(self.bounds.values()) - self.bounds["none", False] < _TELLING
 
     @property
     def weight(self) -> float:
@@ -176,12 +181,13 @@ def fit_auto(
             bias = BIAS if name == "strong" else BIASES[name]
             strength = first.strength if bias is None else STRENGTH
             model = GridModel(channel, engine.loads(), strength, bias, mean=first.mean, history=history)
-            fit = iterate(engine, model, prior, start=start, **settings)
-            if bias is None and first.silent and history is None:
-                equal = GridModel(channel, engine.loads(), STRENGTHS[-1], mean=first.mean)
-                fit = replace(fit, posterior=iterate(engine, equal, prior, start=start, **settings).posterior)
-            fits.append((weight, fit))
-    return (fits[0][1] if len(fits) == 1 else _average(fits)), found
+            fits.append((weight, iterate(engine, model, prior, start=start, **settings)))
+    fit = fits[0][1] if len(fits) == 1 else _average(fits)
+    # nothing else is known than these reports, and all of them were looked at
+    alone = start is None and history is None and not engine.has_gold
+    if first.silent and found.silent and alone and int(engine.loads().sum()) == len(small.reports):
+        fit = replace(fit, posterior=majority_posterior(small.reports.votes, channel)[0])
+    return fit, found
 
 
 def _brief(reports: Reports, settings: dict[str, Any]) -> dict[str, Any]:

@@ -55,6 +55,10 @@ class Engine(Protocol):
 
     k: int
 
+    @property
+    def has_gold(self) -> bool:
+        """Whether some answers are known."""
+
     def loads(self) -> NDArray[np.int64]:
         """How many reports each worker sent."""
 
@@ -176,6 +180,11 @@ class MemoryEngine:
         self.gold = np.full(len(reports.tasks), -1, dtype=np.int32) if gold is None else gold
         self._posterior = np.empty((len(reports.tasks), reports.k))
         self._coin = True
+
+    @property
+    def has_gold(self) -> bool:
+        """Whether some answers are known."""
+        return bool((self.gold >= 0).any())
 
     def loads(self) -> NDArray[np.int64]:
         """How many reports each worker sent."""

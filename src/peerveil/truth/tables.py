@@ -115,6 +115,11 @@ class TableEngine:
 
     # ---- what an engine does ----------------------------------------------------------------------------------------
 
+    @property
+    def has_gold(self) -> bool:
+        """Whether some answers are known."""
+        return self._gold is not None
+
     def loads(self) -> NDArray[np.int64]:
         """How many reports each worker sent."""
         return self._loads
