@@ -190,10 +190,9 @@ def lateness(server: Server) -> Row:
 def many_held(server: Server) -> Iterator[Row]:
     """Releasing 2,000 posts with few and with a million others held."""
     took = []
-    ahead = Ahead()
-    gateway = opened(server.fresh(), ahead)
     for others in (0, HELD):
-        ahead.by = 0
+        ahead = Ahead()
+        gateway = opened(server.fresh(), ahead)
         if others:
             with gateway.database.writing("bench") as connection:
                 connection.execute(
@@ -205,12 +204,10 @@ def many_held(server: Server) -> Iterator[Row]:
                 )
             with gateway.database.engine.connect() as connection:
                 connection.exec_driver_sql("ANALYZE gateway_held")
-        space = gateway.space("forum")
-        jobs = [Submit(space, f"a{k}", f"k{others}-{k}", "b", "t", str(k)) for k in range(2000)]
-        with gateway.database.writing("take") as connection:
-            gateway.intake.take(connection, jobs)
+        fill(gateway, 2000)
         took.append(release_all(gateway, ahead))
-    gateway.close()
+        assert len(order_of(gateway)) == 2000
+        gateway.close()
     yield Row(f"2,000 releases with {HELD:,} others held", took[1], took[0], "s", "peer: with none; flat: ratio near 1")
 
 
