@@ -41,6 +41,7 @@ class Sitting:
         """Acknowledged texts, each with the time before which it must not appear."""
         self.sent: set[str] = set()
         self.wrong: list[str] = []
+        self.follow_ups = 0
         self.thread = threading.Thread(target=self.run, daemon=True)
 
     def run(self) -> None:
@@ -54,6 +55,7 @@ class Sitting:
             # arrivals lie between start and answer: if the whole pair took less than beta, the second waits for B > gap
             if first is not None and second is not None and second - begun < BETA:
                 self.taken[f"{self.name} {number} b"] = start + GAP
+                self.follow_ups += 1
             time.sleep(0.05)
 
     def submit(self, content: str, thread: str, start: float) -> float | None:
@@ -194,7 +196,7 @@ class House:
             "skipped": len(set(whole) - set(ids)),
             "repeated": len(ids) - len(set(ids)),
             "wrong": sum(len(person.wrong) for person in self.people),
-            "follow_ups": sum(moment > 0 for moment in not_before.values()),
+            "follow_ups": sum(person.follow_ups for person in self.people),
         }
 
 
@@ -202,6 +204,7 @@ def check(found: dict[str, Any], kills: int) -> None:
     print(found)
     assert found["kills"] >= kills
     assert found["taken"] > kills  # there was something to lose
+    assert found["follow_ups"] > 0  # and something that could have been early
     faults = ("lost", "doubled", "unknown", "early", "skipped", "repeated", "wrong")
     assert {name: found[name] for name in faults} == dict.fromkeys(faults, 0)
 

@@ -42,6 +42,7 @@ class Released:
 
     count: int = 0
     claimed: int = 0
+    freed: int = 0
     sealed: int = 0
     """Posts that no key opens. They stay."""
     lateness: list[int] = field(default_factory=list)
@@ -82,7 +83,7 @@ class Release:
         insert_rows(connection, feed, items)
         ids = [row.id for row, _ in opened]
         connection.execute(delete(held).where(among(connection, held.c.id, ids)))
-        self._free_replies(connection, ids, tick)
+        done.freed = self._free_replies(connection, ids, tick)
         done.count = len(items)
         done.lateness = [now - int(row.release_at) for row, _ in opened]
         fits = [int(body["f"][-1] if row.batched_at is None else body["f"][0]) for row, body in opened]
@@ -138,8 +139,8 @@ class Release:
                 connection.execute(update(held).where(held.c.id == row.id).values(release_at=now + _LATER))
         return opened
 
-    def _free_replies(self, connection: Connection, ids: list[str], tick: int) -> None:
-        """Replies learn their parent's public id, and are due no earlier than it."""
+    def _free_replies(self, connection: Connection, ids: list[str], tick: int) -> int:
+        """Replies learn their parent's public id, and are due no earlier than it; how many parents had replies."""
         waiting = select(held.c.parent).where(among(connection, held.c.parent, ids)).distinct()
         parents = list(connection.execute(waiting).scalars())
         if parents:
@@ -150,3 +151,4 @@ class Release:
                 .values(parent=None, reply_to=bindparam("public"), release_at=later)
             )
             connection.execute(freed, [{"above": post, "public": self.public_id(post)} for post in parents])
+        return len(parents)

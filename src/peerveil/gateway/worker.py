@@ -87,8 +87,8 @@ class Worker:
                         gateway.watch.keep(connection, moment)
                     if done.sealed:
                         self._journal.write("cannot_open", level="error", space=space.name, count=done.sealed)
-                    if done.claimed < self._batch and not done.count:
-                        break  # replies may have become free: look until nothing comes
+                    if done.claimed < self._batch and not done.freed:
+                        break  # nothing more, and no reply has become free
             if now - self._cleaned >= _CLEAN_EVERY or now < self._cleaned:
                 self._cleaned = now
                 with gateway.database.writing("release") as connection:
