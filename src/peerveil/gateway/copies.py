@@ -13,6 +13,7 @@ import base64
 import gzip
 import json
 import secrets
+import zlib
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -106,7 +107,7 @@ def _lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
     try:
         with gzip.open(path, "rb") as handle:
             yield from handle
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         got = Verbatim(getattr(error, "strerror", None) or "a file that is cut short or is no backup")
         raise BadInput(str(path), got=got, want="a file that peerveil gateway backup has written") from None
 
