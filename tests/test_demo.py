@@ -32,6 +32,7 @@ def test_the_demo(tmp_path: Path) -> None:
     assert "must not be published" not in public.lower()
 
 
+@pytest.mark.slow
 def test_the_hints_at_the_end_work_as_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -470,6 +470,8 @@ def _short(g: Guarantee) -> str:
         return _sentence(g).split(" (to be told apart: ", 1)[0] + ", if the stated model holds."
     assert g.exact_epsilon is not None
     opening = "Differential privacy" if g.notion is Notion.PURE_DP else "Local differential privacy"
+    if g.exact_epsilon > WORTHLESS:
+        return _sentence(g).rsplit(" (neighbours: ", 1)[0] + "."
     return (
         f"{opening} with epsilon {words(g.exact_epsilon)} for {g.unit}: a 50:50 guess between two neighbouring cases is "
         f"right at most {odds_in_words(g.exact_epsilon)[1]} times in 100."

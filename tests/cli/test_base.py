@@ -33,7 +33,7 @@ def test_every_command_has_help_with_an_example_json_and_debug(
     code, out, _ = run(capsys, *path, "--help")
     assert code == 0
     assert f"peerveil {' '.join(path)}" in out.split("Example", 1)[1]
-    assert "--json" in out
+    assert "--json" in out or path[-1] in ("serve", "work")  # these run until stopped, and print no result
     assert "--debug" in out
 
 

@@ -112,6 +112,7 @@ def _report(store: Store, count: int) -> None:
         assert store.take(connection, jobs) == [True] * len(jobs)
 
 
+@pytest.mark.slow
 def test_from_the_first_command_to_the_published_result(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""Makes vectors.json: what both languages must make of given random bytes. Run: python -m tests.collect.vectors
+"""Makes vectors.json: what both languages must make of given random bytes. Run: python tests/collect/vectors.py
 
 Nothing here is computed by hand: labels come from the truth room's own client, one-bit reports from the rankings room's own
 reporter, each fed with the given bytes in place of the operating system's.

@@ -141,6 +141,7 @@ def test_a_disk_that_really_is_full(small_disk: Path, time: FakeTime) -> None:
         gateway.close()
 
 
+@pytest.mark.slow
 def test_a_database_that_goes_away_and_comes_back(postgres_server: Server, time: FakeTime) -> None:
     gateway = open_gateway(postgres_server.fresh(), time)
     try:

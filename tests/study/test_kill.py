@@ -60,6 +60,7 @@ def test_kill_minus_nine_in_every_step(tmp_path: Path) -> None:
     assert kills > 10
 
 
+@pytest.mark.slow
 def test_two_studies_that_spend_one_account_at_once(tmp_path: Path) -> None:
     """There is enough for one of the two; both pass the check, the ledger lets one of them spend."""
     first = write_study(tmp_path, means(2), budget=3)

@@ -262,6 +262,7 @@ def test_repeated_reports_follow_the_stated_rule() -> None:
         PrivateDawidSkene(1, repeated="some").fit(table)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_workers() -> None:
     rng = np.random.default_rng(1)
     n = 300_000

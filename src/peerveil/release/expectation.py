@@ -6,6 +6,7 @@ It uses no private data at all, and it is hard to beat when epsilon is small: ev
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -26,6 +27,10 @@ LENIENCY: Final = (0.0, 0.25, 0.5, 1.0, 2.0)
 _SEED: Final = 2021  # public: whoever repeats the computation gets the same expectation
 _WORK: Final = 4_000_000  # weights drawn for each degree of leniency, as far as the numbers below allow
 _FEWEST, _MOST = 4, 600
+_REMEMBERED: Final = (
+    100_000  # up to so many reviews the last few simulations are kept: audits and plans ask for the same again
+)
+_KNOWN: Final[dict[bytes, PublicPrior]] = {}
 
 
 @njit(cache=True, nogil=True)
@@ -161,8 +166,24 @@ class PublicPrior:
 
 def public_prior(public: PublicScores, leniency: tuple[float, ...] = LENIENCY) -> PublicPrior:
     """Draws for every degree of leniency, as many as the conference's size allows; the same for the same public data."""
+    if public.values.size > _REMEMBERED:
+        return _simulated(public, leniency)
+    parts = (public.values, public.offsets, public.loads)
+    key = sha256(
+        b"".join(part.tobytes() for part in parts) + repr((leniency, *(p.size for p in parts))).encode()
+    ).digest()
+    found = _KNOWN.pop(key, None)
+    _KNOWN[key] = _simulated(public, leniency) if found is None else found
+    while len(_KNOWN) > 4:
+        del _KNOWN[next(iter(_KNOWN))]
+    return _KNOWN[key]
+
+
+def _simulated(public: PublicScores, leniency: tuple[float, ...]) -> PublicPrior:
     draws = int(np.clip(_WORK // (public.values.size * len(leniency)), _FEWEST, _MOST))
     means = tuple(draw_means(public, np.full(draws, b), _SEED + i) for i, b in enumerate(leniency))
+    for rows in means:
+        rows.flags.writeable = False  # they may be handed out again
     return PublicPrior(leniency, means)
 
 

