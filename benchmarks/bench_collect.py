@@ -19,7 +19,6 @@ from peerveil.collect.exporting import count_reports
 from peerveil.truth import Client
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))  # for tests.postgres and tests.collect.server
 
 REPORTS = 20_000
 ANSWERS = 10

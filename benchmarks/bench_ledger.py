@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from peerveil.ledger import Account
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))  # for tests.postgres
 
 SPENDS = 300
 TINY = Guarantee.pure_dp("1e-6", unit="one review", neighbours="one review has another score")
