@@ -120,6 +120,7 @@ def small_disk(tmp_path: Path) -> Any:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.slow  # needs the right to mount; `make test` fills a database by its limit of pages instead, everywhere
 def test_a_disk_that_really_is_full(small_disk: Path, time: FakeTime) -> None:
     gateway = open_gateway(str(small_disk / "gateway.db"), time)
     try:
