@@ -1,70 +1,23 @@
-"""What is promised, to whom: a value that prints as one readable sentence and composes without rounding.
-
->>> swap = Guarantee.pure_dp(
-...     0.1,
-...     unit="one review",
-...     neighbours="two reviewers exchange one review each, all that is public unchanged",
-... )
->>> print(swap.group(4, unit="one reviewer's four reviews"))  # doctest: +NORMALIZE_WHITESPACE
-Differential privacy with epsilon 0.4 for one reviewer's four reviews: whatever is published is at most 1.5 times as
-likely on one data set as on its neighbour, and a 50:50 guess between the two is right at most 59.9 times in 100,
-whatever else a reader knows (neighbours: at most 4 steps, each of this kind: two reviewers exchange one review each,
-all that is public unchanged).
->>> sum([swap] * 10).epsilon  # ten releases from the same data: exactly 1, not 0.9999999999999999
-1.0
-"""
+"""The promise itself: an exact value that composes without rounding."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.errors import BadInput, PeerveilError
-from peerveil.numerics.exact import Number, exact, exact_positive, exp_bounds, printed, words
+from peerveil.errors import BadInput
+from peerveil.guarantee.notion import NOT_PRIVATE_MARK, SIMULATION_MARK, DoesNotCompose, Notion
+from peerveil.guarantee.wording import rounded, short_sentence, whole_sentence
+from peerveil.numerics.exact import Number, exact, exact_positive, printed, words
 from peerveil.texts import on_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-SIMULATION_MARK: Final = "simulation, not private"
-"""The mark on everything that was made with the simulation lane."""
-
-NOT_PRIVATE_MARK: Final = "not private"
-"""The mark on everything that was made without any noise (``epsilon=None``)."""
-
-
-WORTHLESS: Final = 10
-"""Above this epsilon a 50:50 guess may be right 99.995 times in 100: the words then say so instead of large numbers."""
-
-
-class Notion(Enum):
-    """The kinds of promise that peerveil makes."""
-
-    PURE_DP = "pure DP"
-    LOCAL_DP = "local DP"
-    LOCAL_ATTRIBUTE_DP = "local attribute DP"
-    ONE_SIDED_DP = "one-sided DP"
-    MAP_ERROR = "MAP-adversary error"
-
-    @property
-    def adds_up(self) -> bool:
-        """Whether uses on the same data add up in epsilon, so that a budget can be debited."""
-        return self in {Notion.PURE_DP, Notion.LOCAL_DP, Notion.LOCAL_ATTRIBUTE_DP}
-
-    @property
-    def takes_epsilon(self) -> bool:
-        """Whether the promise is a bound on a likelihood ratio."""
-        return self is not Notion.MAP_ERROR
-
-
-class DoesNotCompose(PeerveilError):
-    """Two guarantees that cannot be combined into one; the message says which rule was missing."""
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -340,7 +293,7 @@ class Guarantee:
     # ---- as words and as data -----------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        return self._marked(_sentence(self))
+        return self._marked(whole_sentence(self))
 
     @property
     def in_short(self) -> str:
@@ -351,7 +304,7 @@ class Guarantee:
         Differential privacy with epsilon 1 for one review: a 50:50 guess between two neighbouring cases is right at most
         73.2 times in 100.
         """
-        return self._marked(_short(self))
+        return self._marked(short_sentence(self))
 
     @property
     def verdict(self) -> str:
@@ -363,7 +316,7 @@ class Guarantee:
         if self.mark is not None:
             return f"not protected ({self.mark})"
         if self.exact_error is not None:
-            return f"the best guess is wrong at least {_rounded(100 * self.exact_error, math.floor)} times in 100"
+            return f"the best guess is wrong at least {rounded(100 * self.exact_error, math.floor)} times in 100"
         assert self.exact_epsilon is not None
         sides = ", one way" if self.notion is Notion.ONE_SIDED_DP else ""
         how = "" if self.exact_epsilon <= 2 else "weakly " if self.exact_epsilon <= 5 else "in effect not "
@@ -452,96 +405,3 @@ def _same_kind(a: Guarantee, b: Guarantee, verb: str) -> None:
                 f"guarantees can be {verb} only for one {name}; got {first!r} and {second!r}. "
                 "Restate one of them first, for instance with group()"
             )
-
-
-def _short(g: Guarantee) -> str:
-    """The sentence without what is meant by neighbours, nowhere stronger than the whole one."""
-    if g.exact_epsilon is None and g.notion.takes_epsilon:
-        return _sentence(g)
-    if g.notion is Notion.ONE_SIDED_DP:
-        assert g.exact_gap is not None
-        assert g.exact_epsilon is not None
-        return (
-            f"One-sided privacy with epsilon {words(g.exact_epsilon)} and gap {_duration(g.exact_gap, g.gap_unit)} for {g.unit}: "
-            f"what is seen is at most {odds_in_words(g.exact_epsilon)[0]} times as likely in the sensitive case as in its "
-            "harmless neighbour, which the whole promise describes; nothing is promised the other way round."
-        )
-    if g.notion is Notion.MAP_ERROR:
-        return _sentence(g).split(" (to be told apart: ", 1)[0] + ", if the stated model holds."
-    assert g.exact_epsilon is not None
-    opening = "Differential privacy" if g.notion is Notion.PURE_DP else "Local differential privacy"
-    if g.exact_epsilon > WORTHLESS:
-        return _sentence(g).rsplit(" (neighbours: ", 1)[0] + "."
-    return (
-        f"{opening} with epsilon {words(g.exact_epsilon)} for {g.unit}: a 50:50 guess between two neighbouring cases is "
-        f"right at most {odds_in_words(g.exact_epsilon)[1]} times in 100."
-    )
-
-
-def _sentence(g: Guarantee) -> str:
-    if g.notion is Notion.MAP_ERROR:
-        assert g.exact_error is not None
-        return (
-            f"An adversary who knows the protocol and sees all that is published guesses {g.unit} wrongly at least "
-            f"{_rounded(100 * g.exact_error, math.floor)} times in 100 (to be told apart: {g.neighbours})."
-        )
-    if g.exact_epsilon is None:
-        return f"No privacy: this was computed without noise (nothing protects {g.unit})."
-    factor, guess = odds_in_words(g.exact_epsilon)
-    epsilon = words(g.exact_epsilon)
-    if g.exact_epsilon > WORTHLESS and g.notion is not Notion.ONE_SIDED_DP:
-        opening = "Differential privacy" if g.notion is Notion.PURE_DP else "Local differential privacy"
-        return (
-            f"{opening} with epsilon {epsilon} for {g.unit} is no promise worth the name: a 50:50 guess between two "
-            f"cases may be right all but every time (neighbours: {g.neighbours})."
-        )
-    if g.notion is Notion.ONE_SIDED_DP:
-        assert g.exact_gap is not None
-        return (
-            f"One-sided privacy with epsilon {epsilon} and gap {words(g.exact_gap, 'down')} {g.gap_unit} for {g.unit}: "
-            f"what is seen is at most {factor} times as likely in the sensitive case as in its harmless neighbour; "
-            f"nothing is promised the other way round (neighbours: {g.neighbours})."
-        )
-    if g.notion is Notion.PURE_DP:
-        opening, subject = "Differential privacy", "whatever is published"
-        places = "on one data set as on its neighbour"
-    else:
-        opening, subject = "Local differential privacy", "whatever leaves the person's device"
-        places = "in one case as in the other"
-    return (
-        f"{opening} with epsilon {epsilon} for {g.unit}: {subject} is at most {factor} times as likely {places}, and a "
-        f"50:50 guess between the two is right at most {guess} times in 100, whatever else a reader knows "
-        f"(neighbours: {g.neighbours})."
-    )
-
-
-def odds_in_words(epsilon: Fraction) -> tuple[str, str]:
-    """e^epsilon, and how often in 100 a 50:50 guess is then right, both rounded up.
-
-    >>> odds_in_words(Fraction(1))
-    ('2.72', '73.2')
-    """
-    if epsilon > 30:
-        return f"10^{math.ceil(epsilon / Fraction('2.30258509299404'))}", "100"
-    low, high = exp_bounds(epsilon)
-    return _rounded(high, math.ceil, 2), _rounded(100 * high / (1 + low), math.ceil)
-
-
-def _duration(gap: Fraction, unit: str) -> str:
-    """A gap in a unit in which it is a small number, rounded down.
-
-    >>> _duration(Fraction(185_363), "seconds"), _duration(Fraction(90), "seconds"), _duration(Fraction(5000), "posts")
-    ('2.1 days', '90 seconds', '5000 posts')
-    """
-    for seconds, name in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
-        if unit == "seconds" and gap >= 2 * seconds:
-            return f"{_rounded(gap / seconds, math.floor)} {name}"
-    return f"{words(gap, 'down')} {unit}"
-
-
-def _rounded(value: Fraction, direction: Callable[[Fraction], int], digits: int = 1) -> str:
-    """An exact number with a few decimals (three leading digits if it is large), rounded in one direction."""
-    if value >= 1000:
-        digits = 3 - len(str(int(value)))
-    scale = Fraction(10) ** digits
-    return f"{float(direction(value * scale) / scale):,.10g}"

@@ -1,0 +1,109 @@
+"""A promise as words. Every rounding is to the safe side: what is promised never sounds stronger than it is."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from peerveil.guarantee.notion import WORTHLESS, Notion
+from peerveil.numerics.exact import exp_bounds, words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from peerveil.guarantee.value import Guarantee
+
+
+def short_sentence(g: Guarantee) -> str:
+    """The sentence without what is meant by neighbours, nowhere stronger than the whole one."""
+    if g.exact_epsilon is None and g.notion.takes_epsilon:
+        return whole_sentence(g)
+    if g.notion is Notion.ONE_SIDED_DP:
+        assert g.exact_gap is not None
+        assert g.exact_epsilon is not None
+        return (
+            f"One-sided privacy with epsilon {words(g.exact_epsilon)} and gap {_duration(g.exact_gap, g.gap_unit)} for {g.unit}: "
+            f"what is seen is at most {odds_in_words(g.exact_epsilon)[0]} times as likely in the sensitive case as in its "
+            "harmless neighbour, which the whole promise describes; nothing is promised the other way round."
+        )
+    if g.notion is Notion.MAP_ERROR:
+        return whole_sentence(g).split(" (to be told apart: ", 1)[0] + ", if the stated model holds."
+    assert g.exact_epsilon is not None
+    opening = "Differential privacy" if g.notion is Notion.PURE_DP else "Local differential privacy"
+    if g.exact_epsilon > WORTHLESS:
+        return whole_sentence(g).rsplit(" (neighbours: ", 1)[0] + "."
+    return (
+        f"{opening} with epsilon {words(g.exact_epsilon)} for {g.unit}: a 50:50 guess between two neighbouring cases is "
+        f"right at most {odds_in_words(g.exact_epsilon)[1]} times in 100."
+    )
+
+
+def whole_sentence(g: Guarantee) -> str:
+    """What is promised about what, and which cases are neighbours."""
+    if g.notion is Notion.MAP_ERROR:
+        assert g.exact_error is not None
+        return (
+            f"An adversary who knows the protocol and sees all that is published guesses {g.unit} wrongly at least "
+            f"{rounded(100 * g.exact_error, math.floor)} times in 100 (to be told apart: {g.neighbours})."
+        )
+    if g.exact_epsilon is None:
+        return f"No privacy: this was computed without noise (nothing protects {g.unit})."
+    factor, guess = odds_in_words(g.exact_epsilon)
+    epsilon = words(g.exact_epsilon)
+    if g.exact_epsilon > WORTHLESS and g.notion is not Notion.ONE_SIDED_DP:
+        opening = "Differential privacy" if g.notion is Notion.PURE_DP else "Local differential privacy"
+        return (
+            f"{opening} with epsilon {epsilon} for {g.unit} is no promise worth the name: a 50:50 guess between two "
+            f"cases may be right all but every time (neighbours: {g.neighbours})."
+        )
+    if g.notion is Notion.ONE_SIDED_DP:
+        assert g.exact_gap is not None
+        return (
+            f"One-sided privacy with epsilon {epsilon} and gap {words(g.exact_gap, 'down')} {g.gap_unit} for {g.unit}: "
+            f"what is seen is at most {factor} times as likely in the sensitive case as in its harmless neighbour; "
+            f"nothing is promised the other way round (neighbours: {g.neighbours})."
+        )
+    if g.notion is Notion.PURE_DP:
+        opening, subject = "Differential privacy", "whatever is published"
+        places = "on one data set as on its neighbour"
+    else:
+        opening, subject = "Local differential privacy", "whatever leaves the person's device"
+        places = "in one case as in the other"
+    return (
+        f"{opening} with epsilon {epsilon} for {g.unit}: {subject} is at most {factor} times as likely {places}, and a "
+        f"50:50 guess between the two is right at most {guess} times in 100, whatever else a reader knows "
+        f"(neighbours: {g.neighbours})."
+    )
+
+
+def odds_in_words(epsilon: Fraction) -> tuple[str, str]:
+    """e^epsilon, and how often in 100 a 50:50 guess is then right, both rounded up.
+
+    >>> odds_in_words(Fraction(1))
+    ('2.72', '73.2')
+    """
+    if epsilon > 30:
+        return f"10^{math.ceil(epsilon / Fraction('2.30258509299404'))}", "100"
+    low, high = exp_bounds(epsilon)
+    return rounded(high, math.ceil, 2), rounded(100 * high / (1 + low), math.ceil)
+
+
+def _duration(gap: Fraction, unit: str) -> str:
+    """A gap in a unit in which it is a small number, rounded down.
+
+    >>> _duration(Fraction(185_363), "seconds"), _duration(Fraction(90), "seconds"), _duration(Fraction(5000), "posts")
+    ('2.1 days', '90 seconds', '5000 posts')
+    """
+    for seconds, name in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
+        if unit == "seconds" and gap >= 2 * seconds:
+            return f"{rounded(gap / seconds, math.floor)} {name}"
+    return f"{words(gap, 'down')} {unit}"
+
+
+def rounded(value: Fraction, direction: Callable[[Fraction], int], digits: int = 1) -> str:
+    """An exact number with a few decimals (three leading digits if it is large), rounded in one direction."""
+    if value >= 1000:
+        digits = 3 - len(str(int(value)))
+    scale = Fraction(10) ** digits
+    return f"{float(direction(value * scale) / scale):,.10g}"
