@@ -148,6 +148,7 @@ def build_app() -> typer.Typer:
         rankings,
         release,
         reproduce,
+        serve,
         study,
         timing,
         truth,
@@ -167,6 +168,7 @@ def build_app() -> typer.Typer:
 
     demo.register(app)
     study.register(app)
+    app.command("serve", epilog=serve.EPILOG, rich_help_panel="Start here")(serve.serve)
     app.add_typer(data.app, rich_help_panel="Data")
     for room in (release, timing, calibration, rankings, truth):
         app.add_typer(room.app, rich_help_panel="Rooms")

@@ -105,8 +105,18 @@ def svg(drawing: Figure | Axes, alt: str) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = text.replace(_INK, "currentColor")
+    # attributes instead of styles: pages need not allow inline styles for the sake of figures
+    text = re.sub(r"<style.*?</style>", "", text, flags=re.DOTALL)
+    text = text.replace("<svg ", '<svg stroke-linejoin="round" stroke-linecap="butt" ', 1)
+    text = re.sub(r' style="([^"]*)"', lambda found: _attributes(found.group(1)), text)
     # several figures stand on one page: their ids must differ
     own = hashlib.sha256(text.encode()).hexdigest()[:8]
     text = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{own}-", text)
     label = html.escape(" ".join(alt.split()), quote=True)
     return text.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+
+
+def _attributes(style: str) -> str:
+    """A style as attributes of the same meaning; Matplotlib writes nothing that has none."""
+    pairs = (part.split(":", 1) for part in style.split(";") if part.strip())
+    return "".join(f' {name.strip()}="{value.strip()}"' for name, value in pairs)

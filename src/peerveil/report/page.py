@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-_CSS: Final = """
+CSS: Final = """
 :root { color-scheme: light dark; --ink: #1b1f24; --pale: #59636e; --paper: #ffffff; --card: #f5f7f9;
   --line: #d5dbe1; --accent: #2b7bba; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e8eaed; --pale: #a3adb8; --paper: #15181c; --card: #1e2329;
@@ -162,13 +162,18 @@ class Page:
         """The small print at the end."""
         self._footer = f"<footer>{_text(text)}</footer>"
 
+    @property
+    def parts(self) -> str:
+        """What stands on the page, for pages that have a head of their own."""
+        return "\n".join(self._parts)
+
     def html(self) -> str:
         """The whole page."""
         return (
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-            f"<title>{_text(self._title)}</title>\n<style>{_CSS}</style>\n</head>\n<body>\n<main>\n"
+            f"<title>{_text(self._title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n<main>\n"
             + "\n".join(self._parts)
             + f"\n</main>\n{self._footer}\n</body>\n</html>\n"
         )

@@ -200,21 +200,39 @@ class Lane:
 class Gatekeeper:
     """Refuses bodies that are too long, before they are read, and puts the security headers on every answer.
 
+    ``limits`` allows other lengths on single paths; ``policy`` is the content security policy, if it is not the pages';
+    ``answer`` makes an answer of a status, a short name and a message, if it shall not be JSON.
+
     An error that nothing else caught ends here too, as a line in the journal and an answer without details.
     """
 
-    def __init__(self, app: ASGIApp, body_limit: int, journal: Journal, lanes: tuple[Lane, ...] = ()) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        body_limit: int,
+        journal: Journal,
+        lanes: tuple[Lane, ...] = (),
+        *,
+        policy: str | None = None,
+        limits: Mapping[str, int] | None = None,
+        answer: Callable[[int, str, str], ASGIApp] | None = None,
+    ) -> None:
         self._lanes = lanes
         self._journal = journal
         self._app = app
         self._limit = body_limit
+        self._policy = policy
+        self._limits = limits or {}
+        self._answer = answer or (lambda status, name, said: JSONResponse({"error": name, "message": said}, status))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stand between the server and the application."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        policy = _API_PAGE if scope["path"].startswith(("/docs", "/static-offline-docs")) else _PAGE
+        limit = self._limits.get(scope["path"], self._limit)
+        api_page = scope["path"].startswith(("/docs", "/static-offline-docs"))
+        policy = self._policy or (_API_PAGE if api_page else _PAGE)
         started = False
 
         async def sending(message: Message) -> None:
@@ -227,8 +245,8 @@ class Gatekeeper:
             await send(message)
 
         length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
-        if length.isdigit() and int(length) > self._limit:
-            await self._too_long(scope, receive, sending)
+        if length.isdigit() and int(length) > limit:
+            await self._too_long(limit, scope, receive, sending)
             return
         seen = 0
 
@@ -236,7 +254,7 @@ class Gatekeeper:
             nonlocal seen
             message = await receive()
             seen += len(message.get("body", b""))
-            if seen > self._limit:
+            if seen > limit:
                 raise _TooLong
             return message
 
@@ -249,18 +267,21 @@ class Gatekeeper:
         except _TooLong:
             if started:
                 raise
-            await self._too_long(scope, receive, sending)
+            await self._too_long(limit, scope, receive, sending)
         except Exception as error:
             self._journal.error("failed", error)
             if started:
                 raise
-            said = {"error": "internal", "message": "an error in the service; it is in the journal"}
-            await JSONResponse(said, 500)(scope, receive, sending)
+            answer = self._answer(500, "internal", "an error in the service; it is in the journal")
+            await answer(scope, receive, sending)
 
-    async def _too_long(self, scope: Scope, receive: Receive, send: Send) -> None:
-        message = f"a body of at most {self._limit} bytes, please"
-        answer = JSONResponse({"error": "too_long", "message": message}, 413, headers={"Connection": "close"})
-        await answer(scope, receive, send)
+    async def _too_long(self, limit: int, scope: Scope, receive: Receive, send: Send) -> None:
+        async def closing(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], (b"connection", b"close")]
+            await send(message)
+
+        await self._answer(413, "too_long", f"a body of at most {limit} bytes, please")(scope, receive, closing)
 
 
 class _TooLong(Exception):

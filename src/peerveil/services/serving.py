@@ -13,7 +13,7 @@ from peerveil.errors import BadInput
 from peerveil.services.journal import quiet_libraries
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from peerveil.services.journal import Journal
 
@@ -39,8 +39,8 @@ def listen(host: str, port: int) -> socket.socket:
     return sock
 
 
-def serve(app: Any, host: str, port: int, journal: Journal) -> None:
-    """Serve until a signal to stop comes; then finish what is under way, and return."""
+def serve(app: Any, host: str, port: int, journal: Journal, *, ready: Callable[[int], None] | None = None) -> None:
+    """Serve until a signal to stop comes; then finish what is under way, and return. ``ready`` is told the port."""
     import uvicorn
 
     sock = listen(host, port)
@@ -58,6 +58,8 @@ def serve(app: Any, host: str, port: int, journal: Journal) -> None:
     )
     quiet_libraries(journal)
     journal.write("listening", port=bound)
+    if ready is not None:
+        ready(bound)
     # the server raises the signal again when it has stopped; it has done its work by then
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)

@@ -98,6 +98,7 @@ def run_study(
     *,
     confirm: Callable[[Checked], bool] | None = None,
     progress: bool | None = None,
+    on_step: Callable[[int, int, str], None] | None = None,
 ) -> StudyRun:
     """Run a study to its end, or go on with a run that was interrupted.
 
@@ -112,6 +113,8 @@ def run_study(
         Not asked if nothing (more) would be spent.
     progress
         Show a bar; by default on a terminal only.
+    on_step
+        Called before each step with how many are done, how many there are, and what it does; and once at the end.
 
     Examples
     --------
@@ -155,14 +158,18 @@ def run_study(
         left = [one for one in checked.planned if kept[one.step.spec.name] is None]
         if first is None and any(one.debit for one in left) and confirm is not None and not confirm(checked):
             raise Declined("nothing more was spent")
-        outcomes, costs = _carry_out(checked, folder, kept, progress)
+        outcomes, costs = _carry_out(checked, folder, kept, progress, on_step or (lambda *_: None))
         write_reports(folder, checked, outcomes, costs)
     done = tuple(name for name, outcome in kept.items() if outcome is not None)
     return StudyRun(checked, target, outcomes, done)
 
 
 def _carry_out(
-    checked: Checked, folder: Folder, kept: dict[str, Outcome | None], progress: bool | None
+    checked: Checked,
+    folder: Folder,
+    kept: dict[str, Outcome | None],
+    progress: bool | None,
+    on_step: Callable[[int, int, str], None],
 ) -> tuple[dict[str, Outcome], list[Cost]]:
     study = checked.study
     outcomes: dict[str, Outcome] = {}
@@ -176,6 +183,7 @@ def _carry_out(
         for number, one in enumerate(checked.planned):
             spec = one.step.spec
             found = kept[spec.name]
+            on_step(number, len(checked.planned), one.step.about)
             if found is None:
                 randomness = (
                     Randomness.secure() if study.seed is None else Randomness.simulation(study.seed * 1000 + number)
@@ -190,6 +198,7 @@ def _carry_out(
                 folder.make_files(spec.name, found)
             outcomes[spec.name] = found
             advance(1)
+        on_step(len(checked.planned), len(checked.planned), "writing the report")
         if book is not None:
             write_text(folder.public / "ledger.csv", "".join(
                 book.to_csv(name) if first else book.to_csv(name).split("\n", 1)[1]

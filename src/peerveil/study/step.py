@@ -133,15 +133,22 @@ def whole(low: int, high: int) -> Callable[[object], int]:
     return read
 
 
-def one_of(*names: str) -> Callable[[object], str]:
-    """One of several words."""
+@dataclass(frozen=True)
+class OneOf:
+    """One of several words, which forms can offer."""
 
-    def read(value: object) -> str:
-        if not isinstance(value, str) or value not in names:
-            raise BadInput("value", got=value, want=f"one of {', '.join(names)}")
+    names: tuple[str, ...]
+
+    def __call__(self, value: object) -> str:
+        """The word, if it is one of them."""
+        if not isinstance(value, str) or value not in self.names:
+            raise BadInput("value", got=value, want=f"one of {', '.join(self.names)}")
         return value
 
-    return read
+
+def one_of(*names: str) -> OneOf:
+    """One of several words."""
+    return OneOf(names)
 
 
 def yes_or_no(value: object) -> bool:

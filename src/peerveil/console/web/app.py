@@ -1,0 +1,199 @@
+"""The console as a web application: its routes, its files, and the workers beside it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import asynccontextmanager
+from functools import partial
+from importlib.resources import files as package_files
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from peerveil.console import people, simulations
+from peerveil.console.house import House, Settings
+from peerveil.console.jobs import LANES
+from peerveil.console.web import data, home, ledger, persons, rooms, runs, services
+from peerveil.console.web.visit import POLICY, endpoint, problem_page, templates
+from peerveil.console.work import environment
+from peerveil.report.page import CSS
+from peerveil.services.app import Gatekeeper
+from peerveil.services.serving import serve
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from starlette.requests import Request
+
+    from peerveil.services import Journal
+
+_BODY: Final = 2_000_000
+_STATIC: Final = {"console.css": "text/css", "console.js": "text/javascript"}
+
+
+class Console:
+    """What all pages of a console share."""
+
+    def __init__(self, settings: Settings, *, local: bool = True) -> None:
+        self.settings = settings
+        self.house = House(settings)
+        self.templates = templates()
+        self.local = local
+        self._anybody = False
+
+    def one_person(self) -> bool:
+        """Whether this is one person's console, at which nobody signs in: served to this machine alone, nobody registered."""
+        if not self.local or self.settings.sign_in:
+            return False
+        self._anybody = self._anybody or people.anybody(self.house)
+        return not self._anybody
+
+    @property
+    def services(self) -> bool:
+        """Whether there are pages of services to link to."""
+        return True
+
+    def close(self) -> None:
+        """Give everything back."""
+        self.house.close()
+
+
+class Workers:
+    """The processes beside the server, one a lane; one that dies is started again."""
+
+    def __init__(self, settings: Settings, journal: Journal) -> None:
+        self._settings, self._journal = settings, journal
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        """Start all lanes, and watch over them."""
+        self._thread.start()
+
+    def _watch(self) -> None:
+        pause = 0.0
+        while not self._stop.wait(pause):
+            pause = 0.5
+            for lane in sorted(set(LANES.values())):
+                worker = self._running.get(lane)
+                if worker is not None and worker.poll() is None:
+                    continue
+                if worker is not None:
+                    self._journal.write("worker", level="warning", reason=lane, status=worker.returncode)
+                command = [sys.executable, "-m", "peerveil.console.work", lane]
+                self._running[lane] = subprocess.Popen(  # noqa: S603
+                    command, env=environment(self._settings), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+                )
+
+    def stop(self) -> None:
+        """End all of them; a run that is under way goes on when the console is started again."""
+        self._stop.set()
+        self._thread.join(5)
+        for worker in self._running.values():
+            worker.send_signal(signal.SIGTERM)
+        for worker in self._running.values():
+            try:
+                worker.wait(5)
+            except subprocess.TimeoutExpired:
+                worker.kill()
+
+
+def create_app(console: Console, journal: Journal, *, workers: bool = True) -> Starlette:
+    """The application; with ``workers`` it also starts the processes that look, simulate and run."""
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        beside = Workers(console.settings, journal) if workers else None
+        if beside is not None:
+            for room in simulations.KINDS:
+                simulations.ready(console.house, room, "")  # invented data: ready before anybody asks
+            beside.start()
+        yield
+        if beside is not None:
+            beside.stop()
+        console.close()
+
+    def page(path: str, handler: Any, role: str | None = "reader", method: str = "GET") -> Route:
+        return Route(path, endpoint(console, handler, role), methods=[method])
+
+    post = partial(page, method="POST")
+
+    def healthz(_: Request) -> Response:
+        with console.house.database.reading() as connection:
+            connection.exec_driver_sql("SELECT 1")
+        return JSONResponse({"status": "ok"})
+
+    def static(request: Request) -> Response:
+        name = request.path_params["name"]
+        headers = {"Cache-Control": "no-cache"}
+        if name == "house.css":
+            return Response(CSS, media_type="text/css", headers=headers)
+        if name not in _STATIC:
+            raise HTTPException(404)
+        content = (package_files("peerveil.console") / "static" / name).read_bytes()
+        return Response(content, media_type=_STATIC[name], headers=headers)
+
+    async def not_found(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        said = {404: "There is no such page.", 405: "This page takes no such request."}
+        return problem_page(
+            console, error.status_code, [said.get(error.status_code, error.detail)], request.headers.get("referer")
+        )
+
+    routes = [
+        Route("/healthz", healthz),
+        Route("/static/{name}", static),
+        page("/", home.front),
+        *data.routes(page, post),
+        *rooms.routes(page, post),
+        *runs.routes(page, post),
+        *ledger.routes(page, post),
+        *persons.routes(page, post),
+        *services.routes(page, post),
+    ]
+    guard = Middleware(
+        Gatekeeper,
+        body_limit=_BODY,
+        journal=journal,
+        policy=POLICY,
+        limits={"/data/upload": console.settings.upload_limit + 100_000},
+        answer=lambda status, _, said: problem_page(console, status, [said[0].upper() + said[1:] + "."]),
+    )
+    return Starlette(
+        routes=routes, lifespan=lifespan, middleware=[guard], exception_handlers={HTTPException: not_found}
+    )
+
+
+def is_local(host: str) -> bool:
+    """Whether an address can be reached from this machine alone."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def run_console(settings: Settings, host: str, port: int, journal: Journal, *, say: Callable[[str], object]) -> None:
+    """Serve a console until it is stopped; ``say`` tells whoever started it where it is."""
+    console = Console(settings, local=is_local(host))
+
+    def ready(bound: int) -> None:
+        address = f"http{'s' if settings.https else ''}://{f'[{host}]' if ':' in host else host}:{bound}"
+        say(f"The console is at {address} (Ctrl+C stops it). Everything is kept in {settings.folder}.")
+        if console.one_person():
+            say("It is for one person on this machine: nobody signs in, and nobody else can reach it.")
+        elif not people.anybody(console.house):
+            token = people.invite(console.house, people.Asker("", "", "operator"), "operator")
+            say(f"Nobody is registered yet. The first operator joins here, once, within three days: {address}/join/{token}")
+        if not console.local and not settings.https:
+            say("Passwords would travel in the clear: put a server with TLS in front, and start with --https.")
+
+    serve(create_app(console, journal), host, port, journal, ready=ready)

@@ -1,0 +1,154 @@
+"""Pages of the ledger: accounts, history, what remains; in words and as a picture."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from peerveil.errors import BadInput
+from peerveil.ledger import Ledger
+from peerveil.report import COLOURS, house_style, new_axes, svg
+
+if TYPE_CHECKING:
+    from starlette.responses import Response
+
+    from peerveil.console.house import House
+    from peerveil.console.web.visit import Visit
+
+
+def accounts_of(house: House) -> list[dict[str, Any]]:
+    """Accounts with what they have, spent and have left."""
+    with house.ledger() as book:
+        return [
+            {
+                "name": account.name,
+                "epsilon": account.epsilon,
+                "spent": account.spent,
+                "remaining": account.remaining,
+                "head": account.head,
+            }
+            for account in book.accounts()
+        ]
+
+
+def overview(visit: Visit) -> Response:
+    """All accounts."""
+    accounts = accounts_of(visit.house)
+    picture = _picture(tuple((one["name"], one["spent"], one["remaining"]) for one in accounts)) if accounts else ""
+    return visit.page("ledger.html", accounts=accounts, picture=picture)
+
+
+def one(visit: Visit) -> Response:
+    """One account with its history."""
+    name = visit.part("account")
+    with visit.house.ledger() as book:
+        account = _found(book, name)
+        entries = account.entries()
+        rows = [
+            {
+                "time": f"{entry.time:%Y-%m-%d %H:%M} UTC",
+                "purpose": entry.purpose,
+                "debit": entry.debit,
+                "debited": entry.debited,
+                "words": entry.words,
+            }
+            for entry in entries
+        ]
+        shown = {
+            "name": account.name,
+            "epsilon": account.epsilon,
+            "spent": account.spent,
+            "remaining": account.remaining,
+        }
+        steps = tuple((row["time"], row["debit"]) for row in rows if row["debited"])
+    picture = _history(steps, shown["epsilon"]) if steps else ""
+    return visit.page("account.html", account=shown, entries=rows[::-1], picture=picture)
+
+
+def _found(book: Ledger, name: str) -> Any:
+    from peerveil.services.errors import NotFound
+
+    found = next((account for account in book.accounts() if account.name == name), None)
+    if found is None:
+        raise NotFound("there is no such account")
+    return found
+
+
+def open_account(visit: Visit) -> Response:
+    """Open an account."""
+    name, epsilon = visit.form.get("name", "").strip(), visit.form.get("epsilon", "").strip()
+    if not name:
+        raise BadInput("name", got="nothing", want="a name, such as the conference and the year")
+    with visit.house.ledger() as book:
+        if any(account.name == name for account in book.accounts()):
+            raise BadInput(
+                "name", got=name, want="a new name: this account is open already, and a budget never changes"
+            )
+        book.account(name, epsilon=epsilon)
+    with visit.house.database.writing("take") as connection:
+        visit.house.note(connection, visit.asker.id, "opened an account", name)
+    target = visit.form.get("next", "")
+    return visit.go(target if target in ("/release", "/timing", "/rankings", "/truth") else "/ledger", "opened")
+
+
+def export(visit: Visit) -> Response:
+    """The whole ledger, for safe keeping and for others to verify."""
+    kind = visit.part("kind")
+    with visit.house.ledger() as book:
+        text = book.to_csv() if kind == "csv" else book.to_json(indent=2)
+    return visit.file(text.encode(), f"ledger.{kind}", "text/csv" if kind == "csv" else "application/json")
+
+
+def verify(visit: Visit) -> Response:
+    """Check every entry."""
+    with visit.house.ledger() as book:
+        found = book.verify()
+    return visit.page("verified.html", found=found, text=str(found))
+
+
+@lru_cache(maxsize=64)
+def _picture(accounts: tuple[tuple[str, float, float], ...]) -> str:
+    """Bars: what was spent, what is left."""
+    (ax,) = new_axes(7, 0.8 + 0.5 * len(accounts))
+    names = [name if len(name) <= 24 else f"{name[:23]}…" for name, _, _ in accounts]
+    with house_style():
+        spent, left = [one[1] for one in accounts], [one[2] for one in accounts]
+        places = list(range(len(accounts)))
+        ax.barh(places, spent, color=COLOURS["leak"], label="spent")
+        ax.barh(places, left, left=spent, color=COLOURS["private"], label="left")
+        ax.set_yticks(places, names)
+        ax.invert_yaxis()
+        ax.set_xlabel("epsilon")
+        ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2)
+    said = "; ".join(f"{name}: {spent:g} spent, {left:g} left" for name, spent, left in accounts)
+    return svg(ax, f"Budgets. {said}.")
+
+
+@lru_cache(maxsize=64)
+def _history(steps: tuple[tuple[str, float], ...], budget: float) -> str:
+    """What was spent, debit by debit, against the whole budget."""
+    from matplotlib.ticker import MaxNLocator
+
+    (ax,) = new_axes(7, 2.6)
+    total, heights = 0.0, [0.0]
+    for _, debit in steps:
+        total += debit
+        heights.append(total)
+    with house_style():
+        ax.step(range(len(heights)), heights, where="post", color=COLOURS["leak"], label="spent")
+        ax.axhline(budget, color=COLOURS["truth"], linestyle="--", label="whole budget")
+        ax.set(xlabel="debits, one after another", ylabel="epsilon", ylim=(0, budget * 1.1))
+        ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return svg(ax, f"What was spent after each of {len(steps)} debits: {total:g} of {budget:g}.")
+
+
+def routes(page: Any, post: Any) -> list[Any]:
+    """The addresses of these pages."""
+    return [
+        page("/ledger", overview),
+        post("/ledger/open", open_account, "operator"),
+        page("/ledger/verify", verify),
+        page("/ledger/export.{kind}", export),
+        page("/ledger/{account}", one),
+    ]

@@ -1,0 +1,248 @@
+"""One request: who asks, what was sent, and what is answered. All that guards pages is here.
+
+- **Who**: the cookie of a session, or, on a console that nobody registered at, the one person of the machine. That person
+  is only believed at the machine's own address, so that no other site's name can be pointed at it.
+- **Forms**: every form carries a token that is derived from the session; what comes from another site is refused
+  before anything is read from it.
+- **Answers**: pages are templates in which everything is escaped; scripts and styles come from files of the console alone.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode, urlsplit
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+from starlette.formparsers import MultiPartException
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+
+from peerveil import __version__
+from peerveil.console import people
+from peerveil.console.house import LOCAL
+from peerveil.console.people import Asker
+from peerveil.console.web.words import DONE, ago, clock, size_in_words
+from peerveil.errors import BadInput, PeerveilError
+from peerveil.services.errors import Forbidden, ServiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from starlette.requests import Request
+
+    from peerveil.console.web.app import Console
+
+COOKIE: Final = "peerveil_session"
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_LOCAL_NAMES: Final = {"127.0.0.1", "localhost", "::1"}
+_MOST_FIELDS: Final = 200
+
+
+class SignInFirst(ServiceError):
+    """Nobody is signed in."""
+
+    status = 401
+    name = "sign_in"
+
+
+def templates() -> Environment:
+    """The templates; everything that is put into them is escaped."""
+    found = Environment(
+        loader=PackageLoader("peerveil.console", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters.update(ago=ago, clock=clock, bytes=size_in_words, svg=Markup)
+    found.globals.update(version=__version__)
+    return found
+
+
+@dataclass
+class Visit:
+    """A request that was let in."""
+
+    console: Console
+    request: Request
+    asker: Asker
+    form: Mapping[str, str] = field(default_factory=dict)
+    upload: UploadFile | None = None
+    fresh: str | None = None  # a new session's token, to be put into the browser's cookie; empty: forget it
+
+    @property
+    def house(self) -> Any:
+        """The console's house."""
+        return self.console.house
+
+    def part(self, name: str) -> str:
+        """A part of the path."""
+        return str(self.request.path_params[name])
+
+    def asked(self, name: str, default: str = "") -> str:
+        """A value after the question mark."""
+        return str(self.request.query_params.get(name, default))
+
+    @cached_property
+    def form_token(self) -> str:
+        """What the forms of this page carry."""
+        token = self.fresh if self.fresh is not None else self.asker.token
+        return people.form_token(self.house, token)
+
+    def page(self, template: str, status: int = 200, **values: Any) -> Response:
+        """A page."""
+        shown = self.console.templates.get_template(template).render(
+            asker=self.asker,
+            form_token=self.form_token,
+            path=self.request.url.path,
+            done=DONE.get(self.asked("done")),
+            services=self.console.services,
+            **values,
+        )
+        return self._kept(HTMLResponse(shown, status))
+
+    def go(self, path: str, done: str = "", **query: str) -> Response:
+        """On to another page, with a word about what was done."""
+        asked = {**query, **({"done": done} if done else {})}
+        return self._kept(RedirectResponse(f"{path}?{urlencode(asked)}" if asked else path, 303))
+
+    def json(self, content: Any) -> Response:
+        """Data for the page's script."""
+        return self._kept(JSONResponse(json.loads(json.dumps(content))))
+
+    def file(self, content: bytes, name: str, kind: str = "application/octet-stream") -> Response:
+        """Something to be saved; never shown as a page of this site."""
+        headers = {
+            "Content-Disposition": f'attachment; filename="{name}"',
+            "Content-Security-Policy": "sandbox; default-src 'none'",
+        }
+        return self._kept(Response(content, media_type=kind, headers=headers))
+
+    def _kept(self, response: Response) -> Response:
+        response.headers["Referrer-Policy"] = "same-origin"  # without it, browsers hide where our own forms come from
+        if self.fresh is not None:
+            https = self.console.settings.https
+            if self.fresh:
+                response.set_cookie(COOKIE, self.fresh, httponly=True, samesite="strict", secure=https, path="/")
+            else:
+                response.delete_cookie(COOKIE, path="/")
+        return response
+
+
+def endpoint(
+    console: Console, handler: Callable[[Visit], Response], role: str | None = "reader"
+) -> Callable[[Request], Awaitable[Response]]:
+    """A handler behind the guards; ``role`` None lets everybody in."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            visit = await run_in_threadpool(enter, console, request, role)
+            if request.method == "POST":
+                await read_form(visit)
+            return await run_in_threadpool(handler, visit)
+        except (PeerveilError, MultiPartException) as error:
+            return await run_in_threadpool(refusal, console, request, error)
+
+    return answer
+
+
+def enter(console: Console, request: Request, role: str | None) -> Visit:
+    """Who asks, and whether they may."""
+    house = console.house
+    check_origin(request)
+    token = request.cookies.get(COOKIE, "")
+    if console.one_person():
+        check_local(request)
+        fresh = None if token else secrets.token_urlsafe(32)
+        return Visit(console, request, Asker(LOCAL, "you", "operator", token or str(fresh)), fresh=fresh)
+    asker = people.recognise(house, token)
+    if asker is None:
+        if role is None:
+            fresh = None if token else secrets.token_urlsafe(32)
+            return Visit(console, request, Asker("", "", "reader", token or str(fresh)), fresh=fresh)
+        raise SignInFirst("sign in first")
+    if role is not None:
+        asker.require(role)
+    return Visit(console, request, asker)
+
+
+def check_local(request: Request) -> None:
+    """The one person of a machine comes by its own address; a name that was pointed at it is refused."""
+    host = urlsplit(f"//{request.headers.get('host', '')}").hostname
+    if host not in _LOCAL_NAMES:
+        raise Forbidden(
+            "this console is for one person on this machine: open it at http://127.0.0.1 or http://localhost"
+        )
+
+
+def check_origin(request: Request) -> None:
+    """What changes something must come from a page of this site."""
+    if request.method in ("GET", "HEAD"):
+        return
+    origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+    host = request.headers.get("host", "")
+    if site not in (None, "same-origin", "none") or (origin not in (None, "null") and urlsplit(origin).netloc != host):
+        raise Forbidden("this form was sent by another site; nothing was done")
+    if origin == "null" and site is None:
+        raise Forbidden("this form was sent by a page of no site; nothing was done")
+
+
+async def read_form(visit: Visit) -> None:
+    """The fields of a form, and its file if there is one; refused without the session's token."""
+    kind = visit.request.headers.get("content-type", "").partition(";")[0]
+    if kind not in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        raise BadInput("form", got=kind, want="a form")
+    content = await visit.request.form(max_files=1, max_fields=_MOST_FIELDS, max_part_size=1_000_000)
+    texts = {name: value for name, value in content.multi_items() if isinstance(value, str)}
+    if not hmac.compare_digest(texts.pop("form_token", "").encode(), visit.form_token.encode()):
+        raise Forbidden("this form is too old, or not from this console; load the page again and send it once more")
+    if any("\0" in value for value in texts.values()):
+        raise BadInput("form", got="a zero byte", want="text")
+    visit.form = texts
+    visit.upload = next((value for _, value in content.multi_items() if isinstance(value, UploadFile)), None)
+
+
+def refusal(console: Console, request: Request, error: Exception) -> Response:
+    """A refusal as a page that says what was wrong and where to go."""
+    status = error.status if isinstance(error, ServiceError) else 422
+    if isinstance(error, SignInFirst):
+        target = request.url.path if request.method == "GET" else "/"
+        return RedirectResponse("/sign-in?" + urlencode({"next": target}), 303)
+    lines = str(error).split("\n") if not isinstance(error, MultiPartException) else ["this form cannot be read"]
+    retry = error.retry_after if isinstance(error, ServiceError) else None
+    headers = {"Retry-After": str(retry)} if retry is not None else None
+    return problem_page(console, status, lines, request.headers.get("referer"), headers)
+
+
+def problem_page(
+    console: Console,
+    status: int,
+    lines: list[str],
+    came_from: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """A page about something that did not work."""
+    titles = {
+        403: "Not allowed",
+        404: "Not found",
+        409: "Too late",
+        413: "Too large",
+        429: "Slow down",
+        500: "Our fault",
+    }
+    back = urlsplit(came_from).path if came_from else "/"
+    text = console.templates.get_template("problem.html").render(
+        asker=None, done=None, path="", services=False, form_token="",
+        title=titles.get(status, "That did not work"), lines=lines, back=back if back.startswith("/") else "/",
+    )  # fmt: skip
+    return HTMLResponse(text, status, headers=dict(headers or {}))

@@ -1,0 +1,167 @@
+"""The processes beside the server: one for looking, checking and simulating, one for runs.
+
+``python -m peerveil.console.work LANE``, started by the server, with the console's settings in the environment. A worker
+ends when the server is gone, after the job it is at.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import select
+
+from peerveil.console import files, jobs, simulations
+from peerveil.console.house import House, Settings
+from peerveil.console.runs import set_state
+from peerveil.console.schema import files as files_table
+from peerveil.errors import PeerveilError
+from peerveil.ledger import BudgetExceeded
+from peerveil.services import Journal, database_time
+
+if TYPE_CHECKING:
+    from peerveil.console.jobs import Job
+
+VARIABLE: Final = "PEERVEIL_CONSOLE_SETTINGS"
+_PAUSE: Final = 0.15
+INTERNAL: Final = "an error in peerveil itself ({}); the server's journal has the place"
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    """The environment of a worker; addresses of databases may hold passwords, so they are not arguments."""
+    plain = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(settings).items()}
+    return {**os.environ, VARIABLE: json.dumps(plain), "PEERVEIL_LEDGER": settings.ledger}
+
+
+def settings_from(text: str) -> Settings:
+    """What :func:`environment` wrote."""
+    plain = json.loads(text)
+    for name in ("folder", "data_folder"):
+        plain[name] = None if plain[name] is None else Path(plain[name])
+    return Settings(**plain)
+
+
+class Worker:
+    """Takes the jobs of a lane, one after another."""
+
+    def __init__(self, house: House, lane: str, journal: Journal) -> None:
+        self.house, self.lane, self.journal = house, lane, journal
+
+    def work(self) -> bool:
+        """Do the next job; whether there was one."""
+        job = jobs.claim(self.house, self.lane)
+        if job is None:
+            return False
+        try:
+            if job.attempts > jobs.MOST_ATTEMPTS:
+                self._give_up(job, f"the process that did it died {jobs.MOST_ATTEMPTS} times; perhaps memory ran out")
+            else:
+                getattr(self, f"_{job.kind}")(job)
+        except Exception as error:
+            said = str(error) if isinstance(error, PeerveilError) else INTERNAL.format(type(error).__name__)
+            if not isinstance(error, PeerveilError):
+                self.journal.error("job", error, reason=job.kind)
+            self._give_up(job, said)
+        return True
+
+    def _give_up(self, job: Job, why: str) -> None:
+        with self.house.database.writing("take") as connection:
+            if job.kind == "look":
+                files.seen(connection, job.subject, "bad", {"refused": why})
+            elif job.kind in ("check", "run"):
+                state = "refused" if job.kind == "check" else "failed"
+                set_state(connection, job.subject, state, problem=why, ended=database_time(connection))
+            elif job.kind == "simulate":
+                simulations.keep(connection, job.subject, {"failed": why})
+            jobs.finish(connection, job)
+
+    def _look(self, job: Job) -> None:
+        with self.house.database.reading() as connection:
+            row = connection.execute(select(files_table).where(files_table.c.id == job.subject)).first()
+        look = {} if row is None else files.look_at(files.from_row(row))
+        with self.house.database.writing("take") as connection:
+            files.seen(connection, job.subject, "good" if look.get("tables") else "bad", look)
+            jobs.finish(connection, job)
+
+    def _check(self, job: Job) -> None:
+        from peerveil.numerics.exact import printed
+        from peerveil.study import Study, check_study
+
+        try:
+            checked = check_study(Study.read(self.house.runs / job.subject / "study.toml"))
+        except BudgetExceeded as refusal:
+            raise PeerveilError(_kindly(refusal)) from None
+        spends = {
+            name: {"amount": printed(amount, "up"), "remaining": printed(checked.remaining[name], "down")}
+            for name, amount in checked.spends.items()
+        }
+        promises = [str(one.guarantee) if one.guarantee is not None else "" for one in checked.planned]
+        short = [one.guarantee.in_short if one.guarantee is not None else "" for one in checked.planned]
+        found = {"rows": checked.rows(), "spends": spends, "promises": promises, "in_short": short}
+        with self.house.database.writing("take") as connection:
+            set_state(connection, job.subject, "ready", check=json.dumps(found, ensure_ascii=False), problem="")
+            jobs.finish(connection, job)
+
+    def _run(self, job: Job) -> None:
+        from peerveil.study import run_study
+
+        with self.house.database.writing("take") as connection:
+            set_state(connection, job.subject, "running")
+        folder = self.house.runs / job.subject
+
+        def told(done: int, total: int, name: str) -> None:
+            jobs.say(self.house, job, done / max(total, 1), name)
+
+        run_study(folder / "study.toml", folder / "out", progress=False, on_step=told)
+        with self.house.database.writing("take") as connection:
+            set_state(connection, job.subject, "done", ended=database_time(connection), problem="")
+            jobs.finish(connection, job)
+
+    def _simulate(self, job: Job) -> None:
+        room, _, file = job.subject.partition(":")
+        table = None
+        if file:
+            with self.house.database.reading() as connection:
+                row = connection.execute(select(files_table).where(files_table.c.id == file)).first()
+            table = None if row is None else files.from_row(row).read(simulations.KINDS[room])
+        made = simulations.make(room, table, lambda share: jobs.say(self.house, job, share))
+        with self.house.database.writing("take") as connection:
+            simulations.keep(connection, job.subject, made)
+            jobs.finish(connection, job)
+
+
+def _kindly(refusal: BudgetExceeded) -> str:
+    return (
+        f"The account {refusal.account!r} has {refusal.remaining:g} left, and this would take {refusal.requested:g}. Nothing "
+        "was spent. A budget is never refilled: what was published stays published, and every further release adds to "
+        f"what it gives away. You can choose an epsilon of at most {refusal.remaining:g}, leave a step out, or try it as a "
+        "simulation, which costs nothing."
+    )
+
+
+def main(lane: str) -> int:
+    """Work until the server is gone."""
+    journal = Journal("console")
+    parent = os.getppid()
+    os.nice(10 if lane == "simulations" else 0)
+    with (
+        House(settings_from(os.environ[VARIABLE])) as house,
+        (house.settings.folder / f"{lane}.lock").open("w") as lock,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a worker of an earlier server finishes its job first
+        jobs.recover(house, lane)
+        worker = Worker(house, lane, journal)
+        while os.getppid() == parent:
+            if not worker.work():
+                time.sleep(_PAUSE)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
