@@ -1,0 +1,1 @@
+"""The console: the five rooms in a browser."""
