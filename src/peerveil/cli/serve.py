@@ -14,7 +14,9 @@ EPILOG = example("peerveil serve", "peerveil serve --port 9000 --folder iclr-202
 
 
 def serve(
-    host: Annotated[str, typer.Option(help="The address to listen on; others than this machine's need people to sign in.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; others than this machine's need people to sign in.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port; 0 takes any free one.", min=0, max=65_535)] = 8000,
     db: Annotated[
         str | None,
@@ -26,18 +28,24 @@ def serve(
     ] = None,
     folder: Annotated[Path, typer.Option(help="Where files, runs and the ledger are kept.")] = Path("peerveil-console"),
     sign_in: Annotated[bool, typer.Option("--sign-in", help="Have everybody sign in, even on this machine.")] = False,
-    https: Annotated[bool, typer.Option("--https", help="A server with TLS stands in front: send cookies over it only.")] = False,
+    https: Annotated[
+        bool, typer.Option("--https", help="A server with TLS stands in front: send cookies over it only.")
+    ] = False,
     data_folder: Annotated[
         Path | None, typer.Option(help="Files in this folder may be named instead of uploaded.", show_default=False)
     ] = None,
     upload_limit: Annotated[int, typer.Option(help="The largest upload, in megabytes.", min=1, max=100_000)] = 200,
     gateway: Annotated[
         str | None,
-        typer.Option(help="The gateway's database, for its operator's page.", envvar="PEERVEIL_GATEWAY_DB", show_default=False),
+        typer.Option(
+            help="The gateway's database, for its operator's page.", envvar="PEERVEIL_GATEWAY_DB", show_default=False
+        ),
     ] = None,
     collect: Annotated[
         str | None,
-        typer.Option(help="The collection's database.", envvar="PEERVEIL_COLLECT_DB", show_default="collect.db in the folder"),
+        typer.Option(
+            help="The collection's database.", envvar="PEERVEIL_COLLECT_DB", show_default="collect.db in the folder"
+        ),
     ] = None,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tomllib
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.console import files
@@ -15,6 +14,7 @@ from peerveil.study.step import REQUIRED, Step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from fractions import Fraction
 
     from peerveil.console.house import House
     from peerveil.console.people import Asker

@@ -20,6 +20,7 @@ from peerveil.console.schema import files
 from peerveil.errors import BadInput, PeerveilError, Verbatim
 from peerveil.services import database_time
 from peerveil.services.errors import NotFound
+from peerveil.study.new import likely_kinds
 from peerveil.study.spec import KINDS, regular_file
 from peerveil.texts import on_one_line
 
@@ -219,8 +220,9 @@ def look_at(file: File) -> dict[str, Any]:
     found: dict[str, Any] = {"format": seen.format, "why": seen.why, "tables": {}, "problems": {}, "guess": {}}
     if seen.format in TABULAR and seen.format != "jsonl":
         found["columns"] = list(column_names(InputFile.open(file.path), seen.format))
-    kinds = [file.kind] if file.kind else [kind.lower() for kind in seen.kinds]
-    if not file.kind and tuple(seen.kinds) == EVERY:
+    likely = likely_kinds(file.name, seen.kinds)
+    kinds = [file.kind] if file.kind else [kind.lower() for kind in likely]
+    if not file.kind and likely == EVERY:
         guess = nearest(file.path)
         kinds = [] if guess is None else [guess[0].lower()]
         found["guess"] = {} if guess is None else {"kind": kinds[0], "columns": guess[1]}

@@ -12,7 +12,6 @@ import json
 import shutil
 import zipfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, desc, insert, select, update
@@ -29,6 +28,7 @@ from peerveil.texts import on_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from peerveil.console.house import House
     from peerveil.console.people import Asker

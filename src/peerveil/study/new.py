@@ -148,6 +148,17 @@ def _budget(steps: list[str], tables: dict[str, Any]) -> str:
     return f"{printed(total or Fraction(1), 'up'):g}"
 
 
+def likely_kinds(name: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
+    """What a file is probably to be read as, of all it could be: a wide table of ranks has only its name to tell.
+
+    >>> likely_kinds("votes-2026.csv", ("Reviews", "Events", "Rankings", "Labels"))
+    ('Rankings',)
+    """
+    if len(kinds) == 4 and any(word in name.lower() for word in ("rank", "vote", "ballot", "order")):
+        return ("Rankings",)
+    return kinds
+
+
 def _look(path: Path) -> list[Found] | Unnamed | str:
     """What a file can be read as, or why it is left out."""
     if path.name.startswith((".", "truth_")) or path.suffix.lower() in _NOT_DATA:
@@ -158,9 +169,7 @@ def _look(path: Path) -> list[Found] | Unnamed | str:
         seen = judgements.recognise(path)
     except PeerveilError as error:
         return _one_line(str(error))
-    kinds = seen.kinds
-    if len(kinds) == 4 and any(word in path.name.lower() for word in ("rank", "vote", "ballot", "order")):
-        kinds = ("Rankings",)  # a wide table of ranks has no column names of its own
+    kinds = likely_kinds(path.name, seen.kinds)
     if len(kinds) in (0, 4):
         return _guessed(path, seen.format)
     tables, why = [], ""

@@ -117,6 +117,7 @@ def create_app(console: Console, journal: Journal, *, workers: bool = True) -> S
             for room in simulations.KINDS:
                 simulations.ready(console.house, room, "")  # invented data: ready before anybody asks
             beside.start()
+        threading.Thread(target=_warm, daemon=True).start()
         yield
         if beside is not None:
             beside.stop()
@@ -173,6 +174,16 @@ def create_app(console: Console, journal: Journal, *, workers: bool = True) -> S
     )
 
 
+def _warm() -> None:
+    """Load beforehand what the first visitor of a room would have to wait for."""
+    import peerveil.console.explore  # noqa: F401
+    from peerveil.report import new_axes, svg
+    from peerveil.study.check import all_steps
+
+    all_steps()
+    svg(new_axes()[0], "nothing")
+
+
 def is_local(host: str) -> bool:
     """Whether an address can be reached from this machine alone."""
     try:
@@ -192,7 +203,9 @@ def run_console(settings: Settings, host: str, port: int, journal: Journal, *, s
             say("It is for one person on this machine: nobody signs in, and nobody else can reach it.")
         elif not people.anybody(console.house):
             token = people.invite(console.house, people.Asker("", "", "operator"), "operator")
-            say(f"Nobody is registered yet. The first operator joins here, once, within three days: {address}/join/{token}")
+            say(
+                f"Nobody is registered yet. The first operator joins here, once, within three days: {address}/join/{token}"
+            )
         if not console.local and not settings.https:
             say("Passwords would travel in the clear: put a server with TLS in front, and start with --https.")
 

@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from peerveil.errors import BadInput
-from peerveil.ledger import Ledger
 from peerveil.report import COLOURS, house_style, new_axes, svg
 
 if TYPE_CHECKING:
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
 
     from peerveil.console.house import House
     from peerveil.console.web.visit import Visit
+    from peerveil.ledger import Ledger
 
 
 def accounts_of(house: House) -> list[dict[str, Any]]:
