@@ -51,10 +51,10 @@ def progress_of(connection: Connection, kind: str, subject: str) -> tuple[float,
     return None if row is None else (float(row.progress), str(row.saying))
 
 
-def waiting(house: House) -> bool:
-    """Whether anything is left to do."""
+def waiting(house: House, lane: str) -> bool:
+    """Whether anything is left to do in a lane."""
     with house.database.reading() as connection:
-        return connection.execute(select(jobs.c.number)).first() is not None
+        return connection.execute(select(jobs.c.number).where(jobs.c.lane == lane)).first() is not None
 
 
 def recover(house: House, lane: str) -> None:
@@ -76,6 +76,13 @@ def claim(house: House, lane: str) -> Job | None:
         begun = update(jobs).where(jobs.c.number == row.number).values(state="working", attempts=row.attempts + 1)
         connection.execute(begun)
     return Job(row.number, row.kind, row.subject, row.attempts + 1)
+
+
+def put_back(house: House, job: Job) -> None:
+    """Leave a job to the next process, as if it had not been begun."""
+    with house.database.writing("take") as connection:
+        begun = update(jobs).where(jobs.c.number == job.number)
+        connection.execute(begun.values(state="queued", attempts=job.attempts - 1))
 
 
 def say(house: House, job: Job, progress: float, saying: str = "") -> None:

@@ -161,8 +161,11 @@ def sign_in(house: House, name: str, password: str, address: str) -> str:
             house.note(connection, "", "could not sign in")
         raise WrongPassword("the name or the password is wrong")
     with house.database.writing("take") as connection:
-        # an account is not locked by others' attempts against it once its owner is in
-        connection.execute(delete(attempts).where(attempts.c.bucket == next(iter(buckets))))
+        # attempts that succeed do not count; those against a name are forgotten once its owner is in
+        by_name, by_address = buckets
+        connection.execute(delete(attempts).where(attempts.c.bucket == by_name))
+        fewer = update(attempts).where(attempts.c.bucket == by_address).values(tries=attempts.c.tries - 1)
+        connection.execute(fewer)
         house.note(connection, person.id, "signed in")
         return begin(connection, person.id)
 

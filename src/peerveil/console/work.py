@@ -9,9 +9,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,7 @@ from peerveil.services import Journal, database_time
 
 if TYPE_CHECKING:
     from peerveil.console.jobs import Job
+    from peerveil.study import Study
 
 VARIABLE: Final = "PEERVEIL_CONSOLE_SETTINGS"
 _PAUSE: Final = 0.15
@@ -36,7 +38,7 @@ INTERNAL: Final = "an error in peerveil itself ({}); the server's journal has th
 def environment(settings: Settings) -> dict[str, str]:
     """The environment of a worker; addresses of databases may hold passwords, so they are not arguments."""
     plain = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(settings).items()}
-    return {**os.environ, VARIABLE: json.dumps(plain), "PEERVEIL_LEDGER": settings.ledger}
+    return {**os.environ, VARIABLE: json.dumps(plain)}
 
 
 def settings_from(text: str) -> Settings:
@@ -45,6 +47,10 @@ def settings_from(text: str) -> Settings:
     for name in ("folder", "data_folder"):
         plain[name] = None if plain[name] is None else Path(plain[name])
     return Settings(**plain)
+
+
+class Stopped(BaseException):
+    """The server is going down; what is under way goes on when it is up again."""
 
 
 class Worker:
@@ -63,11 +69,16 @@ class Worker:
                 self._give_up(job, f"the process that did it died {jobs.MOST_ATTEMPTS} times; perhaps memory ran out")
             else:
                 getattr(self, f"_{job.kind}")(job)
-        except Exception as error:
-            said = str(error) if isinstance(error, PeerveilError) else INTERNAL.format(type(error).__name__)
-            if not isinstance(error, PeerveilError):
-                self.journal.error("job", error, reason=job.kind)
-            self._give_up(job, said)
+        except Stopped:
+            jobs.put_back(self.house, job)
+            raise
+        except BudgetExceeded as refusal:
+            self._give_up(job, _kindly(refusal))
+        except PeerveilError as error:
+            self._give_up(job, str(error))
+        except Exception as error:  # whatever it was: the page must say so, and the lane must go on
+            self.journal.error("job", error, reason=job.kind)
+            self._give_up(job, INTERNAL.format(type(error).__name__))
         return True
 
     def _give_up(self, job: Job, why: str) -> None:
@@ -91,12 +102,9 @@ class Worker:
 
     def _check(self, job: Job) -> None:
         from peerveil.numerics.exact import printed
-        from peerveil.study import Study, check_study
+        from peerveil.study import check_study
 
-        try:
-            checked = check_study(Study.read(self.house.runs / job.subject / "study.toml"))
-        except BudgetExceeded as refusal:
-            raise PeerveilError(_kindly(refusal)) from None
+        checked = check_study(self._study(job))
         spends = {
             name: {"amount": printed(amount, "up"), "remaining": printed(checked.remaining[name], "down")}
             for name, amount in checked.spends.items()
@@ -108,6 +116,12 @@ class Worker:
             set_state(connection, job.subject, "ready", check=json.dumps(found, ensure_ascii=False), problem="")
             jobs.finish(connection, job)
 
+    def _study(self, job: Job) -> Study:
+        """The study of a run. Its ledger is the console's, which the file does not name where that holds a password."""
+        from peerveil.study import Study
+
+        return replace(Study.read(self.house.runs / job.subject / "study.toml"), ledger=self.house.settings.ledger)
+
     def _run(self, job: Job) -> None:
         from peerveil.study import run_study
 
@@ -118,7 +132,7 @@ class Worker:
         def told(done: int, total: int, name: str) -> None:
             jobs.say(self.house, job, done / max(total, 1), name)
 
-        run_study(folder / "study.toml", folder / "out", progress=False, on_step=told)
+        run_study(self._study(job), folder / "out", progress=False, on_step=told)
         with self.house.database.writing("take") as connection:
             set_state(connection, job.subject, "done", ended=database_time(connection), problem="")
             jobs.finish(connection, job)
@@ -148,19 +162,27 @@ def _kindly(refusal: BudgetExceeded) -> str:
 def main(lane: str) -> int:
     """Work until the server is gone."""
     journal = Journal("console")
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the server, which then says so
     parent = os.getppid()
     os.nice(10 if lane == "simulations" else 0)
-    with (
-        House(settings_from(os.environ[VARIABLE])) as house,
-        (house.settings.folder / f"{lane}.lock").open("w") as lock,
-    ):
-        fcntl.flock(lock, fcntl.LOCK_EX)  # a worker of an earlier server finishes its job first
-        jobs.recover(house, lane)
-        worker = Worker(house, lane, journal)
-        while os.getppid() == parent:
-            if not worker.work():
-                time.sleep(_PAUSE)
+    settings = settings_from(os.environ[VARIABLE])
+    try:
+        with House(settings) as house, (settings.folder / f"{lane}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # a worker of an earlier server finishes its job first
+            jobs.recover(house, lane)
+            worker = Worker(house, lane, journal)
+            while os.getppid() == parent:
+                if not worker.work():
+                    time.sleep(_PAUSE)
+    except Stopped:
+        pass
     return 0
+
+
+def _stop(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
+    raise Stopped
 
 
 if __name__ == "__main__":

@@ -40,13 +40,13 @@ def overview(visit: Visit) -> Response:
 
 def one(visit: Visit) -> Response:
     """One account with its history."""
-    name = visit.part("account")
+    name = visit.asked("name")
     with visit.house.ledger() as book:
         account = _found(book, name)
         entries = account.entries()
         rows = [
             {
-                "time": f"{entry.time:%Y-%m-%d %H:%M} UTC",
+                "time": f"{entry.when:%Y-%m-%d %H:%M} UTC",
                 "purpose": entry.purpose,
                 "debit": entry.debit,
                 "debited": entry.debited,
@@ -150,5 +150,5 @@ def routes(page: Any, post: Any) -> list[Any]:
         post("/ledger/open", open_account, "operator"),
         page("/ledger/verify", verify),
         page("/ledger/export.{kind}", export),
-        page("/ledger/{account}", one),
+        page("/ledger/account", one),
     ]

@@ -20,7 +20,7 @@ from urllib.parse import urlencode, urlsplit
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import UploadFile
+from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
@@ -147,9 +147,11 @@ def endpoint(
     async def answer(request: Request) -> Response:
         try:
             visit = await run_in_threadpool(enter, console, request, role)
-            if request.method == "POST":
-                await read_form(visit)
-            return await run_in_threadpool(handler, visit)
+            if request.method != "POST":
+                return await run_in_threadpool(handler, visit)
+            async with request.form(max_files=1, max_fields=_MOST_FIELDS, max_part_size=1_000_000) as content:
+                read_form(visit, content)
+                return await run_in_threadpool(handler, visit)
         except (PeerveilError, MultiPartException) as error:
             return await run_in_threadpool(refusal, console, request, error)
 
@@ -197,12 +199,8 @@ def check_origin(request: Request) -> None:
         raise Forbidden("this form was sent by a page of no site; nothing was done")
 
 
-async def read_form(visit: Visit) -> None:
+def read_form(visit: Visit, content: FormData) -> None:
     """The fields of a form, and its file if there is one; refused without the session's token."""
-    kind = visit.request.headers.get("content-type", "").partition(";")[0]
-    if kind not in ("application/x-www-form-urlencoded", "multipart/form-data"):
-        raise BadInput("form", got=kind, want="a form")
-    content = await visit.request.form(max_files=1, max_fields=_MOST_FIELDS, max_part_size=1_000_000)
     texts = {name: value for name, value in content.multi_items() if isinstance(value, str)}
     if not hmac.compare_digest(texts.pop("form_token", "").encode(), visit.form_token.encode()):
         raise Forbidden("this form is too old, or not from this console; load the page again and send it once more")
