@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.console.explore.drawing import Curve, draw_curves
+from peerveil.console.explore.drawing import Curve, attack_figure, draw_curves
 from peerveil.console.explore.exploration import Control, Exploration, Figure
-from peerveil.console.explore.words import EPSILON_HELP, EPSILONS, attack, chance, right_at_most
+from peerveil.console.explore.words import EPSILON_HELP, EPSILONS, attack, right_at_most
 from peerveil.judgements import Reviews, synthetic_conference
 from peerveil.release import PublicScores, plan_release
 from peerveil.release.weights import WEIGHTS
@@ -201,18 +201,6 @@ def _figures(plan: Mapping[str, Any], epsilon: str, noun: str) -> tuple[Figure, 
         Figure(errors, f"How far off a reviewer's {noun} is, in points. Lower is more exact."),
         attack_figure(epsilon, Fraction(1, 2), _WHAT),
     )
-
-
-def attack_figure(epsilon: str, today: Fraction, what: str) -> Figure:
-    """How often an attacker may be right, against epsilon; exact."""
-    most = Curve("at most, with\nthis promise", tuple(100 * chance(one, today) for one in EPSILONS), "leak")
-    now = Curve("today", (float(100 * today),) * len(EPSILONS), "truth", dashed=True)
-    drawing = draw_curves(
-        EPSILONS, epsilon, [most, now], across="epsilon", up="right in 100 guesses", high=104,
-        alt=f"How often in 100 an attacker may be right about {what}, against epsilon: {right_at_most(epsilon, today)} at the "
-        "chosen value.",
-    )  # fmt: skip
-    return Figure(drawing, f"How often the best attacker may be right about {what}.")
 
 
 def _about(simulation: Mapping[str, Any]) -> str:

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 EPSILONS: Final = ("0.1", "0.2", "0.3", "0.5", "1", "2", "3", "5", "10")
 """What the sliders of epsilon offer."""
 
-EPSILON_HELP: Final = "How strong the promise is: the smaller, the less anybody can learn about one person, and the less exact the result."
+EPSILON_HELP: Final = (
+    "How strong the promise is: the smaller, the less anybody can learn about one person, and the less exact "
+    "the result."
+)
 
 
 def right_at_most(epsilon: str, today: Fraction) -> str:
@@ -42,7 +45,7 @@ def chance(epsilon: str, today: Fraction) -> float:
 def attack(what: str, today: str, after: str, *, most: bool = True) -> str:
     """The sentence about the attacker: today, and with this setting.
 
-    >>> print(attack("one person's ranking", "10", "12")[:89])
+    >>> print(attack("one person's ranking", "10", "12")[:88])
     An attacker who is right 10 times in 100 today about one person's ranking would be right
     """
     return (
