@@ -100,8 +100,8 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
             f"Asking that a guess be wrong {in_hundred(float(asked))} times in 100 costs "
             f"{_extra(wrong[place] - wrong[0], simulation['papers'])}.",
             attack(_WHAT + ",", now, then, most=False)
-            + f" From the scores alone it would be right {least} times. These are averages over reviews; each review is protected "
-            "as asked, or as far as its own scores allow.",
+            + f" From the scores alone it would be right {least} times. These are averages over reviews; each review is "
+            "protected as asked, or as far as its own scores allow.",
         ),
         figures=_figures(right, wrong, asked),
         recommended={**chosen, "adversary_error": best},
@@ -129,11 +129,8 @@ def _extra(more: float, papers: int) -> str:
 def _recommend(right: list[float]) -> str:
     """The least demand that brings nearly all that can be had."""
     most = right[0] - right[-1]
-    return next(
-        one
-        for one, now in zip(ASKED, right, strict=False)
-        if right[0] - now >= _ENOUGH * most - 1e-12 or one == ASKED[-1]
-    )
+    enough = [one for one, now in zip(ASKED, right, strict=False) if right[0] - now >= _ENOUGH * most - 1e-12]
+    return enough[0] if enough else ASKED[-1]
 
 
 def _reason(best: str, right: list[float], wrong: list[float]) -> str:

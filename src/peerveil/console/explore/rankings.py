@@ -9,6 +9,7 @@ import numpy as np
 
 from peerveil.console.explore.drawing import Curve, attack_figure, draw_curves
 from peerveil.console.explore.exploration import Control, Exploration, Figure
+from peerveil.console.explore.smoothing import rising
 from peerveil.console.explore.words import EPSILON_HELP, EPSILONS, attack, in_hundred, right_at_most
 from peerveil.errors import BadInput
 from peerveil.judgements import Rankings
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 LEVELS: Final = ("0.01", "0.05", "0.1")
 AGREEMENT: Final = ("51", "52", "55", "60")
 _INVENTED: Final = (200, 10)  # rankings, items
-_TRIALS: Final = 10
+_TRIALS: Final = 24
 _QUICK: Final = 50_000  # rankings times squared items, beyond which only the quickest test is simulated
 _MOST: Final = 100_000  # ranks in one simulated data set
 _WANTED: Final = 0.8
@@ -55,10 +56,12 @@ def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dic
     for done, (level, agreement) in enumerate(settings):
         progress(done / len(settings))
         spread = spread_of(items, int(agreement) / 100)
-        found[f"{level} {agreement}"] = [
-            power_of(method, people, items, spread, epsilon=epsilon, level=float(level), trials=_TRIALS).power
-            for epsilon in EPSILONS
-        ]
+        found[f"{level} {agreement}"] = rising(
+            [
+                power_of(method, people, items, spread, epsilon=epsilon, level=float(level), trials=_TRIALS).power
+                for epsilon in EPSILONS
+            ]
+        )
     return {**facts, "simulated": people, "power": found}
 
 
@@ -116,8 +119,8 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
         room="rankings",
         controls=controls(simulation),
         chosen=chosen,
-        headline=f"If {people:,} people agree on {agreement} in 100 pairs of items, the test notices it {found} times in 100, and "
-        f"an attacker who is right 10 times in 100 about somebody's ranking is right at most {right} times.",
+        headline=f"If {people:,} people agree on {agreement} in 100 pairs of items, the test notices it {found} times in 100, "
+        f"and an attacker who is right 10 times in 100 about somebody's ranking is right at most {right} times.",
         facts=(
             ("Signal found", f"{found} times in 100, if people agree on {agreement} in 100 pairs of items"),
             ("False alarms", f"{alarms} times in 100, if there is no signal at all"),
@@ -179,8 +182,8 @@ def _about(simulation: Mapping[str, Any]) -> str:
     people, items, simulated = simulation["rankings"], simulation["items"], simulation["simulated"]
     if simulation["built_in"]:
         return (
-            f"Computed for {people:,} invented rankings of {items} items: nobody behind them exists. With a file of rankings it is "
-            "computed for as many as that has."
+            f"Computed for {people:,} invented rankings of {items} items: nobody behind them exists. With a file of rankings "
+            "it is computed for as many as that has."
         )
     text = (
         f"Computed from invented rankings, as many as the file has: {people:,} rankings of {items:,} items. These two numbers"

@@ -6,6 +6,7 @@ Who wrote what is all that an events log holds, so nothing of a log is used here
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -27,7 +28,6 @@ TOLERATED: Final = ("10", "20", "25", "30", "40")
 _DRAWS: Final = 4
 _FOUND: Final = 0.5  # the attacker links as many posts as it takes to find half of the sittings
 _PATIENCE: Final = 12 * 3600.0  # nobody should wait longer, where we recommend
-_WHAT: Final = "two posts being written in one sitting"
 _ABOUT: Final = (
     "Delays and promises are exact, from closed forms. Links between posts were counted on an invented log of a conference of "
     "120 papers: nobody in it exists. Nothing of your log was used: who posted when is private."
@@ -63,6 +63,7 @@ def _linked(log: Any, epsilon: str, gap: str, window: str, seed: int) -> float:
     return linkage_attack(posted).precision_at(_FOUND)
 
 
+@lru_cache(maxsize=len(EPSILONS) * len(GAPS) * len(WINDOWS))
 def _mechanism(epsilon: str, gap: str, window: str) -> FollowUp:
     return FollowUp(epsilon, parse_duration(gap, "gap"), parse_duration(window, "window"))
 
@@ -85,8 +86,8 @@ def controls(simulation: Mapping[str, Any]) -> tuple[Control, ...]:  # noqa: ARG
             "Errors the attacker must be left with",
             TOLERATED,
             "25",
-            "In 100 tries, the best test shall be wrong at least so often, both ways. It only moves the recommendation; a coin is "
-            "wrong 50 times.",
+            "In 100 tries, the best test shall be wrong at least so often, both ways. It only moves the recommendation; a coin "
+            "is wrong 50 times.",
         ),
     )
 
@@ -113,7 +114,11 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
             ("Delay of a post that follows another", f"{follow} on average"),
             ("Delay of any other post", f"{other} on average"),
             ("Longest delay", f"{longest}; a reply may wait longer for what it answers"),
-            ("Attack success", f"{in_hundred(after[place])} in 100 links by time are right; {in_hundred(before)} today"),
+            (
+                "Attack success",
+                f"{in_hundred(after[place])} in 100 links by time are right, {in_hundred(before)} today; whoever points at one pair "
+                f"is right at most {right} times in 100",
+            ),
             ("Cross-over error", f"the best test on one pair is wrong about {wrong} times in 100, both ways; a coin 50 times"),
             ("Cost", f"recorded with epsilon {epsilon} for each pair of posts; such promises do not add up to a budget"),
         ),
@@ -122,9 +127,9 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
             f"any other {other}, and accuracy is not touched: every post appears as it was written.",
             attack("which posts were written together, by how close they appear,", in_hundred(before), in_hundred(after[place]),
                    most=False),
-            f"The promise itself: an attacker who holds 50 in 100 pairs for written in one sitting, and points at one, would be "
-            f"right at most {right} times in 100. It covers two posts that could be up to {gap} apart, each pair by itself; who "
-            "knows the order of posts within sittings only can see up to twice the ratio.",
+            "The promise itself: if half of the pairs that an attacker looks at were written in one sitting, whoever points at one "
+            f"is right at most {right} times in 100. It covers each pair by itself, where lone posts stand up to {gap} apart; "
+            "whoever knows the order of posts within sittings but not otherwise can see up to twice the ratio.",
         ),
         figures=_figures(waits, epsilon, gap, before, after),
         recommended={**chosen, **best},
@@ -174,7 +179,12 @@ def _figures(waits: list[FollowUp], epsilon: str, gap: str, before: float, after
         EPSILONS,
         epsilon,
         [
-            Curve("with these delays", tuple(100 * share for share in after), "leak"),
+            Curve("links by time", tuple(100 * share for share in after), "leak"),
+            Curve(
+                "who points at one\npair, at most",
+                tuple(100 * chance(one, Fraction(1, 2)) for one in EPSILONS),
+                "accent",
+            ),
             Curve("today", (100 * before,) * len(EPSILONS), "truth", dashed=True),
         ],
         across="epsilon",

@@ -6,10 +6,9 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from peerveil.console.explore.drawing import Curve, attack_figure, draw_curves
 from peerveil.console.explore.exploration import Control, Exploration, Figure
+from peerveil.console.explore.smoothing import rising
 from peerveil.console.explore.words import EPSILON_HELP, EPSILONS, attack, in_hundred, right_at_most
 from peerveil.errors import BadInput
 from peerveil.judgements import Labels
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 UNITS: Final = ("answer", "person")
 ABILITIES: Final = ("60", "70", "80")
 ANSWERS: Final = ("3", "5", "10", "20")
-CLASSES: Final = ("2", "3", "5")
+CLASSES: Final = ("2", "4")
 _INVENTED: Final = {"tasks": 300, "people": 50, "answers": 1500}
 _TASKS: Final = 300  # of a simulated crowd
 _SEED: Final = 11
@@ -59,7 +58,7 @@ def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dic
         plain[f"{ability} {answers} {classes}"] = _accuracy(crowd, None, k)
         for unit in UNITS:
             found = [_accuracy(crowd, (epsilon, unit), k) for epsilon in EPSILONS]
-            right[f"{unit} {ability} {answers} {classes}"] = _rising(found)
+            right[f"{unit} {ability} {answers} {classes}"] = rising(found)
     usual = facts["answers"] / facts["tasks"]
     default = min(ANSWERS, key=lambda one: abs(math.log(int(one) / usual)))
     return {**facts, "load": load, "default": default, "right": right, "plain": plain}
@@ -76,13 +75,6 @@ def _accuracy(crowd: Any, randomised: tuple[str, str] | None, classes: int) -> f
     sent = randomize_answers(crowd.answers, epsilon, classes, unit=unit, randomness=lane)
     estimator = PrivateDawidSkene(sent.response.exact_epsilon, "one-coin", classes=classes)
     return float(estimator.fit(sent.reports, tasks=tasks, guarantee=sent.guarantee).accuracy(crowd.truth)[0])
-
-
-def _rising(values: list[float]) -> list[float]:
-    """The nearest values that never fall: more epsilon never makes labels worse, and what a few draws say else is chance."""
-    from scipy.optimize import isotonic_regression
-
-    return np.asarray(isotonic_regression(values).x, dtype=float).tolist()
 
 
 def controls(simulation: Mapping[str, Any]) -> tuple[Control, ...]:
@@ -132,8 +124,8 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
             ("Delay", "none: answers are randomised as they are given"),
         ),
         sentences=(
-            f"With epsilon {epsilon} for one {unit} and {chosen['answers']} answers a task, {labels} in 100 labels come out right; "
-            f"without randomising it would be {usual}.",
+            f"With epsilon {epsilon} for one {unit} and {chosen['answers']} answers a task, {labels} in 100 labels come out "
+            f"right; without randomising it would be {usual}.",
             attack(what, now, then) + " Without randomising, whoever collects the answers knows every one of them.",
         ),
         figures=(_accuracy_figure(simulation, chosen), attack_figure(epsilon, today, what)),
