@@ -9,10 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from peerveil.console.explore.exploration import Figure
+from peerveil.console.explore.words import EPSILONS, chance, right_at_most
 from peerveil.report import COLOURS, house_style, svg
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from fractions import Fraction
 
     from matplotlib.axes import Axes
 
@@ -51,12 +54,12 @@ def draw_curves(
     high
         The top of the picture; a little above the curves if left out.
     """
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawing
 
     place = list(values).index(chosen)
     top = high if high is not None else 1.08 * max(max(curve.values) for curve in curves) or 1.0
     with house_style():
-        figure = Figure(figsize=(WIDTH, HEIGHT))
+        figure = Drawing(figsize=(WIDTH, HEIGHT))
         box = (_LEFT / WIDTH, _BOTTOM / HEIGHT, 1 - (_LEFT + _RIGHT) / WIDTH, 1 - (_BOTTOM + _TOP) / HEIGHT)
         ax = figure.add_axes(box)
         ax.set_xlim(-0.25, len(values) - 0.75)
@@ -74,6 +77,18 @@ def draw_curves(
         ax.set_xlabel(across)
         ax.set_ylabel(up)
         return svg(figure, alt)
+
+
+def attack_figure(epsilon: str, today: Fraction, what: str) -> Figure:
+    """How often an attacker may be right, against epsilon; exact."""
+    most = Curve("at most, with\nthis promise", tuple(100 * chance(one, today) for one in EPSILONS), "leak")
+    now = Curve("today", (float(100 * today),) * len(EPSILONS), "truth", dashed=True)
+    drawing = draw_curves(
+        EPSILONS, epsilon, [most, now], across="epsilon", up="right in 100 guesses", high=104,
+        alt=f"How often in 100 an attacker may be right about {what}, against epsilon: {right_at_most(epsilon, today)} at the "
+        "chosen value.",
+    )  # fmt: skip
+    return Figure(drawing, f"How often the best attacker may be right about {what}.")
 
 
 def _name_curves(ax: Axes, curves: Sequence[Curve], low: float, top: float) -> None:

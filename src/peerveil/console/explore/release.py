@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.console.explore.drawing import Curve, draw_curves
+from peerveil.console.explore.drawing import Curve, attack_figure, draw_curves
 from peerveil.console.explore.exploration import Control, Exploration, Figure
-from peerveil.console.explore.words import EPSILON_HELP, EPSILONS, attack, chance, right_at_most
+from peerveil.console.explore.smoothing import falling
+from peerveil.console.explore.words import EPSILON_HELP, EPSILONS, attack, right_at_most
 from peerveil.judgements import Reviews, synthetic_conference
 from peerveil.release import PublicScores, plan_release
 from peerveil.release.weights import WEIGHTS
@@ -18,7 +19,7 @@ from peerveil.release.weights import WEIGHTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_TRIALS: Final = 4
+_TRIALS: Final = 12
 _MODERATE, _STRONG = 0.5, 1.0  # how strongly reviewers differ
 _NOUNS: Final = {
     "rating": "mean score",
@@ -67,9 +68,11 @@ def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dic
     for done, (name, side) in enumerate(facts["weights"].items()):
         progress(done / len(facts["weights"]))
         public = PublicScores(side["papers"], facts["loads"], bounds=tuple(side["bounds"]))
-        plan = plan_release(public, EPSILONS, trials=_TRIALS, weight=name, progress=False)
+        plan = plan_release(
+            public, EPSILONS, leniency=(_MODERATE, _STRONG), trials=_TRIALS, weight=name, progress=False
+        )
         plans[name] = {
-            "published": {f"{d:g}": _column(plan.rows, d, "shrinkage") for d in (_MODERATE, _STRONG)},
+            "published": {f"{d:g}": falling(_column(plan.rows, d, "shrinkage")) for d in (_MODERATE, _STRONG)},
             "public": {f"{d:g}": _column(plan.rows, d, "expectation") for d in (_MODERATE, _STRONG)},
             "worthwhile": {f"{d:g}": None if e is None else _nearest(e) for d, e in plan.worthwhile.items()},
             "noticed": {_nearest(e): float(share) for e, share in plan.noticed.items()},
@@ -201,18 +204,6 @@ def _figures(plan: Mapping[str, Any], epsilon: str, noun: str) -> tuple[Figure, 
         Figure(errors, f"How far off a reviewer's {noun} is, in points. Lower is more exact."),
         attack_figure(epsilon, Fraction(1, 2), _WHAT),
     )
-
-
-def attack_figure(epsilon: str, today: Fraction, what: str) -> Figure:
-    """How often an attacker may be right, against epsilon; exact."""
-    most = Curve("at most, with\nthis promise", tuple(100 * chance(one, today) for one in EPSILONS), "leak")
-    now = Curve("today", (float(100 * today),) * len(EPSILONS), "truth", dashed=True)
-    drawing = draw_curves(
-        EPSILONS, epsilon, [most, now], across="epsilon", up="right in 100 guesses", high=104,
-        alt=f"How often in 100 an attacker may be right about {what}, against epsilon: {right_at_most(epsilon, today)} at the "
-        "chosen value.",
-    )  # fmt: skip
-    return Figure(drawing, f"How often the best attacker may be right about {what}.")
 
 
 def _about(simulation: Mapping[str, Any]) -> str:

@@ -9,25 +9,27 @@ guess is therefore right at most that often. Roundings are upwards.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from fractions import Fraction
+from typing import Final
 
 from peerveil.guarantee import read_epsilon
 from peerveil.guarantee.wording import rounded
 from peerveil.numerics.exact import exp_bounds
 
-if TYPE_CHECKING:
-    from fractions import Fraction
-
 EPSILONS: Final = ("0.1", "0.2", "0.3", "0.5", "1", "2", "3", "5", "10")
 """What the sliders of epsilon offer."""
 
-EPSILON_HELP: Final = "How strong the promise is: the smaller, the less anybody can learn about one person, and the less exact the result."
+_ANYTHING: Final = 30  # beyond this nothing is promised
+
+EPSILON_HELP: Final = (
+    "How strong the promise is: the smaller, the less anybody can learn about one person, and the less exact "
+    "the result."
+)
 
 
 def right_at_most(epsilon: str, today: Fraction) -> str:
     """How often in 100 an attacker is then right, at most, who is right with probability ``today`` without the release.
 
-    >>> from fractions import Fraction
     >>> right_at_most("0.2", Fraction(1, 10)), right_at_most("1", Fraction(1, 2))
     ('12', '73.2')
     """
@@ -42,7 +44,7 @@ def chance(epsilon: str, today: Fraction) -> float:
 def attack(what: str, today: str, after: str, *, most: bool = True) -> str:
     """The sentence about the attacker: today, and with this setting.
 
-    >>> print(attack("one person's ranking", "10", "12")[:89])
+    >>> print(attack("one person's ranking", "10", "12")[:88])
     An attacker who is right 10 times in 100 today about one person's ranking would be right
     """
     return (
@@ -59,10 +61,13 @@ def in_hundred(share: float) -> str:
     """
     value = 100 * share
     if 0 < value < 9.95:
-        return f"{value:.1f}"
+        return f"{value:.1f}".removesuffix(".0")
     return f"{value:.0f}"
 
 
 def _most(epsilon: str, today: Fraction) -> Fraction:
-    high = exp_bounds(read_epsilon(epsilon))[1]
+    exact = read_epsilon(epsilon)
+    if exact > _ANYTHING:
+        return Fraction(1)
+    high = exp_bounds(exact)[1]
     return today * high / (1 - today + today * high)
