@@ -46,7 +46,7 @@ def one(visit: Visit) -> Response:
         entries = account.entries()
         rows = [
             {
-                "time": f"{entry.time:%Y-%m-%d %H:%M} UTC",
+                "time": f"{entry.when:%Y-%m-%d %H:%M} UTC",
                 "purpose": entry.purpose,
                 "debit": entry.debit,
                 "debited": entry.debited,
