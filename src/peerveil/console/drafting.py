@@ -92,6 +92,25 @@ def shown(value: Any) -> str:
     )
 
 
+def offered(option: Option, value: Any) -> str:
+    """A setting as a form begins with: always something that the form takes, so that durations have their unit.
+
+    >>> audit = step_kind("timing", "audit")
+    >>> [offered(option, option.default) for option in audit.options]
+    ['5m', '', '50', '0.5, 1, 2']
+    """
+    readings = [shown(value)]
+    if isinstance(value, (int, float)):
+        readings += [f"{value / 60:g}m" if value % 60 == 0 else f"{value:g}s"]
+    for text in readings:
+        try:
+            _value(option, text)
+        except BadInput:
+            continue
+        return text
+    return ""
+
+
 def study_text(
     house: House, asker: Asker, title: str, steps: Sequence[Mapping[str, Any]], *, seed: int | None = None
 ) -> str:

@@ -24,7 +24,9 @@ function sliders() {
     };
     range.addEventListener("input", () => { say(); explore(); });
     list.hidden = true;
-    list.after(shown, range);
+    range.id = `range-${list.name}`;
+    label.htmlFor = range.id; // a label names the first field in it, unless it says which
+    list.before(shown, range);
     say();
   }
 }

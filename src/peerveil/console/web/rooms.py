@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.console import files, runs, simulations
-from peerveil.console.drafting import read_settings, shown, step_kind
+from peerveil.console.drafting import offered, read_settings, step_kind
 from peerveil.console.web.home import ROOMS
 from peerveil.console.web.ledger import accounts_of
 from peerveil.errors import BadInput
@@ -105,7 +105,7 @@ def _form(kind: type[Step], file: File | None, proposed: Any, mine: list[File]) 
     fields = []
     for option in kind.options:
         default = known.get(option.name)
-        value = shown(default if default is not None else option.default)
+        value = offered(option, default if default is not None else option.default)
         fields.append(
             {
                 "name": option.name,
