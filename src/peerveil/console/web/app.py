@@ -18,12 +18,13 @@ from starlette.middleware import Middleware
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from peerveil.console import people, simulations
+from peerveil.console import jobs, people
 from peerveil.console.house import House, Settings
 from peerveil.console.jobs import LANES
 from peerveil.console.web import data, home, ledger, persons, rooms, runs, services
 from peerveil.console.web.visit import POLICY, endpoint, problem_page, templates
 from peerveil.console.work import environment
+from peerveil.errors import PeerveilError
 from peerveil.report.page import CSS
 from peerveil.services.app import Gatekeeper
 from peerveil.services.serving import serve
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from peerveil.services import Journal
 
 _BODY: Final = 2_000_000
+_BEFORE: Final = {"runs": "desk"}  # a lane whose work comes shortly before another's
 _STATIC: Final = {"console.css": "text/css", "console.js": "text/javascript"}
 
 
@@ -67,32 +69,46 @@ class Console:
 
 
 class Workers:
-    """The processes beside the server, one a lane; one that dies is started again."""
+    """The processes beside the server, one a lane: started when there is work, and again when one dies.
 
-    def __init__(self, settings: Settings, journal: Journal) -> None:
-        self._settings, self._journal = settings, journal
+    The desk is there from the beginning, since the first thing that anybody does is to bring a file. Runs are made ready
+    for while a draft is checked.
+    """
+
+    def __init__(self, console: Console, journal: Journal) -> None:
+        self._settings, self._house, self._journal = console.settings, console.house, journal
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
-        """Start all lanes, and watch over them."""
+        """Watch over all lanes from now on."""
         self._thread.start()
 
     def _watch(self) -> None:
         pause = 0.0
         while not self._stop.wait(pause):
             pause = 0.5
-            for lane in sorted(set(LANES.values())):
-                worker = self._running.get(lane)
-                if worker is not None and worker.poll() is None:
-                    continue
-                if worker is not None:
-                    self._journal.write("worker", level="warning", reason=lane, status=worker.returncode)
-                command = [sys.executable, "-m", "peerveil.console.work", lane]
-                self._running[lane] = subprocess.Popen(  # noqa: S603
-                    command, env=environment(self._settings), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-                )
+            try:
+                for lane in sorted(set(LANES.values())):
+                    self._attend(lane)
+            except (PeerveilError, OSError) as error:  # the database is away, or no process can be made: try again
+                self._journal.error("workers", error)
+                pause = 5.0
+
+    def _attend(self, lane: str) -> None:
+        """Start a lane's process, if it is needed and not there."""
+        worker = self._running.get(lane)
+        if worker is not None and worker.poll() is None:
+            return
+        if lane != "desk" and not any(jobs.waiting(self._house, one) for one in {lane, _BEFORE.get(lane, lane)}):
+            return
+        if worker is not None:
+            self._journal.write("worker", level="warning", reason=lane, status=worker.returncode)
+        command = [sys.executable, "-m", "peerveil.console.work", lane]
+        self._running[lane] = subprocess.Popen(  # noqa: S603
+            command, env=environment(self._settings), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
 
     def stop(self) -> None:
         """End all of them; a run that is under way goes on when the console is started again."""
@@ -112,10 +128,8 @@ def create_app(console: Console, journal: Journal, *, workers: bool = True) -> S
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        beside = Workers(console.settings, journal) if workers else None
+        beside = Workers(console, journal) if workers else None
         if beside is not None:
-            for room in simulations.KINDS:
-                simulations.ready(console.house, room, "")  # invented data: ready before anybody asks
             beside.start()
         threading.Thread(target=_warm, daemon=True).start()
         yield

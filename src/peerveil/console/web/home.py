@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from peerveil.console import files, runs
+from peerveil.console import files, runs, simulations
 from peerveil.console.web.ledger import accounts_of
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ ROOMS: Final = {
 
 
 def front(visit: Visit) -> Response:
-    """The first page."""
+    """The first page. Whoever opens it will soon open a room: what rooms show of invented data is made ready meanwhile."""
+    for room in ROOMS:
+        simulations.ready(visit.house, room, "")
     return visit.page(
         "front.html",
         rooms=ROOMS,
