@@ -91,6 +91,8 @@ def test_from_file_to_report(either: Desk, tmp_path: Path) -> None:
         patch.setenv("PEERVEIL_LEDGER", either.settings.ledger)
         run_study(Study.read(again), tmp_path / "again", progress=False)
     assert "2 of 2.5 spent" in said(me.get("/ledger/account?name=main"))
+    whole = me.get("/runs/everything.toml").text
+    assert [step["do"] for step in tomllib.loads(whole)["steps"]] == ["means"]
     trail = said(me.get("/people"))
     assert all(words in trail for words in ("added a file", "opened an account", "drafted a run", "started a run"))
 

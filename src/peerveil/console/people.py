@@ -87,9 +87,16 @@ class Asker:
     def require(self, role: str) -> None:
         """Refuse everybody below a role."""
         if not self.may(role):
-            raise Forbidden(
-                f"this is for {'an' if role[0] in 'ao' else 'a'} {role}; you are signed in as a {self.role}"
-            )
+            raise Forbidden(f"this is for {with_article(role)}; you are signed in as {with_article(self.role)}")
+
+
+def with_article(role: str) -> str:
+    """A role in a sentence.
+
+    >>> with_article("analyst"), with_article("reader")
+    ('an analyst', 'a reader')
+    """
+    return f"{'an' if role[0] in 'ao' else 'a'} {role}"
 
 
 def form_token(house: House, token: str) -> str:

@@ -204,6 +204,27 @@ def progress(house: House, run: Run) -> tuple[float, str]:
         return progress_of(connection, kind, run.id) or (0.0, "")
 
 
+def everything_done(house: House, asker: Asker) -> str:
+    """All finished runs of somebody, in the order in which they were made, as one study file.
+
+    Runs whose files were removed since cannot be repeated; a comment names them.
+    """
+    steps: list[Mapping[str, Any]] = []
+    gone = []
+    for run in reversed(listed(house, asker, most=10_000)):
+        if run.state != "done" or run.simulated or not owns(asker, run):
+            continue
+        try:
+            study_text(house, asker, run.title, run.steps)
+        except (BadInput, NotFound):
+            gone.append(f"# Not here, since its data were removed: {run.title}")
+        else:
+            steps += run.steps
+    if not steps:
+        raise NotFound("nothing was carried out yet that could be repeated")
+    return "\n".join([study_text(house, asker, "Everything that was done in the console", steps), *gone])
+
+
 def public_zip(run: Run) -> bytes:
     """Everything that may be published, in one file."""
     buffer = io.BytesIO()

@@ -58,11 +58,6 @@ class Console:
         self._anybody = self._anybody or people.anybody(self.house)
         return not self._anybody
 
-    @property
-    def services(self) -> bool:
-        """Whether there are pages of services to link to."""
-        return True
-
     def close(self) -> None:
         """Give everything back."""
         self.house.close()

@@ -22,8 +22,17 @@ def everything(visit: Visit) -> Response:
     """All runs."""
     found = runs.listed(visit.house, visit.asker)
     return visit.page(
-        "runs.html", runs=found, states=runs.STATES, working=any(run.state in runs.WORKING for run in found)
+        "runs.html",
+        runs=found,
+        states=runs.STATES,
+        working=any(run.state in runs.WORKING for run in found),
+        finished=any(run.state == "done" and not run.simulated and runs.owns(visit.asker, run) for run in found),
     )
+
+
+def everything_done(visit: Visit) -> Response:
+    """All that was done, as one study file."""
+    return visit.file(runs.everything_done(visit.house, visit.asker).encode(), "everything.toml", "text/plain")
 
 
 def one(visit: Visit) -> Response:
@@ -158,6 +167,7 @@ def routes(page: Any, post: Any) -> list[Any]:
     """The addresses of these pages."""
     return [
         page("/runs", everything),
+        page("/runs/everything.toml", everything_done, "analyst"),
         page("/runs/{run}", one),
         page("/runs/{run}/progress", progress, "analyst"),
         post("/runs/{run}/start", start, "analyst"),

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from peerveil.console.house import House
     from peerveil.console.web.app import Console
 
 COOKIE: Final = "peerveil_session"
@@ -64,7 +65,7 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update(ago=ago, clock=clock, bytes=size_in_words, svg=Markup)
+    found.filters.update(ago=ago, clock=clock, bytes=size_in_words, svg=Markup, with_article=people.with_article)
     found.globals.update(version=__version__)
     return found
 
@@ -81,7 +82,7 @@ class Visit:
     fresh: str | None = None  # a new session's token, to be put into the browser's cookie; empty: forget it
 
     @property
-    def house(self) -> Any:
+    def house(self) -> House:
         """The console's house."""
         return self.console.house
 
@@ -106,7 +107,6 @@ class Visit:
             form_token=self.form_token,
             path=self.request.url.path,
             done=DONE.get(self.asked("done")),
-            services=self.console.services,
             **values,
         )
         return self._kept(HTMLResponse(shown, status))
@@ -240,7 +240,7 @@ def problem_page(
     }
     back = urlsplit(came_from).path if came_from else "/"
     text = console.templates.get_template("problem.html").render(
-        asker=None, done=None, path="", services=False, form_token="",
+        asker=None, done=None, path="", form_token="",
         title=titles.get(status, "That did not work"), lines=lines, back=back if back.startswith("/") else "/",
     )  # fmt: skip
     return HTMLResponse(text, status, headers=dict(headers or {}))
