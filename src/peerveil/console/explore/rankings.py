@@ -129,8 +129,8 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
             ("Delay", "none: one test, one answer"),
         ),
         sentences=(
-            f"With {people:,} rankings of {items:,} items and epsilon {epsilon} the signal is found {found} times in 100; chance "
-            f"alone is taken for a signal {alarms} times in 100.",
+            f"With {people:,} rankings of {items:,} items and epsilon {epsilon} the signal is found {found} times in 100; "
+            f"chance alone is taken for a signal {alarms} times in 100.",
             attack(_WHAT, "10", right) + " This holds even if the attacker knows everybody else's ranking.",
         ),
         figures=(_power_figure(simulation, chosen), attack_figure(epsilon, today, _WHAT)),
@@ -145,8 +145,8 @@ def _recommend(power: list[float], agreement: str) -> tuple[str, str]:
     enough = [one for one, found in zip(EPSILONS, power, strict=True) if found >= _WANTED]
     if enough:
         return enough[0], (
-            f"Epsilon {enough[0]} is the smallest offered that finds an agreement on {agreement} in 100 pairs at least 80 times "
-            "in 100."
+            f"Epsilon {enough[0]} is the smallest offered that finds an agreement on {agreement} in 100 pairs at least 80 "
+            "times in 100."
         )
     return EPSILONS[-1], (
         f"No epsilon offered finds an agreement on {agreement} in 100 pairs 80 times in 100: ask more people, or look only for "

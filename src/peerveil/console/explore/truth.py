@@ -114,8 +114,8 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
         room="truth",
         controls=controls(simulation),
         chosen=chosen,
-        headline=f"{labels} in 100 labels come out right instead of {usual}, and a guess of {what} is right at most {then} times "
-        f"in 100 instead of {now}.",
+        headline=f"{labels} in 100 labels come out right instead of {usual}, and a guess of {what} is right at most {then} "
+        f"times in 100 instead of {now}.",
         facts=(
             ("Accuracy", f"{labels} in 100 labels right; {usual} without randomising"),
             ("Attack success", f"at most {then} times in 100 right about {what}; {now} without any report"),
@@ -199,8 +199,8 @@ def _accuracy_figure(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -
 def _about(simulation: Mapping[str, Any]) -> str:
     size = f"{simulation['tasks']:,} tasks, {simulation['people']:,} people and {simulation['answers']:,} answers"
     crowds = (
-        f"invented crowds of at most {_TASKS} tasks, in which everybody errs evenly and gives {simulation['load']} answers; real "
-        "ones may do worse"
+        f"invented crowds of at most {_TASKS} tasks, in which everybody errs evenly and gives {simulation['load']} answers; "
+        "real ones may do worse"
     )
     if simulation["built_in"]:
         return f"Computed from {crowds}. With a file of answers it is computed for its numbers of tasks, people and answers."

@@ -1,0 +1,72 @@
+"""Exploring a room: milliseconds from a moved slider to words and curves, against drawing one empty figure in the same run.
+
+python benchmarks/bench_console.py
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import TYPE_CHECKING
+
+from benchmarks.timing import Row
+from peerveil.console.explore import ROOMS, explore, simulate
+from peerveil.judgements import synthetic_conference
+from peerveil.report import new_axes, svg
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TIMES = 20
+
+
+def medians(*functions: Callable[[], object]) -> list[float]:
+    """Median seconds of each, taken in turns so that a busy moment hits all of them."""
+    seconds: list[list[float]] = [[] for _ in functions]
+    for _ in range(TIMES):
+        for i, function in enumerate(functions):
+            start = time.perf_counter()
+            function()
+            seconds[i].append(time.perf_counter() - start)
+    return [statistics.median(one) for one in seconds]
+
+
+def empty_figure() -> str:
+    (ax,) = new_axes()
+    return svg(ax, "nothing")
+
+
+def bench(papers: int = 600, reviewers: int = 450) -> list[Row]:
+    conference = synthetic_conference(papers, reviewers)
+    tables = {
+        "release": conference.reviews,
+        "timing": conference.events,
+        "calibration": conference.reviews,
+        "rankings": conference.rankings,
+        "truth": conference.labels,
+    }
+    rows = []
+    for room in ROOMS:
+        start = time.perf_counter()
+        simulation = simulate(room, tables[room])
+        took = time.perf_counter() - start
+        slider = explore(room, simulation, {}).controls[0]
+        turns = iter(slider.values * TIMES)  # every time another value, as a hand moves it
+
+        def moved(room: str = room, simulation: dict[str, object] = simulation, slider=slider, turns=turns) -> object:  # type: ignore[no-untyped-def]
+            return explore(room, simulation, {slider.name: next(turns)})
+
+        empty_figure()
+        ours, peer = medians(moved, empty_figure)
+        note = f"2 figures; peer: one empty figure; simulated once in {took:.1f} s ({papers} papers)"
+        rows.append(Row(f"explore {room}", 1000 * ours, 1000 * peer, "ms", note))
+    return rows
+
+
+def main() -> None:
+    for row in bench():
+        print("  ".join(row.cells()))
+
+
+if __name__ == "__main__":
+    main()
