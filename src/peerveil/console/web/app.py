@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from peerveil.console import people, simulations
+from peerveil.console.annex import Annex
 from peerveil.console.house import House, Settings
 from peerveil.console.jobs import LANES
 from peerveil.console.web import data, home, ledger, persons, rooms, runs, services
@@ -45,6 +46,7 @@ class Console:
     def __init__(self, settings: Settings, *, local: bool = True) -> None:
         self.settings = settings
         self.house = House(settings)
+        self.annex = Annex(settings)
         self.templates = templates()
         self.local = local
         self._anybody = False
@@ -63,6 +65,7 @@ class Console:
 
     def close(self) -> None:
         """Give everything back."""
+        self.annex.close()
         self.house.close()
 
 
@@ -176,7 +179,8 @@ def create_app(console: Console, journal: Journal, *, workers: bool = True) -> S
 
 def _warm() -> None:
     """Load beforehand what the first visitor of a room would have to wait for."""
-    import peerveil.console.explore  # noqa: F401
+    import peerveil.console.explore
+    import peerveil.console.web.collect  # noqa: F401
     from peerveil.report import new_axes, svg
     from peerveil.study.check import all_steps
 
