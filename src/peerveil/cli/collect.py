@@ -129,14 +129,16 @@ def token(
 ) -> None:
     """Make invitations, or an operator's token. They are shown once: the database keeps only their hashes."""
     from peerveil.collect import Store
+    from peerveil.collect.invitations import invitation_links
 
     if role not in ("person", "operator"):
         raise BadInput("--role", got=role, want="person or operator")
+    if links is not None:
+        invitation_links(links, campaign, [])  # before anything is made
     with Store(db) as store:
         made = store.invite(store.known(campaign), count) if role == "person" else [store.appoint(campaign)]
     if links is not None and role == "person":
-        # behind the #: browsers do not send it, so that no server's log has it
-        made = [f"{links.rstrip('/')}/c/{campaign}#{one}" for one in made]
+        made = invitation_links(links, campaign, made)
     emit({"campaign": campaign, "role": role, "tokens": made}, as_json, "\n".join(made))
 
 

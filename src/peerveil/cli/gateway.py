@@ -27,7 +27,6 @@ Where = Annotated[
 Config = Annotated[
     Path | None, typer.Option("--config", help="The configuration file (TOML).", envvar="PEERVEIL_GATEWAY_CONFIG")
 ]
-DEFAULT = Path("gateway.toml")
 
 
 class Role(StrEnum):
@@ -48,8 +47,7 @@ class Moved(StrEnum):
 def _settings(config: Path | None, db: str | None) -> Settings:
     from peerveil.gateway import Settings
 
-    chosen = config if config is not None else DEFAULT if DEFAULT.exists() else None
-    return Settings.read(chosen, db)
+    return Settings.find(config, db)
 
 
 @contextmanager
@@ -73,6 +71,7 @@ def init(
     Without a configuration file one is written for you to edit, and a key beside it if the environment has none.
     """
     from peerveil.gateway import Gateway
+    from peerveil.gateway.settings import DEFAULT
 
     path = DEFAULT if config is None else config
     written = _first_files(path)
@@ -203,8 +202,7 @@ def doctor(
 
     with _opened(config, db) as (gateway, _):
         if confirm_clock is not None:
-            with gateway.database.writing("confirm", whole=True) as connection:
-                moved = gateway.watch.confirm(connection, confirm_clock.value)
+            moved = gateway.confirm_clock(confirm_clock.value)
             typer.echo(f"confirmed: what is held was moved by {moved / 1e6:,.0f} s", err=True)
         found = examine(gateway)
     rows = [("ok" if one.ok else "WRONG", one.what, one.found, "" if one.ok else one.do) for one in found]

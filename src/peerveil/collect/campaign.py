@@ -34,6 +34,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from peerveil.collect.tasks import read_tasks
 from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import Guarantee, read_epsilon
 from peerveil.judgements.labels import check_classes
@@ -222,7 +223,7 @@ class Campaign:
         except tomllib.TOMLDecodeError as error:
             raise BadInput(str(where), got=Verbatim(str(error)), want="a TOML file") from None
         if isinstance(content.get("tasks"), str):
-            content["tasks"] = _tasks_of_table(where.parent / content["tasks"])
+            content["tasks"] = read_tasks(where.parent / content["tasks"])
         return cls.from_dict(content)
 
     @classmethod
@@ -323,30 +324,6 @@ def _task(task: Any, number: int) -> tuple[str, str]:
     name = str(name) if isinstance(name, int) and not isinstance(name, bool) else name
     text = task.get("text") or name
     return words(name, f"{place}.id", 100), words(text, f"{place}.text", 2000)
-
-
-def _tasks_of_table(path: Path) -> list[dict[str, str]]:
-    """Tasks from a table with columns task and text (CSV, JSON lines or Parquet)."""
-    import polars as pl
-
-    place = regular_file(path, "tasks")
-    try:
-        match place.suffix:
-            case ".csv":
-                frame = pl.read_csv(place, infer_schema=False)
-            case ".parquet":
-                frame = pl.read_parquet(place)
-            case ".jsonl":
-                frame = pl.read_ndjson(place)
-            case _:
-                raise BadInput("tasks", got=str(place), want="a file that ends in .csv, .jsonl or .parquet")
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise BadInput("tasks", got=str(place), want=f"a table with columns task and text ({error})") from None
-    if "task" not in frame.columns:
-        raise BadInput("tasks", got=frame.columns, want="columns task and text")
-    texts = frame["text"] if "text" in frame.columns else frame["task"]
-    rows = zip(frame["task"].cast(pl.String).to_list(), texts.cast(pl.String).to_list(), strict=True)
-    return [{"id": task, "text": text} for task, text in rows]
 
 
 def _rankings(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,8 +24,8 @@ LINKS = (
 )
 
 
-def operator_page(store: Store, known: Known) -> Page:
-    """The page of one campaign."""
+def operator_page(store: Store, known: Known, *, commands: bool = True) -> Page:
+    """The page of one campaign; without ``commands`` it names none, for places that have buttons."""
     campaign, counts = known.campaign, store.participation(known)
     soon, final = (stored_result(store, known, kind) for kind in ("so far", "final"))
     page = Page(
@@ -49,9 +49,8 @@ def operator_page(store: Store, known: Known) -> Page:
         page.heading("So far")
         page.paragraph(POST_PROCESSING)
         if soon is None:
-            page.paragraph(
-                f"No estimate was made yet. Make one: peerveil collect infer --campaign {campaign.id} --so-far"
-            )
+            how = f" Make one: peerveil collect infer --campaign {campaign.id} --so-far" if commands else ""
+            page.paragraph(f"No estimate was made yet.{how}")
         else:
             _results(page, known, soon, "")
     work = counts["inference"]
@@ -61,7 +60,9 @@ def operator_page(store: Store, known: Known) -> Page:
             f"{work['stage']}: {work['done']:,} of {work['total']:,} reports. Load the page again to see more."
         )
     elif work["state"] == "failed":
-        page.warning("Inference failed", [f"Run it again: peerveil collect infer --campaign {campaign.id}"])
+        page.warning(
+            "Inference failed", [f"Run it again, and see why: peerveil collect infer --campaign {campaign.id}"]
+        )
     page.heading("What is promised, and what is not")
     page.promise(str(campaign.person_guarantee))
     page.paragraph(f"{campaign.response}. {LINKS}")

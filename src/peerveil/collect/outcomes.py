@@ -87,15 +87,18 @@ def published_results(store: Store, known: Known, after: int, limit: int) -> dic
     answer: dict[str, Any] = {"campaign": campaign.id, **found.content}
     if campaign.kind == "rankings":
         return answer
-    query = (
-        select(labels)
-        .where(labels.c.campaign == known.number, labels.c.question > after)
-        .order_by(labels.c.question)
-        .limit(limit)
-    )
+    answer["labels"] = found_labels(store, known, after, limit)
+    answer["next"] = answer["labels"][-1]["number"] if len(answer["labels"]) == limit else None
+    return answer
+
+
+def found_labels(store: Store, known: Known, after: int = -1, limit: int | None = None) -> list[dict[str, Any]]:
+    """The labels that were inferred, in the order of tasks: number, task, label and confidence."""
+    campaign = known.campaign
+    query = select(labels).where(labels.c.campaign == known.number, labels.c.question > after)
     with store.database.reading() as connection:
-        rows = connection.execute(query).all()
-    answer["labels"] = [
+        rows = connection.execute(query.order_by(labels.c.question).limit(limit)).all()
+    return [
         {
             "number": row.question,
             "task": campaign.tasks[row.question][0],
@@ -104,5 +107,3 @@ def published_results(store: Store, known: Known, after: int, limit: int) -> dic
         }
         for row in rows
     ]
-    answer["next"] = rows[-1].question if len(rows) == limit else None
-    return answer

@@ -15,7 +15,7 @@ from peerveil.gateway.feed import Cursors, Item, latest_items, read_items
 from peerveil.gateway.intake import Intake, Job
 from peerveil.gateway.release import Release
 from peerveil.gateway.space import Space
-from peerveil.gateway.tables import book, held, hooks, records, schema, spaces, tokens
+from peerveil.gateway.tables import book, clock, held, hooks, records, schema, spaces, tokens
 from peerveil.gateway.watch import Halted, Watch
 from peerveil.services import Digests, GroupCommit, Identity, Records, Tokens, Vault, open_database
 from peerveil.services.errors import NotFound
@@ -193,6 +193,17 @@ class Gateway:
         """The newest items, newest first."""
         with self.database.reading() as connection:
             return latest_items(connection, space, limit)
+
+    def in_doubt(self) -> Halted | None:
+        """Why nothing is taken or released, if so: the clock moved, and nobody has looked yet."""
+        with self.database.reading() as connection:
+            row = connection.execute(select(clock)).one()
+        return None if row.state == "running" else Halted(row.state, row.step)
+
+    def confirm_clock(self, what: str) -> int:
+        """An operator has looked at the clock (:meth:`Watch.confirm`). Returns the microseconds that held posts moved."""
+        with self.database.writing("confirm", whole=True) as connection:
+            return self.watch.confirm(connection, what)
 
     def recording_halts(self) -> _Recording:
         """Around anything that reads the time: a clock in doubt is told to all processes."""

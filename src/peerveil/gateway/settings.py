@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import os
 
 PREFIX: Final = "PEERVEIL_GATEWAY"
+DEFAULT: Final = Path("gateway.toml")
+"""The configuration file, if none is named."""
 _OPTIONS: Final = {
     "db": str,
     "host": str,
@@ -84,6 +86,11 @@ class Settings:
         if not 1 <= settings.processes <= 64:
             raise BadInput("processes", got=settings.processes, want="1 to 64 processes")
         return settings
+
+    @classmethod
+    def find(cls, config: str | os.PathLike[str] | None = None, db: str | None = None) -> Settings:
+        """The settings of a file, or else of ``gateway.toml`` where the command was started, if there is one."""
+        return cls.read(config if config is not None else DEFAULT if DEFAULT.exists() else None, db)
 
     def vault(self) -> Vault:
         """The keys."""

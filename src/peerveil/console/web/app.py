@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from peerveil.console import jobs, people
+from peerveil.console.annex import Annex
 from peerveil.console.house import House, Settings
 from peerveil.console.jobs import LANES
 from peerveil.console.web import data, home, ledger, persons, rooms, runs, services
@@ -47,6 +48,7 @@ class Console:
     def __init__(self, settings: Settings, *, local: bool = True) -> None:
         self.settings = settings
         self.house = House(settings)
+        self.annex = Annex(settings)
         self.templates = templates()
         self.local = local
         self._anybody = False
@@ -60,6 +62,7 @@ class Console:
 
     def close(self) -> None:
         """Give everything back."""
+        self.annex.close()
         self.house.close()
 
 
@@ -185,7 +188,8 @@ def create_app(console: Console, journal: Journal, *, workers: bool = True) -> S
 
 def _warm() -> None:
     """Load beforehand what the first visitor of a room would have to wait for."""
-    import peerveil.console.explore  # noqa: F401
+    import peerveil.console.explore
+    import peerveil.console.web.collect  # noqa: F401
     from peerveil.report import new_axes, svg
     from peerveil.study.check import all_steps
 

@@ -19,10 +19,11 @@ from urllib.parse import urlencode, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from peerveil import __version__
 from peerveil.console import people
@@ -34,6 +35,7 @@ from peerveil.services.errors import Forbidden, ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from pathlib import Path
 
     from starlette.requests import Request
 
@@ -127,6 +129,12 @@ class Visit:
             "Content-Security-Policy": "sandbox; default-src 'none'",
         }
         return self._kept(Response(content, media_type=kind, headers=headers))
+
+    def saved(self, path: Path, name: str, kind: str, *, afterwards: Callable[[], object]) -> Response:
+        """A file that may be too large for the memory; ``afterwards`` is called when it was sent."""
+        headers = {"Content-Security-Policy": "sandbox; default-src 'none'"}
+        task = BackgroundTask(afterwards)
+        return self._kept(FileResponse(path, media_type=kind, filename=name, headers=headers, background=task))
 
     def _kept(self, response: Response) -> Response:
         response.headers["Referrer-Policy"] = "same-origin"  # without it, browsers hide where our own forms come from

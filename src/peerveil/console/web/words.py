@@ -21,6 +21,9 @@ DONE: Final = {
     "closed": "The campaign is closed. Nothing more is taken.",
     "inferring": "Inference has begun; load the page again in a moment.",
     "again": "It is checked once more.",
+    "estimating": "An estimate is being made; it is for operators alone, and costs no privacy.",
+    "reports": "The reports were added to your files. Once they are read, choose Truth below.",
+    "clock": "The clock was confirmed. The gateway goes on.",
 }
 """What a page may say was done: only these, so that no link can put words into our mouth."""
 
