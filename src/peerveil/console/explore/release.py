@@ -19,7 +19,7 @@ from peerveil.release.weights import WEIGHTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_TRIALS: Final = 12
+_TRIALS: Final = 10
 _MODERATE, _STRONG = 0.5, 1.0  # how strongly reviewers differ
 _FAR: Final = 2.0  # means three times as wide as by chance: beyond that a percentage says little
 _NOUNS: Final = {
