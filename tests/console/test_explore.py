@@ -96,7 +96,7 @@ def test_the_attacker_is_spoken_of_alike_everywhere(room: str) -> None:
     ]
     assert len(said) == 1
     assert re.search(
-        r"right [\d.]+ times in 100 today about .* would be right (at most|about) [\d.]+ times in 100", said[0]
+        r"right [\d.]+ times? in 100 today about .* would be right (at most|about) [\d.]+ times? in 100", said[0]
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from peerveil.console.explore.drawing import Curve, attack_figure, draw_curves
 from peerveil.console.explore.exploration import Control, Exploration, Figure
 from peerveil.console.explore.smoothing import rising
-from peerveil.console.explore.words import EPSILON_HELP, EPSILONS, attack, in_hundred, right_at_most
+from peerveil.console.explore.words import EPSILON_HELP, EPSILONS, attack, in_hundred, right_at_most, times
 from peerveil.errors import BadInput
 from peerveil.judgements import Rankings
 from peerveil.rankings import power_of
@@ -123,14 +123,14 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
         f"and an attacker who is right 10 times in 100 about somebody's ranking is right at most {right} times.",
         facts=(
             ("Signal found", f"{found} times in 100, if people agree on {agreement} in 100 pairs of items"),
-            ("False alarms", f"{alarms} times in 100, if there is no signal at all"),
+            ("False alarms", f"{times(alarms)} in 100, if there is no signal at all"),
             ("Attack success", f"at most {right} times in 100 right about {_WHAT}; 10 times without the test"),
             ("Cost", f"epsilon {epsilon} of the account, spent once"),
             ("Delay", "none: one test, one answer"),
         ),
         sentences=(
             f"With {people:,} rankings of {items:,} items and epsilon {epsilon} the signal is found {found} times in 100; "
-            f"chance alone is taken for a signal {alarms} times in 100.",
+            f"chance alone is taken for a signal {times(alarms)} in 100.",
             attack(_WHAT, "10", right) + " This holds even if the attacker knows everybody else's ranking.",
         ),
         figures=(_power_figure(simulation, chosen), attack_figure(epsilon, today, _WHAT)),

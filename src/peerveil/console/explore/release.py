@@ -19,8 +19,9 @@ from peerveil.release.weights import WEIGHTS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_TRIALS: Final = 12
+_TRIALS: Final = 10
 _MODERATE, _STRONG = 0.5, 1.0  # how strongly reviewers differ
+_FAR: Final = 2.0  # means three times as wide as by chance: beyond that a percentage says little
 _NOUNS: Final = {
     "rating": "mean score",
     "miscalibration": "strictness",
@@ -129,8 +130,7 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
             f"at most {right_at_most(whole, half)} times in 100 right, between two cases",
         ))  # fmt: skip
     if epsilon in plan["noticed"]:
-        spread = f"if it spreads their means wider by at least {100 * plan['noticed'][epsilon]:.0f}%"
-        facts.append(("What can be noticed", f"that reviewers differ at all, {spread}"))
+        facts.append(("What can be noticed", _noticed(plan["noticed"][epsilon])))
     sentences = (
         f"With epsilon {epsilon} a published {noun} is off by about {off:.2g} points if reviewers differ moderately, "
         f"{_against(gain)}.",
@@ -162,6 +162,12 @@ def _step(simulation: Mapping[str, Any], epsilon: str, weight: str) -> dict[str,
     step: dict[str, Any] = {"room": "release", "do": "means", "epsilon": epsilon, "weight": weight}
     low, high = simulation["scale"]
     return {**step, "scale": [low, high]} if low < high else step
+
+
+def _noticed(wider: float) -> str:
+    if wider > _FAR:
+        return "hardly anything: reviewers' means would have to be more than three times as wide as by chance"
+    return f"that reviewers differ at all, if it spreads their means wider by at least {100 * wider:.0f}%"
 
 
 def _against(gain: float) -> str:

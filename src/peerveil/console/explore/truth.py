@@ -156,6 +156,8 @@ def _more(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> str:
     for answers in ANSWERS[ANSWERS.index(chosen["answers"]) :]:
         key = f"{chosen['unit']} {chosen['ability']} {answers} {chosen['classes']}"
         if simulation["right"][key][place] >= plain - _NEAR:
+            if answers == chosen["answers"]:
+                return "nothing: nearly as many labels are right as without randomising"
             return f"about {answers} answers a task give nearly what {chosen['answers']} give without randomising"
     return f"more than {ANSWERS[-1]} answers a task would be needed"
 

@@ -48,9 +48,18 @@ def attack(what: str, today: str, after: str, *, most: bool = True) -> str:
     An attacker who is right 10 times in 100 today about one person's ranking would be right
     """
     return (
-        f"An attacker who is right {today} times in 100 today about {what} would be right {'at most' if most else 'about'} "
-        f"{after} times in 100 with this setting."
+        f"An attacker who is right {times(today)} in 100 today about {what} would be right {'at most' if most else 'about'} "
+        f"{times(after)} in 100 with this setting."
     )
+
+
+def times(count: str) -> str:
+    """So often.
+
+    >>> times("1"), times("12")
+    ('1 time', '12 times')
+    """
+    return f"{count} time{'' if count == '1' else 's'}"
 
 
 def in_hundred(share: float) -> str:
