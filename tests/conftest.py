@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,35 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # so that tests can say "fro
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from playwright.sync_api import Browser
     from tests.postgres import Server
+
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """The browser of this session; without one, tests are skipped here and fail in CI."""
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        missing = "no Chromium was found; install one (Debian: apt install chromium)"
+        if os.environ.get("CI"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    with tempfile.TemporaryDirectory(prefix="pv-chromium-") as home, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS, env={**os.environ, "HOME": home})
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +89,6 @@ def spark(spark_session: Any) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def needs_spark() -> None:
     """For slow tests only: skipped where Java or PySpark is missing (`make test-slow` installs both), a failure in CI."""
-    import shutil
     from importlib.util import find_spec
 
     if find_spec("pyspark") is None or shutil.which("java") is None:

@@ -1,10 +1,7 @@
-"""A real Chromium for the tests of pages and of the JavaScript module."""
+"""The JavaScript module in a real Chromium."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,32 +13,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 STATIC = Path(__file__).parents[2] / "src" / "peerveil" / "collect" / "static"
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    """The browser of this session; without one, tests are skipped here and fail in CI."""
-    from playwright.sync_api import sync_playwright
-
-    program = shutil.which("chromium") or shutil.which("google-chrome")
-    if program is None:
-        missing = "no Chromium was found; install one (Debian: apt install chromium)"
-        if os.environ.get("CI"):
-            pytest.fail(missing)
-        pytest.skip(missing)
-    with tempfile.TemporaryDirectory(prefix="pv-chromium-") as home, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=ARGUMENTS, env={**os.environ, "HOME": home})
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from starlette.applications import Starlette
 
 
 class Client:
     """Start an application, send requests to it, stop it."""
 
-    def __init__(self, app: FastAPI) -> None:
+    def __init__(self, app: Starlette, base: str = "http://test") -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self._lifespan: Any = app.router.lifespan_context(app)
         self._run(self._lifespan.__aenter__())
         transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        self._http = httpx.AsyncClient(transport=transport, base_url="http://test")
+        self._http = httpx.AsyncClient(transport=transport, base_url=base)
 
     def _run(self, task: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(task, self._loop).result(60)
