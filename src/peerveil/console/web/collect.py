@@ -41,7 +41,7 @@ def everything(visit: Visit) -> Response:
         except PeerveilError as error:
             problem = str(error)
     return visit.page(
-        "campaigns.html",
+        "collect.html",
         campaigns=found,
         problem=problem,
         where=Address.read(annex.collect_url).shown,
@@ -59,7 +59,7 @@ def blank(visit: Visit) -> Response:
 
 def _form(visit: Visit, values: dict[str, str], problem: str = "") -> Response:
     return visit.page(
-        "new_campaign.html",
+        "collect_new.html",
         422 if problem else 200,
         values={**dict.fromkeys(campaigns.BLANK, ""), **values},
         kinds=KINDS,
@@ -86,7 +86,7 @@ def new(visit: Visit) -> Response:
 
 
 def _preview(visit: Visit, campaign: Campaign, values: dict[str, str]) -> Response:
-    return visit.page("preview_campaign.html", campaign=campaign, values=values)
+    return visit.page("collect_preview.html", campaign=campaign, values=values)
 
 
 def _known(visit: Visit) -> tuple[Store, Known]:
@@ -106,7 +106,7 @@ def one(visit: Visit) -> Response:
     labels = found_labels(store, known, limit=_SHOWN) if final is not None and known.campaign.kind == "labels" else []
     claimed = counts["inference"]["state"] == "running"
     return visit.page(
-        "campaign.html",
+        "collect_campaign.html",
         campaign=known.campaign,
         counts=counts,
         parts=operator_page(store, known, commands=False).parts,

@@ -74,9 +74,9 @@ def gateway_page(visit: Visit) -> Response:
     where = Address.read(annex.gateway_url).shown if annex.gateway_url else ""
     if gateway is None:
         command = start_command("gateway", annex.gateway_url or "gateway.db")
-        return visit.page("no_gateway.html", problem=problem, where=where, command=command)
+        return visit.page("services_no_gateway.html", problem=problem, where=where, command=command)
     return visit.page(
-        "gateway.html",
+        "services_gateway.html",
         parts=operator_page(gateway, sorted(gateway.spaces)).parts,
         halted=gateway.in_doubt(),
         findings=examine(gateway),

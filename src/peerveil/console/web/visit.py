@@ -162,6 +162,8 @@ def endpoint(
                 return await run_in_threadpool(handler, visit)
         except (PeerveilError, MultiPartException) as error:
             return await run_in_threadpool(refusal, console, request, error)
+        finally:
+            await request.close()  # an uploaded file is a file on the disk, or memory
 
     return answer
 
