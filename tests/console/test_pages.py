@@ -11,7 +11,6 @@ from tests.console.server import ConsoleServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from playwright.sync_api import Browser
 
