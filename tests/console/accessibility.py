@@ -64,6 +64,7 @@ def walk(page: Page) -> list[str]:
             found.append(f"focus: {stop['what']} does not show that it has the focus")
         if not stop["there"]:
             found.append(f"focus: {stop['what']} has the focus and is not on the screen")
+    page.evaluate("() => document.activeElement?.blur()")
     if reached < wanted:  # boxes that scroll are stops too
         found.append(f"reach: Tab reaches {reached} of {wanted} things")
     return found
