@@ -118,9 +118,9 @@ def test_the_promise_is_seen_before_a_campaign_is_made(office: Office, tmp_path:
 def test_a_weak_promise_is_called_weak(office: Office) -> None:
     strong = office.send("/services/new-campaign", {**LABELS, "unit": "person"})
     weak = office.send("/services/new-campaign", {**LABELS, "epsilon": "4"})
-    assert "This is weak" not in said(strong)
+    assert "are in effect not protected" not in said(strong)
     assert "It is split evenly: 1/2 for each of 2 answers" in said(strong)
-    assert "This is weak" in said(weak)
+    assert "are in effect not protected" in said(weak)
 
 
 def test_a_campaign_of_rankings(office: Office) -> None:

@@ -28,9 +28,8 @@ def operator_page(store: Store, known: Known, *, commands: bool = True) -> Page:
     """The page of one campaign; without ``commands`` it names none, for places that have buttons."""
     campaign, counts = known.campaign, store.participation(known)
     soon, final = (stored_result(store, known, kind) for kind in ("so far", "final"))
-    page = Page(
-        campaign.title, lead=f"Campaign {campaign.id} is {counts['state']}. {_times(campaign.opens, campaign.closes)}"
-    )
+    times = "" if counts["state"] == "closed" else f" {_times(campaign.opens, campaign.closes)}"
+    page = Page(campaign.title, lead=f"Campaign {campaign.id} is {counts['state']}.{times}")
     page.promise(str(campaign.guarantee))
     page.heading("Participation")
     most = counts["most_reports"]

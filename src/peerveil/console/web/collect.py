@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from peerveil.collect.store import Known
     from peerveil.console.web.visit import Visit
 
-_SHOWN: Final = 50
+_SHOWN: Final = 20
 """Labels on a campaign's page; all are in the file."""
 _FORMATS: Final = {".csv": "text/csv", ".parquet": "application/octet-stream", ".jsonl": "application/x-ndjson"}
 
