@@ -155,11 +155,13 @@
   for (const one of all("dt, dd")) if (!one.parentElement.matches("dl, dl > div")) say("lists", one, "a term outside of dl");
 
   // ---- contrast of every text, of what stands in fields, of hints in fields, and of texts that styles put in
+  const MARK = "simulation, not private"; // lies across figures, pale on purpose; the page says it in words, too
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   const done = new Set();
   while (walker.nextNode()) {
     const element = walker.currentNode.parentElement;
     if (!words(walker.currentNode.data) || done.has(element) || !element || element.matches("script, style, noscript, option, title, defs *")) continue;
+    if (element.closest("svg") && words(element.textContent) === MARK) continue;
     done.add(element);
     if (seen(element)) legible(element, getComputedStyle(element), "text");
   }

@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 RULES = Path(__file__).with_name("accessibility.js").read_text(encoding="utf-8")
 MOST_STOPS = 400
 
+_FROM_THE_TOP = """() => {
+  window.focusStops = [];
+  document.body.tabIndex = -1;
+  document.body.focus({ preventScroll: true });
+  document.body.removeAttribute("tabindex");
+  window.scrollTo(0, 0);
+}"""
 _STOPS = """() => {
   const wanted = "a[href], button, select, textarea, summary, input:not([type=hidden]), [tabindex='0']";
   return [...document.querySelectorAll(wanted)].filter((one) => !one.disabled && one.tabIndex >= 0
@@ -48,7 +55,7 @@ def broken(page: Page) -> set[str]:
 def walk(page: Page) -> list[str]:
     """Press Tab until the page is left: everything must be reached, be on the screen then, and show that it is."""
     found: list[str] = []
-    page.evaluate("() => { window.focusStops = []; document.activeElement?.blur(); window.scrollTo(0, 0); }")
+    page.evaluate(_FROM_THE_TOP)
     wanted = page.evaluate(_STOPS)
     reached = 0
     for _ in range(MOST_STOPS):

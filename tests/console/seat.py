@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Locator, Page, Response
 
-WAIT = 60_000  # milliseconds; machines are shared
+WAIT = 120_000  # milliseconds; machines are shared
 
 
 class Seat:
@@ -96,7 +96,7 @@ class Seat:
                 field.select_option(value)
             else:
                 field.fill(value)
-        self.press("Simulate it instead" if simulate else "Check what it would cost", form)
+        form.locator("button[name=simulate]" if simulate else "button:not([name])").click()
         return self.checked()
 
     def checked(self) -> str:

@@ -109,6 +109,7 @@ def svg(drawing: Figure | Axes, alt: str) -> str:
     text = re.sub(r"<style.*?</style>", "", text, flags=re.DOTALL)
     text = text.replace("<svg ", '<svg stroke-linejoin="round" stroke-linecap="butt" ', 1)
     text = re.sub(r' style="([^"]*)"', lambda found: _attributes(found.group(1)), text)
+    text = text.replace(' id="mark"', "")  # each axes of a figure has one, and nothing refers to it
     # several figures stand on one page: their ids must differ
     own = hashlib.sha256(text.encode()).hexdigest()[:8]
     text = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{own}-", text)

@@ -135,7 +135,8 @@ def _history(steps: tuple[tuple[str, float], ...], budget: float) -> str:
         total += debit
         heights.append(total)
     with house_style():
-        ax.step(range(len(heights)), heights, where="post", color=COLOURS["leak"], label="spent")
+        places = [*range(len(heights)), len(heights) - 0.5]  # half a step more, to show where it stands now
+        ax.step(places, [*heights, total], where="post", color=COLOURS["leak"], label="spent")
         ax.axhline(budget, color=COLOURS["truth"], linestyle="--", label="whole budget")
         ax.set(xlabel="debits, one after another", ylabel="epsilon", ylim=(0, budget * 1.1))
         ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2)
