@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.console.desk import Desk
+from tests.console.services_desk import Desk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

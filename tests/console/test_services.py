@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.console.desk import LABELS, RANKINGS, Desk
+from tests.console.services_desk import LABELS, RANKINGS, Desk
 
 from peerveil.collect import Campaign, Store
 from peerveil.collect.background import Inferrer

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import select, update
-from tests.console.desk import Desk
+from tests.console.services_desk import Desk
 from tests.console.test_services import said
 from tests.gateway.house import KEY, SETTINGS, submit
 
