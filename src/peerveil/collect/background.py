@@ -44,9 +44,3 @@ class Inferrer:
             last = self._running.get(campaign)
             code = None if last is None else last.poll()
         return "none" if last is None else "running" if code is None else "failed" if code else "done"
-
-    def wait(self) -> None:
-        """Wait for all of them to end."""
-        with self._lock:
-            for process in self._running.values():
-                process.wait()
