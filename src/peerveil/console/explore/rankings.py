@@ -10,7 +10,7 @@ import numpy as np
 from peerveil.console.explore.drawing import Curve, attack_figure, draw_curves
 from peerveil.console.explore.exploration import Control, Exploration, Figure
 from peerveil.console.explore.smoothing import rising
-from peerveil.console.explore.words import EPSILON_HELP, EPSILONS, attack, in_hundred, right_at_most, times
+from peerveil.console.explore.words import EPSILON_HELP, EPSILONS, SMOOTHED, attack, in_hundred, right_at_most, times
 from peerveil.errors import BadInput
 from peerveil.judgements import Rankings
 from peerveil.rankings import power_of
@@ -136,7 +136,7 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
         figures=(_power_figure(simulation, chosen), attack_figure(epsilon, today, _WHAT)),
         recommended={**chosen, "epsilon": best},
         reason=reason,
-        about=_about(simulation),
+        about=_about(simulation) + SMOOTHED,
         steps=(step,),
     )
 

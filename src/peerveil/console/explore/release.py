@@ -11,7 +11,7 @@ import numpy as np
 from peerveil.console.explore.drawing import Curve, attack_figure, draw_curves
 from peerveil.console.explore.exploration import Control, Exploration, Figure
 from peerveil.console.explore.smoothing import falling
-from peerveil.console.explore.words import EPSILON_HELP, EPSILONS, attack, right_at_most
+from peerveil.console.explore.words import EPSILON_HELP, EPSILONS, SMOOTHED, attack, right_at_most
 from peerveil.judgements import Reviews, synthetic_conference
 from peerveil.release import PublicScores, plan_release
 from peerveil.release.weights import WEIGHTS
@@ -153,7 +153,7 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
         figures=_figures(plan, epsilon, noun),
         recommended={"epsilon": best, "weight": weight},
         reason=reason,
-        about=_about(simulation),
+        about=_about(simulation) + SMOOTHED,
         steps=(_step(simulation, epsilon, weight),),
     )
 

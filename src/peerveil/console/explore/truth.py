@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from peerveil.console.explore.drawing import Curve, attack_figure, draw_curves
 from peerveil.console.explore.exploration import Control, Exploration, Figure
 from peerveil.console.explore.smoothing import rising
-from peerveil.console.explore.words import EPSILON_HELP, EPSILONS, attack, in_hundred, right_at_most
+from peerveil.console.explore.words import EPSILON_HELP, EPSILONS, SMOOTHED, attack, in_hundred, right_at_most
 from peerveil.errors import BadInput
 from peerveil.judgements import Labels
 from peerveil.randomness import Randomness
@@ -131,7 +131,7 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
         figures=(_accuracy_figure(simulation, chosen), attack_figure(epsilon, today, what)),
         recommended={**chosen, "epsilon": best},
         reason=reason,
-        about=_about(simulation),
+        about=_about(simulation) + SMOOTHED,
         steps=({"room": "truth", "do": "randomize", "epsilon": epsilon, "unit": unit},),
     )
 

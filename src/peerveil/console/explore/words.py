@@ -80,3 +80,7 @@ def _most(epsilon: str, today: Fraction) -> Fraction:
         return Fraction(1)
     high = exp_bounds(exact)[1]
     return today * high / (1 - today + today * high)
+
+
+SMOOTHED: Final = " What is simulated rests on a few draws for each setting, and its curves are smoothed."
+"""Said wherever a curve was made smooth."""
