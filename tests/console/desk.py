@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-import httpx
+from tests.services.client import Client
 
 from peerveil.console import Settings
 from peerveil.console.jobs import LANES
@@ -19,28 +18,18 @@ from peerveil.services import Journal
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import httpx
     from starlette.applications import Starlette
 
 ADDRESS = "http://127.0.0.1:8000"
 SENTENCE = "a sentence that nobody guesses"
 
 
-class Browser:
+class Browser(Client):
     """Somebody's browser: its own cookies, forms sent with the token of the page that they stand on."""
 
     def __init__(self, app: Starlette, address: str) -> None:
-        self._runner = asyncio.Runner()
-        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        self.http = httpx.AsyncClient(transport=transport, base_url=address, follow_redirects=False)
-
-    def request(self, method: str, path: str, **more: Any) -> httpx.Response:
-        return self._runner.run(self.http.request(method, path, **more))
-
-    def get(self, path: str, **more: Any) -> httpx.Response:
-        return self.request("GET", path, **more)
-
-    def post(self, path: str, **more: Any) -> httpx.Response:
-        return self.request("POST", path, **more)
+        super().__init__(app, address, start=False)
 
     def send(self, page: str, action: str, fields: dict[str, str] | None = None, **more: Any) -> httpx.Response:
         """Open a page, and send one of its forms."""
@@ -49,10 +38,6 @@ class Browser:
     def add(self, name: str, content: bytes) -> httpx.Response:
         """Upload a file."""
         return self.send("/data", "/data/upload", files={"file": (name, content)})
-
-    def close(self) -> None:
-        self._runner.run(self.http.aclose())
-        self._runner.close()
 
 
 class Desk:

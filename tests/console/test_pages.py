@@ -34,7 +34,7 @@ PAGES = {
     "done, public": "{done}?view=public",
     "audit": "{audit}",
     "ledger": "/ledger",
-    "account": "/ledger/Invented%202026",
+    "account": "/ledger/account?name=Invented%202026",
     "verify": "/ledger/verify",
     "people": "/people",
     "me": "/me",

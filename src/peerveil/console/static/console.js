@@ -108,3 +108,9 @@ if (document.querySelector("[data-poll]")) {
   };
   setTimeout(look, 700);
 }
+
+// ---- back from a refusal: the form as it was filled in, if the browser still has it
+const back = document.querySelector("[data-back]");
+if (back && history.length > 1) {
+  back.addEventListener("click", (event) => { event.preventDefault(); history.back(); });
+}

@@ -139,14 +139,17 @@ def prepare(visit: Visit, name: str) -> Response:
         raise BadInput("data", got="nothing", want=f"a file of {kind.wants}: bring one on the Data page first")
     if kind.spends and not simulated and not form.get("account"):
         raise BadInput("account", got="nothing", want="the account to debit: open one on the Ledger page, or simulate")
-    step = {
+    step: dict[str, Any] = {
         "room": name,
         "do": kind.do,
         "data": form.get("data", "") if kind.wants else "",
         "account": form.get("account", "") if kind.spends and not simulated else "",
         "settings": read_settings(kind, form),
     }
-    title = form.get("title", "") or f"{ROOMS[name][0]}: {TITLES[name, kind.do].lower()}"
+    title = form.get("title", "")
+    if not title:
+        about = f" ({files.find(visit.house, visit.asker, step['data']).name})" if step["data"] else ""
+        title = f"{ROOMS[name][0]}: {TITLES[name, kind.do].lower()}{about}"[:120]
     return visit.go(f"/runs/{runs.draft(visit.house, visit.asker, title, [step], simulated=simulated)}")
 
 

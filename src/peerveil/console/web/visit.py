@@ -153,39 +153,43 @@ def endpoint(
     """A handler behind the guards; ``role`` None lets everybody in."""
 
     async def answer(request: Request) -> Response:
+        visit = None
         try:
-            visit = await run_in_threadpool(enter, console, request, role)
+            visit = await run_in_threadpool(enter, console, request)
+            require(visit, role)
             if request.method != "POST":
                 return await run_in_threadpool(handler, visit)
             async with request.form(max_files=1, max_fields=_MOST_FIELDS, max_part_size=1_000_000) as content:
                 read_form(visit, content)
                 return await run_in_threadpool(handler, visit)
         except (PeerveilError, MultiPartException) as error:
-            return await run_in_threadpool(refusal, console, request, error)
+            return await run_in_threadpool(refusal, console, request, error, visit)
         finally:
             await request.close()  # an uploaded file is a file on the disk, or memory
 
     return answer
 
 
-def enter(console: Console, request: Request, role: str | None) -> Visit:
-    """Who asks, and whether they may."""
-    house = console.house
+def enter(console: Console, request: Request) -> Visit:
+    """Who asks. Whoever is not signed in gets a cookie, from which the token of the form to sign in is derived."""
     check_origin(request)
     token = request.cookies.get(COOKIE, "")
+    fresh = None if token else secrets.token_urlsafe(32)
     if console.one_person():
         check_local(request)
-        fresh = None if token else secrets.token_urlsafe(32)
         return Visit(console, request, Asker(LOCAL, "you", "operator", token or str(fresh)), fresh=fresh)
-    asker = people.recognise(house, token)
+    asker = people.recognise(console.house, token)
     if asker is None:
-        if role is None:
-            fresh = None if token else secrets.token_urlsafe(32)
-            return Visit(console, request, Asker("", "", "reader", token or str(fresh)), fresh=fresh)
-        raise SignInFirst("sign in first")
-    if role is not None:
-        asker.require(role)
+        return Visit(console, request, Asker("", "", "reader", token or str(fresh)), fresh=fresh)
     return Visit(console, request, asker)
+
+
+def require(visit: Visit, role: str | None) -> None:
+    """Whether they may; everybody may where no role is asked for."""
+    if role is not None:
+        if not visit.asker.id:
+            raise SignInFirst("sign in first")
+        visit.asker.require(role)
 
 
 def check_local(request: Request) -> None:
@@ -220,7 +224,7 @@ def read_form(visit: Visit, content: FormData) -> None:
     visit.upload = next((value for _, value in content.multi_items() if isinstance(value, UploadFile)), None)
 
 
-def refusal(console: Console, request: Request, error: Exception) -> Response:
+def refusal(console: Console, request: Request, error: Exception, visit: Visit | None = None) -> Response:
     """A refusal as a page that says what was wrong and where to go."""
     status = error.status if isinstance(error, ServiceError) else 422
     if isinstance(error, SignInFirst):
@@ -229,7 +233,7 @@ def refusal(console: Console, request: Request, error: Exception) -> Response:
     lines = str(error).split("\n") if not isinstance(error, MultiPartException) else ["this form cannot be read"]
     retry = error.retry_after if isinstance(error, ServiceError) else None
     headers = {"Retry-After": str(retry)} if retry is not None else None
-    return problem_page(console, status, lines, request.headers.get("referer"), headers)
+    return problem_page(console, status, lines, request.headers.get("referer"), headers, visit)
 
 
 def problem_page(
@@ -238,8 +242,9 @@ def problem_page(
     lines: list[str],
     came_from: str | None = None,
     headers: Mapping[str, str] | None = None,
+    visit: Visit | None = None,
 ) -> Response:
-    """A page about something that did not work."""
+    """A page about something that did not work; with ``visit``, the way to the other pages is on it."""
     titles = {
         403: "Not allowed",
         404: "Not found",
@@ -250,7 +255,7 @@ def problem_page(
     }
     back = urlsplit(came_from).path if came_from else "/"
     text = console.templates.get_template("problem.html").render(
-        asker=None, done=None, path="", form_token="",
+        asker=visit and visit.asker, done=None, path="", form_token=visit.form_token if visit else "",
         title=titles.get(status, "That did not work"), lines=lines, back=back if back.startswith("/") else "/",
     )  # fmt: skip
     return HTMLResponse(text, status, headers=dict(headers or {}))
