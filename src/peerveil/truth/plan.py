@@ -14,7 +14,8 @@ from peerveil.guarantee import read_epsilon
 from peerveil.numerics.exact import printed
 from peerveil.progress import progress_bar
 from peerveil.result import Pictured, plain
-from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
+from peerveil.truth.estimate import PrivateDawidSkene
+from peerveil.truth.majority import PrivateMajority
 from peerveil.truth.outcome import TruthResult
 from peerveil.truth.simulate import simulate_crowd
 
