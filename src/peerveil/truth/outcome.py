@@ -12,6 +12,7 @@ import polars as pl
 from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import NOT_PRIVATE_MARK, WORTHLESS, Guarantee, Notion, odds_in_words, read_epsilon
 from peerveil.judgements import Labels
+from peerveil.judgements.table import plural
 from peerveil.result import Result, plain
 from peerveil.truth.doubt import NotRandomised, doubt
 from peerveil.truth.theory import TheoremCheck, check_theorem_2
@@ -163,9 +164,9 @@ class TruthResult(Result):
         """The finding in one line."""
         sure = int((self.confidence >= 0.9).sum())
         return (
-            f"{len(self.tasks):,} tasks labelled from {int(self.loads.sum()):,} reports of {len(self.workers):,} workers "
-            f"({model_in_words(self.model)}); {sure:,} with a probability of at least 90%; median ability "
-            f"{float(np.median(self.abilities)):.2f}"
+            f"{plural(len(self.tasks), 'task')} labelled from {plural(int(self.loads.sum()), 'report')} of "
+            f"{plural(len(self.workers), 'worker')} ({model_in_words(self.model)}); {sure:,} with a probability of at least "
+            f"90%; median ability {float(np.median(self.abilities)):.2f}"
         )
 
     def __str__(self) -> str:
