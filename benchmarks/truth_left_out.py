@@ -41,7 +41,7 @@ def gains(name: str, seeds: int) -> np.ndarray:
             votes = np.array(PrivateMajority(epsilon).fit(reports).accuracy(truth))
             for j, (shrink, centre) in enumerate(SETTINGS):
                 with (
-                    mock.patch("peerveil.truth.estimate._SHRINK", shrink),
+                    mock.patch("peerveil.truth.given._SHRINK", shrink),
                     mock.patch("peerveil.truth.choose.STRENGTH", centre),
                 ):
                     ours = np.array(PrivateDawidSkene(epsilon, must_converge=False).fit(reports).accuracy(truth))

@@ -131,7 +131,10 @@ def test_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["randomize", "A", "--epsilon", "0", "--classes", "2"], "epsilon: got '0'"),
         (["randomize", "A", "--epsilon", "1", "--classes", "x"], "--classes: got 'x'"),
-        (["randomize", "A", "--epsilon", "1", "--classes", "5,6"], "need one of the 2 classes"),
+        (["randomize", "A", "--epsilon", "1", "--classes", "5,6"], "need one of the 2 classes: 5, 6"),
+        (["randomize", "A", "--epsilon", "1", "--classes", "yes,"], "need a class before and after every comma"),
+        (["infer", "*.parquet", "--epsilon", "1", "--column", "task=item"], "need nothing for several files"),
+        (["plan", "--classes", "1"], "classes: got 1, need a whole number, at least 2"),
         (["randomize", "A", "--epsilon", "1", "--classes", "2", "--unit", "crowd"], "unit: got 'crowd'"),
         (["randomize", "A", "--epsilon", "1", "--classes", "2", "--hide-tasks"], "public list"),
         (["randomize", "A", "--epsilon", "1", "--classes", "2", "--account", "x"], "--account"),
@@ -209,6 +212,39 @@ def test_words_for_classes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "2 means the labels 0 and 1" in err
     assert not (tmp_path / "out").exists()
     assert run(capsys, *common, "yes,no")[0] == 0
+
+
+def test_few_reports_promise_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One report; a word that is no class; a crowd too small to tell anything about biases."""
+    common = ["--epsilon", 1, "--out", tmp_path / "out"]
+    one = Labels(task=[1], worker=[1], label=["yes"]).write(tmp_path / "one.csv")
+    assert "cannot be seen from equal reports" in run(capsys, "truth", "infer", one, *common)[2]
+    code, text, _ = run(capsys, "truth", "infer", one, *common, "--classes", "yes,no")
+    assert code == 0
+    assert text.startswith("1 task labelled from 1 report of 1 worker ")
+    assert "Classes seen" not in text
+    odd = Labels(task=[1, 1, 2], worker=[1, 2, 1], label=["yes", "no", "mabye"]).write(tmp_path / "odd.csv")
+    code, text, _ = run(capsys, "truth", "infer", odd, *common)
+    assert code == 0
+    assert "Classes seen: mabye, no, yes." in text
+    assert "The reports do not tell whether people lean to different answers" in text
+    _, text, _ = run(capsys, "truth", "randomize", one, *common, "--classes", "yes,no")
+    assert text.startswith("1 report, epsilon 1 each")
+
+
+def test_files_for_databases(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Majority reads several files, and --column holds on every engine."""
+    frame = pl.read_csv(answers).drop("truth")
+    frame.write_parquet(tmp_path / "a1.parquet")
+    common = ["--epsilon", 1, "--out", tmp_path / "out"]
+    code, text, _ = run(capsys, "truth", "infer", tmp_path / "a*.parquet", "--model", "majority", *common)
+    assert code == 0
+    assert text.startswith("60 tasks labelled from 300 reports")
+    frame.rename({"task": "item"}).write_parquet(tmp_path / "b.parquet")
+    code, _, err = run(
+        capsys, "truth", "infer", tmp_path / "b.parquet", "--engine", "duckdb", "--column", "task=item", *common
+    )
+    assert (code, err) == (0, "")
 
 
 def test_compare(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

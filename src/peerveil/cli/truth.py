@@ -170,7 +170,8 @@ def infer(
     if "*" not in file:
         InputFile.open(file)  # says so if there is none, before anything else is asked
     check_keeps(file, *(out / name for name in _WRITTEN))
-    if is_report_file(file):
+    reported = is_report_file(file)
+    if reported:
         if epsilon is not None:
             raise BadInput("--epsilon", got=epsilon, want="nothing: the file of reports says it")
         result = _infer_reports(file, model, class_prior)
@@ -187,6 +188,9 @@ def infer(
     lines = [str(result)]
     if result.evidence is not None:
         lines.append(_leaning(result.evidence))
+    if classes is None and not reported:
+        seen = ", ".join(map(str, result.classes))
+        lines.append(f"Classes seen: {seen}. If there are others, name all with --classes: the result depends on it.")
     if scored is not None:
         lines.append(f"Against known answers: accuracy {scored[0]:.3f}, balanced accuracy {scored[1]:.3f}.")
     if theory:
@@ -307,14 +311,20 @@ def _infer_table(
     import warnings
 
     from peerveil.truth import NotRandomised
+    from peerveil.truth.tables import open_reports
 
-    in_database = engine in ("duckdb", "spark") or "*" in file
+    several = "*" in file
+    if several and column:
+        raise BadInput(
+            "--column", got=column, want="nothing for several files: name their columns task, worker and label"
+        )
+    in_database = several or (engine in ("duckdb", "spark") and not column)
     labels: Any = file if in_database else Labels.read(file, columns=columns_named(column))
     listed = None if classes is None else _classes(classes, None if in_database else labels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotRandomised)  # the result says it, at its beginning
         if model == "majority":
-            result = PrivateMajority(each, classes=listed).fit(Labels.read(file) if in_database else labels)
+            result = PrivateMajority(each, classes=listed).fit(open_reports(file) if in_database else labels)
         else:
             estimator = PrivateDawidSkene(each, model, classes=listed, class_prior=class_prior)
             result = estimator.fit(labels, engine=engine)
@@ -325,6 +335,8 @@ def _infer_table(
 def _classes(text: str, labels: Any) -> int | list[Any]:
     """A count, or a list of the kind that the table holds."""
     parts = [part.strip() for part in text.split(",")]
+    if len(parts) > 1 and not all(parts):
+        raise BadInput("--classes", got=text, want="a class before and after every comma")
     if len(parts) == 1:
         if not parts[0].isdecimal():
             raise BadInput("--classes", got=text, want="classes separated by commas, or how many there are")
@@ -354,6 +366,8 @@ def _pair(ability: str) -> tuple[float, float]:
 
 def _leaning(evidence: Evidence) -> str:
     """What the reports say about personal biases, in words."""
+    if evidence.tells_nothing:
+        return "The reports do not tell whether people lean to different answers; both are reckoned with."
     leaning = 1 - evidence.probabilities["none"]
     if evidence.weight == 0:
         return "The reports do not show that people lean to different answers, so each has one ability."

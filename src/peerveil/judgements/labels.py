@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
+_SHOWN = 6  # classes that an error names
 _TYPE_WORDS = {pl.Int64: "whole numbers", pl.String: "text", pl.Boolean: "true/false"}
 
 
@@ -48,7 +49,7 @@ class Labels(Table):
     >>> labels.codes(["cat", "cow"])
     Traceback (most recent call last):
         ...
-    peerveil.judgements.problems.BadTable: Labels, row 2 (index 1), column label: got 'dog', need one of the 2 classes
+    peerveil.judgements.problems.BadTable: Labels, row 2 (index 1), column label: got 'dog', need one of the 2 classes: cat, cow
     """
 
     _required: ClassVar[tuple[str, ...]] = ("task", "worker", "label")
@@ -128,7 +129,7 @@ class Labels(Table):
         if series.dtype == pl.String and listed == list(range(len(listed))):
             seen = series.drop_nulls().unique().sort().head(3).to_list()
             words = seen if len(seen) == 2 else ["yes", "no"]
-            numbers = "0 and 1" if len(listed) == 2 else f"0 to {len(listed) - 1}"
+            numbers = {1: "0 alone", 2: "0 and 1"}.get(len(listed), f"0 to {len(listed) - 1}")
             want = (
                 f"the words themselves, {words} (on the command line: --classes {','.join(words)}), since labels are words "
                 f"such as {seen[0]!r}: {len(listed)} means the labels {numbers}"
@@ -138,7 +139,8 @@ class Labels(Table):
         unknown = codes.is_null() & series.is_not_null()
         if unknown.any():
             problems = Problems(Source("Labels", in_memory=True))
-            want = f"one of the {plural_classes(len(listed))}"
+            shown = ", ".join(map(str, listed[:_SHOWN])) + (", ..." if len(listed) > _SHOWN else "")
+            want = f"one of the {plural_classes(len(listed))}: {shown}"
             col.refuse_where(column, unknown, problems, want, lambda row: series[row])
             problems.raise_any()
         return read_only(codes.fill_null(-1).to_numpy())

@@ -29,8 +29,9 @@ from peerveil.engines import connect
 from peerveil.truth.client import Client
 from peerveil.truth.compare import TruthComparison, compare_truth
 from peerveil.truth.doubt import NotRandomised
-from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
+from peerveil.truth.estimate import PrivateDawidSkene
 from peerveil.truth.loop import NotConverged
+from peerveil.truth.majority import PrivateMajority
 from peerveil.truth.outcome import TruthResult
 from peerveil.truth.plan import TruthPlan, abilities_like, plan_truth
 from peerveil.truth.randomise import RandomisedAnswers, randomize, randomize_answers, reports_per_person

@@ -89,6 +89,11 @@ class Evidence:
         return max(self.bounds.values()) - self.bounds["none", False] < _TELLING
 
     @property
+    def tells_nothing(self) -> bool:
+        """Whether all explanations are about equally likely, as they were before there were reports."""
+        return max(self.bounds.values()) - min(self.bounds.values()) < _TELLING
+
+    @property
     def weight(self) -> float:
         """Of two-coin in the average, from 0 to 1; the rest is one-coin."""
         return self.weights["some"] + self.weights["strong"]

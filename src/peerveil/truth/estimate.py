@@ -1,31 +1,31 @@
-"""The estimators: truth and abilities from randomised answers."""
+"""The estimator: truth and abilities from randomised answers, by any of the models, on any of the engines."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
 from peerveil.errors import BadInput
-from peerveil.guarantee import Guarantee, read_epsilon
+from peerveil.guarantee import read_epsilon
 from peerveil.judgements import Labels
 from peerveil.truth.abilities import BIAS, STRENGTH, Channel, GridModel
 from peerveil.truth.choose import Evidence, Start, begin, fit_auto, sample
 from peerveil.truth.confusion import CoinModel, ConfusionModel
-from peerveil.truth.loop import ClassPrior, Fit, MemoryEngine, iterate
-from peerveil.truth.majority import majority_posterior, pick
-from peerveil.truth.outcome import TruthResult, device_promise
+from peerveil.truth.given import given_gold, given_history, given_shares, given_start
+from peerveil.truth.loop import Fit, MemoryEngine, iterate
+from peerveil.truth.majority import pick
+from peerveil.truth.outcome import TruthResult, as_classes, like, promise
 from peerveil.truth.paper import fit_as_printed
 from peerveil.truth.reports import Reports
-from peerveil.truth.spectral import spectral_start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from peerveil.guarantee import Guarantee
     from peerveil.numerics.exact import Number
 
     Floats = NDArray[np.float64]
@@ -33,76 +33,6 @@ if TYPE_CHECKING:
 MODELS: Final = ("auto", "as-printed", "one-coin", "two-coin", "confusion")
 ENGINES: Final = ("auto", "memory", "duckdb", "spark")
 _IN_MEMORY: Final = 50_000_000  # reports; more go to DuckDB
-_CLASS_PSEUDO: Final = 5.0
-_SHRINK: Final = 0.2  # how far class shares are estimated
-
-
-class PrivateMajority:
-    """Count the reports of every task (18). The baseline that everything is measured against.
-
-    Parameters
-    ----------
-    epsilon
-        Of the response that made the reports; ``None`` if they were not randomised.
-    classes
-        The classes, or how many there are; read off the reports (which are public) if left out.
-
-    Examples
-    --------
-    >>> result = PrivateMajority(epsilon=1).fit({"task": [1, 1, 1, 2], "worker": [1, 2, 3, 1], "label": [0, 0, 1, 1]})
-    >>> result.labels.tolist()
-    [0, 1]
-    """
-
-    def __init__(
-        self, epsilon: Number | None, *, classes: int | Sequence[Any] | None = None, repeated: str = "all"
-    ) -> None:
-        self.exact_epsilon = None if epsilon is None else read_epsilon(epsilon)
-        self.classes, self.repeated = classes, repeated
-
-    @property
-    def epsilon(self) -> float | None:
-        """Epsilon as a float."""
-        return None if self.exact_epsilon is None else float(self.exact_epsilon)
-
-    def fit(
-        self,
-        labels: Any,
-        *,
-        tasks: Sequence[Any] | None = None,
-        guarantee: Guarantee | None = None,
-        columns: Mapping[str, str] | None = None,
-    ) -> TruthResult:
-        """Labels by majority, probabilities for a crowd of equal abilities."""
-        labels = labels if columns is None else Labels.of(labels, columns=columns)
-        reports = Reports.of(labels, self.classes, tasks=tasks, repeated=self.repeated)
-        channel = Channel.of(self.epsilon, reports.k)
-        posterior, ability = majority_posterior(reports.votes, channel)
-        workers = len(reports.workers)
-        shown = channel.other + channel.contrast * ability
-        error = math.sqrt(shown * (1 - shown) / max(len(reports), 1)) / channel.contrast
-        return TruthResult(
-            guarantee=promise(self.exact_epsilon, guarantee),
-            tasks=reports.tasks,
-            classes=reports.classes,
-            labels=as_classes(pick(posterior), reports.classes),
-            probabilities=posterior,
-            workers=reports.workers,
-            abilities=np.full(workers, ability),
-            standard_errors=np.full(workers, error),
-            loads=reports.loads,
-            model="majority",
-            class_shares=np.full(reports.k, 1 / reports.k),
-            objective=0.0,
-            iterations=0,
-            converged=True,
-            epsilon=self.epsilon,
-            reports=reports,
-        ).doubted(reports.votes)
-
-    def fit_predict(self, frame: Any) -> Any:
-        """Labels as a pandas series or Polars frame, like the frame that came."""
-        return like(frame, self.fit(frame))
 
 
 class PrivateDawidSkene:
@@ -308,15 +238,17 @@ class PrivateDawidSkene:
             tasks = list({*(tasks or []), *table.frame["task"].unique().to_list()})
             labels = table
         reports = Reports.of(labels, chosen, tasks=tasks, repeated=self.repeated)
-        start = self._start(reports, warm)
-        return self._run(MemoryEngine(reports, self._gold(reports)), reports, reports, promised, start, reports)
+        start = given_start(self.start, reports, warm)
+        return self._run(
+            MemoryEngine(reports, given_gold(self.gold, reports)), reports, reports, promised, start, reports
+        )
 
     def _run(
         self, engine: Any, looked_at: Reports, ids: Any, promised: Guarantee, start: Floats | None, kept: Reports | None
     ) -> TruthResult:
         k = engine.k
         channel = Channel.of(self.epsilon, k)
-        history = self._history(ids)
+        history = given_history(self.history, ids.workers)
         found: Evidence | None = None
         if self.model == "as-printed":
             tasks = getattr(engine, "tasks", None) or len(engine.reports.tasks)
@@ -328,7 +260,8 @@ class PrivateDawidSkene:
             # choices look at reports only, so that they are equal on every engine
             small = MemoryEngine(sample(looked_at))
             first = begin(small, channel, self.settings, history)
-        prior = self._class_prior(channel, first is not None and first.skewed)
+        skewed = first is not None and first.skewed
+        prior = given_shares(self.class_prior, k, skewed=skewed, likeliest=self.ability_prior is None)
         if self.model == "auto" and first is not None and small is not None:
             fit, found = fit_auto(engine, small, first, channel, prior, self.settings, start=start, history=history)
         else:
@@ -352,64 +285,6 @@ class PrivateDawidSkene:
             return GridModel(channel, loads, STRENGTH, bias, mean=mean, history=history)
         strength = found if prior == "auto" else float(prior)
         return GridModel(channel, loads, strength, mean=mean, history=history)
-
-    def _class_prior(self, channel: Channel, skewed: bool) -> ClassPrior:
-        k = channel.k
-        if isinstance(self.class_prior, str):
-            if self.class_prior == "shrunk":
-                return ClassPrior(None, k, shrink=_SHRINK) if skewed else ClassPrior(np.full(k, 1 / k), k)
-            if self.class_prior == "uniform":
-                return ClassPrior(np.full(k, 1 / k), k, 0.0)
-            if self.class_prior == "estimated":
-                return ClassPrior(None, k, 0.0 if self.ability_prior is None else _CLASS_PSEUDO)
-        else:
-            shares = np.asarray(self.class_prior, dtype=np.float64)
-            if shares.shape == (k,) and (shares > 0).all() and abs(float(shares.sum()) - 1) < 1e-6:
-                return ClassPrior(shares, k, 0.0)
-        raise BadInput(
-            "class_prior",
-            got=self.class_prior,
-            want=f"'shrunk', 'uniform', 'estimated', or {k} shares that add up to 1",
-        )
-
-    def _start(self, reports: Reports, warm: TruthResult | None) -> Floats | None:
-        if warm is not None:
-            start = np.full((len(reports.tasks), reports.k), 1 / reports.k)
-            total = reports.votes.sum(axis=1, keepdims=True)
-            np.divide(reports.votes, total, out=start, where=total > 0)
-            start[reports.codes_of_tasks(warm.tasks.to_list(), "result")] = warm.probabilities
-            return start
-        if isinstance(self.start, str):
-            return spectral_start(reports) if self.start == "spectral" else None
-        given = np.asarray(self.start, dtype=np.float64)
-        shape = (len(reports.tasks), reports.k)
-        if given.shape != shape or not np.isfinite(given).all() or (given < 0).any():
-            raise BadInput("start", got=given, want=f"probabilities of shape {shape}")
-        return given
-
-    def _gold(self, reports: Reports) -> NDArray[np.int32] | None:
-        if self.gold is None:
-            return None
-        gold = np.full(len(reports.tasks), -1, dtype=np.int32)
-        places = reports.codes_of_tasks(list(self.gold), "gold")
-        gold[places] = gold_codes(self.gold, reports.classes)
-        return gold
-
-    def _history(self, ids: Any) -> Floats | None:
-        if self.history is None:
-            return None
-        past = np.zeros((len(ids.workers), 2))
-        lookup = {worker: i for i, worker in enumerate(ids.workers.to_list())}
-        for worker, pair in self.history.items():
-            try:
-                right, wrong = (float(x) for x in pair)
-            except (TypeError, ValueError):
-                raise BadInput(f"history[{worker!r}]", got=pair, want="right and wrong answers, two numbers") from None
-            if not (math.isfinite(right) and math.isfinite(wrong) and right >= 0 and wrong >= 0):
-                raise BadInput(f"history[{worker!r}]", got=pair, want="two finite numbers, not negative")
-            if worker in lookup:
-                past[lookup[worker]] = right, wrong
-        return past
 
     def _result(
         self, fit: Fit, found: Evidence | None, engine: Any, ids: Any, promised: Guarantee, kept: Reports | None
@@ -435,48 +310,6 @@ class PrivateDawidSkene:
             details={**fit.summary.details, "objectives": fit.history},
             reports=kept,
         )
-
-
-def promise(epsilon: Any, guarantee: Guarantee | None) -> Guarantee:
-    """The guarantee that a result carries: the one given, or local attribute DP for one answer if it was randomised."""
-    if guarantee is None:
-        return device_promise(epsilon)
-    if not isinstance(guarantee, Guarantee):
-        raise BadInput("guarantee", got=guarantee, want="a Guarantee")
-    return guarantee
-
-
-def as_classes(codes: NDArray[Any], classes: Sequence[Any]) -> NDArray[Any]:
-    """Codes as the classes that they stand for."""
-    return np.asarray(np.array(list(classes))[codes])
-
-
-def gold_codes(gold: Mapping[Any, Any], classes: Sequence[Any]) -> NDArray[np.int32]:
-    """Known answers as codes."""
-    lookup = {c: i for i, c in enumerate(classes)}
-    codes = []
-    for task, answer in gold.items():
-        value = answer.item() if isinstance(answer, np.generic) else answer
-        if value not in lookup:
-            raise BadInput(f"gold[{task!r}]", got=answer, want=f"one of the classes {list(classes)}")
-        codes.append(lookup[value])
-    return np.array(codes, dtype=np.int32)
-
-
-def like(frame: Any, result: TruthResult, *, probabilities: bool = False) -> Any:
-    """Labels in the kind of frame that came: pandas gives a series (or frame) indexed by task, anything else Polars."""
-    if type(frame).__module__.split(".")[0] == "pandas":
-        import importlib
-
-        pandas = importlib.import_module("pandas")
-        index = pandas.Index(result.tasks.to_list(), name="task")
-        if probabilities:
-            return pandas.DataFrame(result.probabilities, index=index, columns=list(result.classes))
-        return pandas.Series(result.labels, index=index, name="agg_label")
-    if probabilities:
-        columns = {str(c): result.probabilities[:, i] for i, c in enumerate(result.classes)}
-        return pl.DataFrame({"task": result.tasks, **columns})
-    return result.frame().select("task", "label")
 
 
 def _named(found: Evidence) -> str:

@@ -3,18 +3,95 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from peerveil.guarantee import read_epsilon
+from peerveil.judgements import Labels
+from peerveil.truth.abilities import Channel
+from peerveil.truth.outcome import TruthResult, as_classes, like, promise
+from peerveil.truth.reports import Reports
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import NDArray
 
-    from peerveil.truth.abilities import Channel
+    from peerveil.guarantee import Guarantee
+    from peerveil.numerics.exact import Number
 
     Floats = NDArray[np.float64]
 
 _STEPS: Final = 200
+
+
+class PrivateMajority:
+    """Count the reports of every task (18). The baseline that everything is measured against.
+
+    Parameters
+    ----------
+    epsilon
+        Of the response that made the reports; ``None`` if they were not randomised.
+    classes
+        The classes, or how many there are; read off the reports (which are public) if left out.
+
+    Examples
+    --------
+    >>> result = PrivateMajority(epsilon=1).fit({"task": [1, 1, 1, 2], "worker": [1, 2, 3, 1], "label": [0, 0, 1, 1]})
+    >>> result.labels.tolist()
+    [0, 1]
+    """
+
+    def __init__(
+        self, epsilon: Number | None, *, classes: int | Sequence[Any] | None = None, repeated: str = "all"
+    ) -> None:
+        self.exact_epsilon = None if epsilon is None else read_epsilon(epsilon)
+        self.classes, self.repeated = classes, repeated
+
+    @property
+    def epsilon(self) -> float | None:
+        """Epsilon as a float."""
+        return None if self.exact_epsilon is None else float(self.exact_epsilon)
+
+    def fit(
+        self,
+        labels: Any,
+        *,
+        tasks: Sequence[Any] | None = None,
+        guarantee: Guarantee | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> TruthResult:
+        """Labels by majority, probabilities for a crowd of equal abilities."""
+        labels = labels if columns is None else Labels.of(labels, columns=columns)
+        reports = Reports.of(labels, self.classes, tasks=tasks, repeated=self.repeated)
+        channel = Channel.of(self.epsilon, reports.k)
+        posterior, ability = majority_posterior(reports.votes, channel)
+        workers = len(reports.workers)
+        shown = channel.other + channel.contrast * ability
+        error = math.sqrt(shown * (1 - shown) / max(len(reports), 1)) / channel.contrast
+        return TruthResult(
+            guarantee=promise(self.exact_epsilon, guarantee),
+            tasks=reports.tasks,
+            classes=reports.classes,
+            labels=as_classes(pick(posterior), reports.classes),
+            probabilities=posterior,
+            workers=reports.workers,
+            abilities=np.full(workers, ability),
+            standard_errors=np.full(workers, error),
+            loads=reports.loads,
+            model="majority",
+            class_shares=np.full(reports.k, 1 / reports.k),
+            objective=0.0,
+            iterations=0,
+            converged=True,
+            epsilon=self.epsilon,
+            reports=reports,
+        ).doubted(reports.votes)
+
+    def fit_predict(self, frame: Any) -> Any:
+        """Labels as a pandas series or Polars frame, like the frame that came."""
+        return like(frame, self.fit(frame))
 
 
 def majority_posterior(votes: Floats, channel: Channel) -> tuple[Floats, float]:

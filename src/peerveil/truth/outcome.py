@@ -12,11 +12,13 @@ import polars as pl
 from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import NOT_PRIVATE_MARK, WORTHLESS, Guarantee, Notion, odds_in_words, read_epsilon
 from peerveil.judgements import Labels
+from peerveil.judgements.table import plural
 from peerveil.result import Result, plain
 from peerveil.truth.doubt import NotRandomised, doubt
 from peerveil.truth.theory import TheoremCheck, check_theorem_2
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -162,9 +164,9 @@ class TruthResult(Result):
         """The finding in one line."""
         sure = int((self.confidence >= 0.9).sum())
         return (
-            f"{len(self.tasks):,} tasks labelled from {int(self.loads.sum()):,} reports of {len(self.workers):,} workers "
-            f"({model_in_words(self.model)}); {sure:,} with a probability of at least 90%; median ability "
-            f"{float(np.median(self.abilities)):.2f}"
+            f"{plural(len(self.tasks), 'task')} labelled from {plural(int(self.loads.sum()), 'report')} of "
+            f"{plural(len(self.workers), 'worker')} ({model_in_words(self.model)}); {sure:,} with a probability of at least "
+            f"90%; median ability {float(np.median(self.abilities)):.2f}"
         )
 
     def __str__(self) -> str:
@@ -215,6 +217,15 @@ def device_promise(epsilon: Any) -> Guarantee:
     return promised.assuming(
         f"these answers were randomised at epsilon {promised.exact_epsilon} on each person's device before they were collected"
     )
+
+
+def promise(epsilon: Any, guarantee: Guarantee | None) -> Guarantee:
+    """The guarantee that a result carries: the one given, or local attribute DP for one answer if it was randomised."""
+    if guarantee is None:
+        return device_promise(epsilon)
+    if not isinstance(guarantee, Guarantee):
+        raise BadInput("guarantee", got=guarantee, want="a Guarantee")
+    return guarantee
 
 
 def model_in_words(name: str) -> str:
@@ -276,6 +287,27 @@ def right_answers(truth: Any) -> dict[Any, Any]:
         return dict(truth)
     except (TypeError, ValueError):
         raise BadInput("truth", got=truth, want=want) from None
+
+
+def as_classes(codes: NDArray[Any], classes: Sequence[Any]) -> NDArray[Any]:
+    """Codes as the classes that they stand for."""
+    return np.asarray(np.array(list(classes))[codes])
+
+
+def like(frame: Any, result: TruthResult, *, probabilities: bool = False) -> Any:
+    """Labels in the kind of frame that came: pandas gives a series (or frame) indexed by task, anything else Polars."""
+    if type(frame).__module__.split(".")[0] == "pandas":
+        import importlib
+
+        pandas = importlib.import_module("pandas")
+        index = pandas.Index(result.tasks.to_list(), name="task")
+        if probabilities:
+            return pandas.DataFrame(result.probabilities, index=index, columns=list(result.classes))
+        return pandas.Series(result.labels, index=index, name="agg_label")
+    if probabilities:
+        columns = {str(c): result.probabilities[:, i] for i, c in enumerate(result.classes)}
+        return pl.DataFrame({"task": result.tasks, **columns})
+    return result.frame().select("task", "label")
 
 
 def _listed(values: Any) -> list[Any]:

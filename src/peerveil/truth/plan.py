@@ -14,7 +14,8 @@ from peerveil.guarantee import read_epsilon
 from peerveil.numerics.exact import printed
 from peerveil.progress import progress_bar
 from peerveil.result import Pictured, plain
-from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
+from peerveil.truth.estimate import PrivateDawidSkene
+from peerveil.truth.majority import PrivateMajority
 from peerveil.truth.outcome import TruthResult
 from peerveil.truth.simulate import simulate_crowd
 
@@ -131,6 +132,8 @@ def plan_truth(
     >>> plan.needed[4.0] < plan.needed[1.0]
     True
     """
+    if isinstance(classes, bool) or not isinstance(classes, (int, np.integer)) or classes < 2:
+        raise BadInput("classes", got=classes, want="a whole number, at least 2")
     if not (isinstance(accuracy, (int, float)) and 1 / classes < accuracy < 1):
         raise BadInput("accuracy", got=accuracy, want=f"a share between chance (1/{classes}) and 1")
     if isinstance(trials, bool) or not isinstance(trials, int) or trials < 1:

@@ -23,6 +23,7 @@ from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import Guarantee, read_epsilon
 from peerveil.judgements import Labels
 from peerveil.judgements.labels import check_classes
+from peerveil.judgements.table import plural
 from peerveil.randomness import Randomness, Response
 from peerveil.result import Result
 from peerveil.truth.abilities import Channel
@@ -158,7 +159,7 @@ class RandomisedAnswers(Result):
     def summary(self) -> str:
         """The finding in one line."""
         hidden = ", which tasks were answered is hidden" if self.missing is not None else ""
-        return f"{len(self.reports):,} reports, epsilon {self.response.exact_epsilon} each{hidden}"
+        return f"{plural(len(self.reports), 'report')}, epsilon {self.response.exact_epsilon} each{hidden}"
 
     def __str__(self) -> str:
         lines = [super().__str__(), whole_person(self.guarantee, self.person_guarantee, self.most)]

@@ -253,7 +253,7 @@ class TableEngine:
     def _gold_table(self, gold: Mapping[Any, Any] | None) -> Any:
         if not gold:
             return None
-        from peerveil.truth.estimate import gold_codes
+        from peerveil.truth.given import gold_codes
 
         kind = _polars(self.data.select("task").limit(1))["task"].dtype
         codes = gold_codes(gold, self.classes)
