@@ -149,7 +149,7 @@ def test_every_step_of_every_room(desk: Desk) -> None:
     me = desk.browser()
     me.send("/data", "/data/invent")
     desk.work("desk")
-    me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "50"})
+    me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "50", "sure": "yes"})
     ids = {
         file.name: file.id
         for file in __import__("peerveil.console.files", fromlist=["listed"]).listed(desk.house, _local())
@@ -173,8 +173,9 @@ def test_every_step_of_every_room(desk: Desk) -> None:
             },
         ),
         ("rankings", {"do": "test", "data": rankings, "account": "main", "epsilon": "1", "level": "0.05"}),
-        ("truth", {"do": "randomize", "data": labels, "account": "main", "epsilon": "1", "classes": "accept, reject"}),
-        ("truth", {"do": "infer", "data": labels, "epsilon": "1", "classes": "accept\nreject"}),
+        ("truth", {"do": "randomize", "data": labels, "account": "main", "epsilon": "1", "classes": "0, 1"}),
+        ("truth", {"do": "infer", "data": labels, "epsilon": "1", "classes": "0\n1"}),
+        ("truth", {"do": "label", "data": labels, "classes": "0, 1"}),
         ("truth", {"do": "compare", "data": labels, "epsilons": "1", "draws": "2"}),
     ]
     found = {}
@@ -346,6 +347,7 @@ def test_the_ledger_can_be_verified_and_saved(desk: Desk) -> None:
     assert "main / of 2026" in said(me.get("/ledger/account?name=main%20/%20of%202026"))
     assert me.get("/ledger/account?name=other").status_code == 404
     for fields in (
+        {"name": "large", "epsilon": "11"},
         {"name": "main / of 2026", "epsilon": "2"},
         {"name": "", "epsilon": "1"},
         {"name": "b", "epsilon": "much"},

@@ -250,8 +250,11 @@ def test_roles(shared: Desk) -> None:
     for path in ("/people", "/services"):
         assert ann.get(path).status_code == 403
         assert rea.get(path).status_code == 403
-    for path in ("/data", f"{run}/study.toml", f"{run}/private/release-means/figure-1.svg"):
+    for path in ("/data", f"{run}/study.toml", f"{run}/private/release-means/figure-1.svg", f"{run}/public.zip"):
         assert rea.get(path).status_code in (403, 404)
+    assert rea.get(run).status_code == 404  # nobody has shown it yet
+    assert rea.send("/", f"{run}/show", {"shared": "yes"}).status_code == 403
+    assert where(ann.send(run, f"{run}/show", {"shared": "yes"})) == run
     shown = rea.get(run)
     assert "How high do reviewers score" in said(shown)
     assert "Must not be published" not in said(shown)
@@ -287,6 +290,10 @@ def test_other_peoples_ids_are_not_there(shared: Desk) -> None:
     assert "main" not in said(bob.get("/runs"))
     ann.send(run, f"{run}/start")
     shared.work("runs")
+    assert bob.get(run).status_code == 404
+    assert bob.send("/runs", f"{run}/show", {"shared": "yes"}).status_code == 404
+    ann.send(run, f"{run}/show", {"shared": "yes"})
+    assert "How high do reviewers score" in said(bob.get(run))
     assert "Must not be published" not in said(bob.get(run))
     assert bob.get(f"{run}/private/release-means/figure-1.svg").status_code == 404
     assert boss.get(run).status_code == 200

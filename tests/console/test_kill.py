@@ -73,7 +73,7 @@ def ready(tab: Tab, rounds: int) -> str:
     answer = tab.send("/data", "/data/upload", files={"file": ("reviews.csv", content.encode())})
     file = where(answer).rsplit("/", 1)[1]
     tab.wait(f"/data/{file}", "Read as reviews")
-    tab.send("/ledger", "/ledger/open", {"name": "main", "epsilon": str(rounds)})
+    tab.send("/ledger", "/ledger/open", {"name": "main", "epsilon": str(rounds), "sure": "yes"})
     return file
 
 

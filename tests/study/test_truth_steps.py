@@ -26,6 +26,11 @@ do = "infer"
 data = "answers"
 epsilon = 1
 classes = [0, 1]
+[[steps]]
+room = "truth"
+do = "label"
+data = "answers"
+classes = [0, 1]
 """
 
 
@@ -40,5 +45,8 @@ def test_a_comparison_stays_private_and_raw_answers_are_noticed(tmp_path: Path) 
     whole, shown = (path.read_text(encoding="utf-8") for path in (done.report, public / "report.html"))
     assert "stay what they are without privacy" in whole
     assert "stay what they are without privacy" not in shown
-    assert "these do not look randomised at epsilon 1" in shown
-    assert "If these answers were randomised at epsilon 1" in shown
+    assert "these do not look randomised at epsilon 1" in whole
+    assert not list(public.rglob("labels.csv"))  # neither of answers that were not randomised, nor of those held
+    assert len(list(private.rglob("labels.csv"))) == 2
+    assert "tasks were labelled" in whole
+    assert "tasks were labelled" not in shown

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
+import polars as pl
 from sqlalchemy import delete, desc, insert, select, update
 
 from peerveil import judgements
@@ -21,8 +22,10 @@ from peerveil.errors import BadInput, PeerveilError, Verbatim
 from peerveil.services import database_time
 from peerveil.services.errors import NotFound
 from peerveil.study.new import likely_kinds
+from peerveil.study.release import ONE_REVIEW_EACH
 from peerveil.study.spec import KINDS, regular_file
 from peerveil.texts import on_one_line
+from peerveil.timing.exposure import NO_NAME_TWICE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -212,14 +215,18 @@ def safe_name(name: str) -> str:
 
 def look_at(file: File) -> dict[str, Any]:
     """Read a file as peerveil would: the format, every table in it, problems by row, the columns if they must be named."""
-    from peerveil.judgements.readers.files import InputFile
+    from peerveil.judgements.readers.files import InputFile, first_records
     from peerveil.judgements.readers.recognise import EVERY, nearest, recognise
-    from peerveil.judgements.readers.tabular import TABULAR, column_names
+    from peerveil.judgements.readers.tabular import TABULAR, column_names, separator_of
 
     seen = recognise(file.path)
     found: dict[str, Any] = {"format": seen.format, "why": seen.why, "tables": {}, "problems": {}, "guess": {}}
     if seen.format in TABULAR and seen.format != "jsonl":
-        found["columns"] = list(column_names(InputFile.open(file.path), seen.format))
+        opened = InputFile.open(file.path)
+        found["columns"] = list(column_names(opened, seen.format))
+        if seen.format != "parquet":
+            rows = first_records(opened.head_text(), separator_of(opened, seen.format), 4)[1:]
+            found["sample"] = [[cell[:40] for cell in cells[:12]] for _, cells in rows]
     likely = likely_kinds(file.name, seen.kinds)
     kinds = [file.kind] if file.kind else [kind.lower() for kind in likely]
     if not file.kind and likely == EVERY:
@@ -231,7 +238,8 @@ def look_at(file: File) -> dict[str, Any]:
         try:
             read = table.read(file.path, columns=dict(file.columns) or None)
         except judgements.BadTable as error:
-            found["problems"][kind] = {"lines": [str(problem) for problem in error.problems], "total": error.total}
+            lines = [re.sub(r"say columns=.*", "choose the columns below", str(problem)) for problem in error.problems]
+            found["problems"][kind] = {"lines": lines, "total": error.total}
         except PeerveilError as error:
             found["problems"][kind] = {"lines": [str(error)], "total": 1}
         else:
@@ -242,10 +250,17 @@ def look_at(file: File) -> dict[str, Any]:
 
 
 def _public(table: Any, kind: str) -> dict[str, Any]:
-    """What forms are filled in with: the range of scores, the possible answers."""
+    """What forms are filled in with (the range of scores, the possible answers), and what a table cannot be used for."""
     if kind == "reviews":
         scores = table.column("score")
-        return {"scale": [float(scores.min()), float(scores.max())], "reviewers": bool(table.has_reviewers)}
+        found = {"scale": [float(scores.min()), float(scores.max())], "papers": int(table.frame["paper"].n_unique())}
+        if not table.has_reviewers:
+            return {**found, "warnings": ["It does not say who wrote the reviews: no room can work with it."]}
+        alone = int(table.frame["reviewer"].n_unique()) == len(table)
+        return {**found, "warnings": [ONE_REVIEW_EACH] if alone and len(table) > 1 else []}
+    if kind == "events":
+        threads = table.frame.group_by("actor").agg(pl.col("thread").n_unique())["thread"]
+        return {"warnings": [] if bool((threads > 1).any()) else [NO_NAME_TWICE]}
     if kind == "labels":
         classes = table.frame["label"].unique().sort().to_list()
         return {"classes": classes if len(classes) <= 50 else []}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ROLES: Final = ("reader", "analyst", "operator")
 """From the least to the most: each may do what those before may."""
 ROLES_IN_WORDS: Final = {
-    "reader": "sees what may be published, and the ledger",
+    "reader": "sees the public part of runs that were shown, and the ledger",
     "analyst": "also brings data, explores, and runs studies from accounts that exist",
     "operator": "also opens accounts, invites people, and sees the services and everybody's runs",
 }

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, desc, insert, select, update
 
-from peerveil.console.drafting import study_text
+from peerveil.console.drafting import step_kind, study_text
 from peerveil.console.house import new_id
 from peerveil.console.jobs import enqueue, progress_of
 from peerveil.console.schema import runs
@@ -55,6 +55,7 @@ class Run:
     title: str
     state: str
     simulated: bool
+    shared: bool
     steps: Sequence[Mapping[str, Any]]
     study: str
     check: Mapping[str, Any]
@@ -95,16 +96,21 @@ def _run(house: House, row: Any) -> Run:
         name: getattr(row, name) for name in ("id", "owner", "title", "state", "study", "problem", "made", "ended")
     }
     content, check = json.loads(row.content), json.loads(row.check or "{}")
-    return Run(**values, simulated=bool(row.simulated), steps=content["steps"], check=check, folder=house.runs / row.id)
+    return Run(
+        **values,
+        simulated=bool(row.simulated),
+        shared=bool(row.shared),
+        steps=content["steps"],
+        check=check,
+        folder=house.runs / row.id,
+    )
 
 
 def listed(house: House, asker: Asker, most: int = 100) -> list[Run]:
-    """The runs that somebody may see, the newest first: readers see finished ones that are no simulations."""
+    """The runs that somebody may see, the newest first: their own, and those that were shown to everybody."""
     query = select(runs).order_by(desc(runs.c.made)).limit(most)
-    if not asker.may("analyst"):
-        query = query.where(runs.c.state == "done", runs.c.simulated == 0)
-    elif not asker.sees_all:
-        query = query.where((runs.c.owner == asker.id) | ((runs.c.state == "done") & (runs.c.simulated == 0)))
+    if not asker.sees_all:
+        query = query.where((runs.c.owner == asker.id) | (runs.c.shared == 1))
     with house.database.reading() as connection:
         return [_run(house, row) for row in connection.execute(query)]
 
@@ -115,11 +121,11 @@ def owns(asker: Asker, run: Run) -> bool:
 
 
 def find(house: House, asker: Asker, run: str) -> Run:
-    """One run. Of other people's runs, only finished ones are there, and of these only the public part is shown."""
+    """One run. Of other people's runs only those that were shown are there, and of these only the public part."""
     with house.database.reading() as connection:
         row = connection.execute(select(runs).where(runs.c.id == run)).first()
     found = None if row is None else _run(house, row)
-    if found is None or not (owns(asker, found) or (found.state == "done" and not found.simulated)):
+    if found is None or not (owns(asker, found) or found.shared):
         raise NotFound("there is no such run")
     return found
 
@@ -147,7 +153,7 @@ def draft(
         content = json.dumps({"steps": list(steps)}, ensure_ascii=False)
         row = {"id": made, "owner": asker.id, "title": named, "state": "checking", "simulated": int(simulated)}
         connection.execute(
-            insert(runs).values(**row, content=content, study=text, check="", problem="", made=now, ended=0)
+            insert(runs).values(**row, shared=0, content=content, study=text, check="", problem="", made=now, ended=0)
         )
         house.note(connection, asker.id, "drafted a run", made)
         enqueue(connection, "check", made)
@@ -163,6 +169,16 @@ def start(house: House, asker: Asker, run: str) -> None:
             raise Conflict(f"this run is {STATES[found.state]}: it cannot be started again")
         house.note(connection, asker.id, "started a run", run)
         enqueue(connection, "run", run)
+
+
+def show(house: House, asker: Asker, run: str, *, shared: bool) -> None:
+    """Let readers and other analysts see what may be published of a run, or no longer."""
+    found = own(house, asker, run)
+    if found.simulated or found.state != "done":
+        raise Conflict("only what is done, and no simulation, can be shown")
+    with house.database.writing("take") as connection:
+        connection.execute(update(runs).where(runs.c.id == run).values(shared=int(shared)))
+        house.note(connection, asker.id, "showed a run to readers" if shared else "hid a run from readers", run)
 
 
 def check_again(house: House, asker: Asker, run: str) -> None:
@@ -202,6 +218,19 @@ def progress(house: House, run: Run) -> tuple[float, str]:
     kind = "check" if run.state == "checking" else "run"
     with house.database.reading() as connection:
         return progress_of(connection, kind, run.id) or (0.0, "")
+
+
+def done_before(house: House, asker: Asker, run: Run) -> list[Run]:
+    """Finished runs that published the same from the same files: one more tells more about the same people."""
+    own_steps = {(step["room"], step["do"], step["data"]) for step in run.steps if step["data"]}
+    return [
+        one
+        for one in listed(house, asker, 1000)
+        if one.state == "done"
+        and not one.simulated
+        and own_steps & {(step["room"], step["do"], step["data"]) for step in one.steps}
+        and any(step_kind(step["room"], step["do"]).publishes[:7] != "nothing" for step in one.steps)
+    ]
 
 
 def everything_done(house: House, asker: Asker) -> str:

@@ -75,6 +75,7 @@ runs = Table(
     Column("title", Text, nullable=False),
     Column("state", Text, nullable=False),  # see peerveil.console.runs.STATES
     Column("simulated", Integer, nullable=False),
+    Column("shared", Integer, nullable=False),  # 1: readers and other analysts see what may be published of it
     Column("content", Text, nullable=False),  # JSON: data, accounts and steps
     Column("study", Text, nullable=False),  # the study file
     Column("check", Text, nullable=False),  # JSON: what would be spent and published

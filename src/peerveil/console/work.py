@@ -111,7 +111,14 @@ class Worker:
         }
         promises = [str(one.guarantee) if one.guarantee is not None else "" for one in checked.planned]
         short = [one.guarantee.in_short if one.guarantee is not None else "" for one in checked.planned]
-        found = {"rows": checked.rows(), "spends": spends, "promises": promises, "in_short": short}
+        cautions = [one.step.cautions(one.table) for one in checked.planned]
+        found = {
+            "rows": checked.rows(),
+            "spends": spends,
+            "promises": promises,
+            "in_short": short,
+            "cautions": cautions,
+        }
         with self.house.database.writing("take") as connection:
             set_state(connection, job.subject, "ready", check=json.dumps(found, ensure_ascii=False), problem="")
             jobs.finish(connection, job)

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 from peerveil.calibration import Conference, Fit, Threshold, fit_miscalibration
-from peerveil.errors import BadInput
+from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements.writing import csv_text
 from peerveil.study.outcome import Outcome
 from peerveil.study.step import REQUIRED, Option, Step, number, text, whole
@@ -45,6 +45,7 @@ class Decide(Step):
 
     def _conference(self, table: Reviews) -> Conference:
         table.require_reviewers("calibration")
+        self._known(table)
         papers = table.frame["paper"].n_unique()
         if self.accept is not None and self.accept > papers:
             raise BadInput("accept", got=self.accept, want=f"at most the {papers} papers that there are")
@@ -54,6 +55,28 @@ class Decide(Step):
         }
         line: int | Threshold = Threshold.share(self.accepted) if self.accept is None else self.accept
         return Conference(table, functions, self.fit.noise, line, size=self.group_size)
+
+    def _known(self, table: Reviews) -> int:
+        """How many of the reviewers the past tells about; a past that tells nothing is refused."""
+        past: Reviews = self.tables["history"]
+        if past.fingerprint == table.fingerprint:
+            raise BadInput(
+                "history", got=Verbatim("the very reviews that are to be decided"), want="an earlier conference"
+            )
+        past.require_reviewers("history")
+        known = set(past.frame["reviewer"].unique().to_list()) & set(table.frame["reviewer"].unique().to_list())
+        if not known:
+            want = "a past conference, in which at least some of these reviewers wrote under the same names"
+            raise BadInput("history", got=Verbatim("reviews by other people"), want=want)
+        return len(known)
+
+    def cautions(self, table: Reviews) -> list[str]:
+        """That it is done once, and how much the past tells."""
+        reviewers = table.frame["reviewer"].n_unique()
+        return [
+            "Decide once: two decisions of the same conference together tell more about who wrote what than one does.",
+            f"The past tells about {self._known(table)} of the {reviewers} reviewers; the others are taken for average.",
+        ]
 
     @classmethod
     def suggest(cls, data: str, table: Reviews) -> str | None:
@@ -80,7 +103,11 @@ class Decide(Step):
         outcome = Outcome("Which papers should be accepted, if strict reviewers are corrected for?")
         outcome.promises(decision.guarantee)
         accepted, papers = int(decision.decisions["accepted"].sum()), decision.decisions.height
+        promised = float(decision.guarantee.exact_error or 0)
         outcome.found = [
+            f"Asked for: the best guess of a review's writer is wrong {100 * self.adversary_error:.3g} times in 100. Reached for "
+            f"every review: {100 * promised:.3g} times in 100"
+            f"{'.' if promised >= self.adversary_error else ', since the scores alone give some writers away.'}",
             f"{accepted} of {papers} papers are accepted. The expected share of papers on the wrong side of the line is "
             f"{decision.conference_error:.3f}.",
             "The promise names the review that can be guessed best. What scores alone give away, no decision can hide.",

@@ -32,6 +32,10 @@ _WORDS: Final = {
     "normalised": ("How high do reviewers score, each on their own scale?", "their mean normalised score", ""),
     "subjectivity": ("How much do reviewers go their own way?", "their mean subjectivity", ""),
 }
+ONE_REVIEW_EACH: Final = (
+    "Everybody in this file wrote one review. If names are new for every paper, they are pseudonyms: how strict somebody is "
+    "cannot be told from them, and a release would only repeat the papers' scores."
+)
 _WEIGHT = Option(
     "weight", one_of("rating", "miscalibration", "normalised", "subjectivity"), "rating", "what of a review is averaged"
 )
@@ -80,6 +84,17 @@ scale = [{low:g}, {high:g}]              # the lowest and highest score that the
         """The mechanism's own."""
         public = PublicScores.of(table, self.weight, scale=self.scale)
         return LaplaceMeans(self.epsilon).guarantee(public)
+
+    def cautions(self, table: Reviews) -> list[str]:
+        """How well everything of one reviewer is protected; names that say nothing."""
+        public = PublicScores.of(table, self.weight, scale=self.scale)
+        promise, typical, most = self.promise(table), int(np.median(public.loads)), int(public.loads.max())
+        if most == 1:
+            return [ONE_REVIEW_EACH]
+        said = [f"Everything that a typical reviewer wrote ({typical} reviews) is {promise.group(typical).verdict}."]
+        if typical < most:
+            said.append(f"Everything that the busiest wrote ({most} reviews) is {promise.group(most).verdict}.")
+        return said
 
     def carry_out(self, table: Reviews, randomness: Randomness, account: Account | None) -> Outcome:
         """Publish, and attack what was published."""

@@ -90,6 +90,10 @@ class Step(ABC):
         """The lines that ``peerveil new`` proposes for a table, or None if this step is not for it."""
         return None
 
+    def cautions(self, table: Any) -> list[str]:  # noqa: ARG002
+        """What somebody should know before it runs, in sentences that are not for publication."""
+        return []
+
     @abstractmethod
     def promise(self, table: Any) -> Guarantee | None:
         """What the step would promise (and debit); None if it publishes nothing that depends on private data."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -54,7 +55,32 @@ class Infer(Step):
             found = PrivateDawidSkene(self.epsilon, self.model, classes=self.classes).fit(table)
         outcome = _outcome("Which answers are right?", found)
         if found.doubt is not None:
-            outcome.found.insert(0, f"Warning: {found.doubt}.")
+            keep_back(outcome, f"Nothing of this may be published: {found.doubt}.")
+        return outcome
+
+
+class Label(Step):
+    """Right answers from answers that are held as they were given. For whoever holds them."""
+
+    room, do = "truth", "label"
+    about = "infer right answers from answers that were not randomised, for you alone"
+    publishes = "nothing: it is computed from private answers without noise"
+    wants = "labels"
+    options: ClassVar = (_CLASSES, _MODEL)
+
+    def promise(self, table: Labels) -> None:
+        """None: nothing is published."""
+        table.codes(self.classes)
+
+    def carry_out(self, table: Labels, randomness: Randomness, account: Account | None) -> Outcome:  # noqa: ARG002
+        """Fit, without a channel."""
+        model = "one-coin" if self.model == "as-printed" else self.model
+        found = PrivateDawidSkene(None, model, classes=self.classes).fit(table)
+        outcome = _outcome("Which answers are right?", found)
+        keep_back(
+            outcome,
+            "These labels are computed from what people answered, without noise: nothing of it may be published.",
+        )
         return outcome
 
 
@@ -181,6 +207,19 @@ def _outcome(asked: str, found: TruthResult) -> Outcome:
     return outcome
 
 
+def keep_back(outcome: Outcome, why: str) -> None:
+    """Nothing of an outcome is public after all."""
+    outcome.private_answer, outcome.answer = outcome.answer, ""
+    outcome.private_found = [why, *outcome.found, *outcome.private_found]
+    outcome.found, outcome.results, outcome.attack = [], {}, []
+    outcome.promise = outcome.promise_in_short = why
+    outcome.guarantee = None
+    outcome.protects = [["everybody who answered", "nothing of this step is published"]]
+    outcome.pictures = [replace(one, public=False) for one in outcome.pictures]
+    outcome.tables = [replace(one, public=False) for one in outcome.tables]
+    outcome.files = [replace(one, public=False) for one in outcome.files]
+
+
 def _protections(outcome: Outcome, promise: Guarantee, person: Guarantee, loads: Any) -> None:
     """One answer, and everything that one person answered; how many tasks each answered is not hidden."""
     if promise.unit == person.unit:
@@ -201,4 +240,4 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-STEPS = (Infer, Randomise, Compare)
+STEPS = (Infer, Randomise, Label, Compare)

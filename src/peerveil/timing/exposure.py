@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import polars as pl
 
 from peerveil.errors import BadInput
 from peerveil.judgements import Events
@@ -75,6 +76,13 @@ class Protected:
         }
 
 
+NO_NAME_TWICE: Final = (
+    "No name appears on two threads: names that are new on every thread are pseudonyms, and who is behind two of them is not "
+    "in this log."
+)
+"""Why some logs cannot be audited."""
+
+
 @dataclass(frozen=True)
 class TimingAudit(Pictured):
     """What :func:`audit_log` found. For the operator: it contains facts about people that must not be published."""
@@ -91,6 +99,8 @@ class TimingAudit(Pictured):
     leaks: tuple[Leak, ...]
     suspects: int
     has_replies: bool
+    several: bool = True
+    """Whether anybody posted on two threads at all."""
     own_gap: bool = True
     """Whether the gap was taken from this very log."""
     log: str = "LOG"
@@ -111,7 +121,11 @@ class TimingAudit(Pictured):
         if self.leaks:
             lines.append("Hold posts before they reach the platform: what it publishes beside a post is beyond recall.")
         chosen = self.recommended
-        if not len(self.batches):
+        if not self.several:
+            lines.append(
+                f"{NO_NAME_TWICE} To audit them, take a log in which a person has one name, such as the account."
+            )
+        elif not len(self.batches):
             lines.append("Nobody in this log commented on two threads in one sitting; delays would protect nothing.")
         elif chosen is None:
             lines.append("Too little history to choose a gap: give one with --gap.")
@@ -226,6 +240,8 @@ class TimingAudit(Pictured):
     def in_short(self) -> str:
         """How exposed people are, in one sentence."""
         window = in_words(self.batches.window)
+        if not self.several:
+            return f"This log cannot tell. {NO_NAME_TWICE}"
         if not len(self.batches):
             return f"Not by this: nobody posted on two threads within {window}."
         if not self.batches.same_rate or self.batches.other_rate != self.batches.other_rate:
@@ -332,8 +348,15 @@ def audit_log(
         leaks=tuple(find_leaks(events)),
         suspects=suspects,
         has_replies=events.has_replies,
+        several=_several(events),
         own_gap=gap is None,
     )
+
+
+def _several(events: Events) -> bool:
+    """Whether any name appears on two threads."""
+    threads = events.frame.group_by("actor").agg(pl.col("thread").n_unique())["thread"]
+    return bool((threads > 1).any())
 
 
 def _try(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +13,7 @@ from peerveil.console.explore.drawing import Curve, attack_figure, draw_curves
 from peerveil.console.explore.exploration import Control, Exploration, Figure
 from peerveil.console.explore.smoothing import falling
 from peerveil.console.explore.words import EPSILON_HELP, EPSILONS, SMOOTHED, attack, right_at_most
+from peerveil.errors import BadInput
 from peerveil.judgements import Reviews, synthetic_conference
 from peerveil.release import PublicScores, plan_release
 from peerveil.release.weights import WEIGHTS
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 _TRIALS: Final = 10
 _MODERATE, _STRONG = 0.5, 1.0  # how strongly reviewers differ
+_LARGEST: Final = 2.0  # beyond it, summaries call people weakly protected at best: never recommended
 _FAR: Final = 2.0  # means three times as wide as by chance: beyond that a percentage says little
 _NOUNS: Final = {
     "rating": "mean score",
@@ -50,8 +53,10 @@ def public_facts(table: Reviews | None) -> dict[str, Any]:
     reviews.require_reviewers("exploring a release of reviewers' means")
     low, high = (float(f(reviews.scores)) for f in (np.min, np.max))
     scale = (low, high) if low < high else None
-    names = WEIGHTS if reviews.criteria else WEIGHTS[:2]
-    sides = {name: PublicScores.of(reviews, name, scale=scale) for name in names}
+    sides = {name: PublicScores.of(reviews, name, scale=scale) for name in WEIGHTS[:2]}
+    for name in WEIGHTS[2:] if reviews.criteria else ():
+        with suppress(BadInput):  # criteria that say nothing of the paper, such as confidence alone
+            sides[name] = PublicScores.of(reviews, name, scale=scale)
     return {
         "built_in": table is None,
         "scale": [low, high],
@@ -179,6 +184,11 @@ def _against(gain: float) -> str:
 def _recommend(plan: Mapping[str, Any]) -> tuple[str, str]:
     for degree, how in ((_MODERATE, "moderately"), (_STRONG, "strongly")):
         found = plan["worthwhile"].get(f"{degree:g}")
+        if found is not None and float(found) > _LARGEST:
+            return "1", (
+                f"Only from epsilon {found} on would it say clearly more than public data, if reviewers differ {how}; above "
+                f"{_LARGEST:g} hardly anybody is protected. We would not publish this."
+            )
         if found is not None:
             return found, (
                 f"Epsilon {found} is the smallest tried that says clearly more than public data if reviewers differ {how}. "
@@ -186,7 +196,7 @@ def _recommend(plan: Mapping[str, Any]) -> tuple[str, str]:
             )
     return (
         "1",
-        f"No epsilon up to 10 says clearly more than public data here, so spend little or nothing. {plan['advice']}",
+        f"No epsilon up to 10 says clearly more than public data here: we would not publish this. {plan['advice']}",
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.errors import BadInput
+from peerveil.guarantee import read_epsilon
 from peerveil.report import COLOURS, house_style, new_axes, svg
 
 if TYPE_CHECKING:
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from peerveil.console.house import House
     from peerveil.console.web.visit import Visit
     from peerveil.ledger import Ledger
+
+
+_LARGE: Final = 10  # a whole budget above it needs a second thought
 
 
 def accounts_of(house: House) -> list[dict[str, Any]]:
@@ -84,6 +88,9 @@ def open_account(visit: Visit) -> Response:
             raise BadInput(
                 "name", got=name, want="a new name: this account is open already, and a budget never changes"
             )
+        if read_epsilon(epsilon) > _LARGE and visit.form.get("sure") != "yes":
+            want = f"at most {_LARGE}, or a tick at “I am sure”: beyond 5 hardly anybody is protected, and an account is for good"
+            raise BadInput("epsilon", got=epsilon, want=want)
         book.account(name, epsilon=epsilon)
     with visit.house.database.writing("take") as connection:
         visit.house.note(connection, visit.asker.id, "opened an account", name)
@@ -112,13 +119,15 @@ def _picture(accounts: tuple[tuple[str, float, float], ...]) -> str:
     (ax,) = new_axes(7, 0.8 + 0.5 * len(accounts))
     names = [name if len(name) <= 24 else f"{name[:23]}…" for name, _, _ in accounts]
     with house_style():
-        spent, left = [one[1] for one in accounts], [one[2] for one in accounts]
+        whole = [max(used + rest, 1e-12) for _, used, rest in accounts]
+        spent = [100 * one[1] / all_of for one, all_of in zip(accounts, whole, strict=True)]
+        left = [100 - share for share in spent]
         places = list(range(len(accounts)))
         ax.barh(places, spent, color=COLOURS["leak"], label="spent")
         ax.barh(places, left, left=spent, color=COLOURS["private"], label="left")
         ax.set_yticks(places, names)
         ax.invert_yaxis()
-        ax.set_xlabel("epsilon")
+        ax.set_xlabel("of 100 parts of each budget")
         ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2)
     said = "; ".join(f"{name}: {spent:g} spent, {left:g} left" for name, spent, left in accounts)
     return svg(ax, f"Budgets. {said}.")

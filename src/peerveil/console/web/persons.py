@@ -83,6 +83,7 @@ def _page(visit: Visit, link: str = "") -> Response:
         words=people.ROLES_IN_WORDS,
         lines=lines,
         link=link,
+        only_here=visit.console.local,
         shortest=people.SHORTEST_PASSWORD,
     )
 
@@ -92,7 +93,7 @@ def found(visit: Visit) -> Response:
     if not visit.asker.alone:
         raise Forbidden("somebody is registered already")
     visit.fresh = people.found(visit.house, visit.form.get("name", ""), visit.form.get("password", ""))
-    return visit.go("/people", "changed")
+    return visit.go("/people", "registered")
 
 
 def invite(visit: Visit) -> Response:

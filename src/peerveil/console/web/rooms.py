@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from peerveil.console.files import File
     from peerveil.console.web.visit import Visit
-    from peerveil.study.step import Step
+    from peerveil.study.step import Option, Step
 
 TITLES: Final = {
     ("release", "means"): "Publish it",
@@ -30,6 +30,7 @@ TITLES: Final = {
     ("rankings", "test"): "Test a table of rankings",
     ("truth", "infer"): "Infer from answers that were randomised already",
     ("truth", "randomize"): "Randomise answers, then infer",
+    ("truth", "label"): "Infer from answers as they were given, for your eyes only",
     ("truth", "compare"): "See what privacy would cost on answers you hold",
 }
 """What can be done, as headings."""
@@ -48,6 +49,25 @@ USUAL: Final = {
 """Settings that are shown at once; all others are folded away."""
 
 
+WORDED: Final = {
+    "epsilon": ("Epsilon", "how much may be given away; smaller is safer"),
+    "weight": (
+        "What is measured",
+        "miscalibration is strictness: points above or below what others gave to the same papers",
+    ),
+    "scale": ("Lowest and highest score that the form allows", "such as 1, 10"),
+    "history": ("A past conference", "from whose reviews strictness is learned; the same people under the same names"),
+    "adversary_error": ("How often a guess of the writer shall be wrong", "from 0 to 1; 0.5 is half of the time"),
+    "accept": ("How many papers to accept", "exactly; leave it empty to give a share instead"),
+    "accepted": ("Share of papers to accept", "0.25 accepts every fourth paper, rounded to whole papers"),
+    "level": ("Level", "how often rankings made by chance may be taken for a signal; 0.05 is 5 times in 100"),
+    "classes": ("Possible answers", "all of them, separated by commas"),
+    "unit": ("What epsilon is for", "one answer, or everything that one person sends"),
+    "window": ("One sitting", "comments of one person this close were written together, such as 5m"),
+}
+"""Settings in words that need no explanation; all others are called as in a study file."""
+
+
 def room(visit: Visit, name: str) -> Response:
     """A room."""
     kind = simulations.KINDS[name]
@@ -57,8 +77,9 @@ def room(visit: Visit, name: str) -> Response:
     if chosen and file is None:
         raise NotFound("there is no such file, or it cannot be used in this room")
     explored = _explored(visit, name, file)
+    invented = file is None or name not in simulations.FROM_FILES
     if visit.asked("part") == "exploration":
-        return visit.page("exploration.html", **explored, room=name, data=chosen)
+        return visit.page("exploration.html", **explored, room=name, data=chosen, invented=invented)
     own_steps = [step for (of, _), step in all_steps().items() if of == name]
     proposed = {step["do"]: step for step in (explored["exploration"].steps if explored["exploration"] else ())}
     return visit.page(
@@ -71,6 +92,7 @@ def room(visit: Visit, name: str) -> Response:
         data=chosen,
         file=file,
         from_files=name in simulations.FROM_FILES,
+        invented=invented,
         forms=[_form(step, file, proposed.get(step.do, {}), mine) for step in own_steps],
         accounts=accounts_of(visit.house),
         **explored,
@@ -109,8 +131,8 @@ def _form(kind: type[Step], file: File | None, proposed: Any, mine: list[File]) 
         fields.append(
             {
                 "name": option.name,
-                "label": option.name.replace("_", " "),
-                "about": option.about,
+                "label": WORDED.get(option.name, (option.name.replace("_", " "),))[0],
+                "about": _about(option, default is not None and option.name in table),
                 "value": value,
                 "needed": option.default is REQUIRED,
                 "usual": option.name in USUAL or option.default is REQUIRED,
@@ -125,9 +147,24 @@ def _form(kind: type[Step], file: File | None, proposed: Any, mine: list[File]) 
         "about": kind.about,
         "publishes": kind.publishes,
         "spends": kind.spends,
+        "recorded": (kind.room, kind.do) == ("timing", "post"),
         "wants": kind.wants,
         "fields": fields,
     }
+
+
+def _about(option: Option, seen: bool) -> str:
+    said = WORDED[option.name][1] if option.name in WORDED else option.about
+    return f"{said}; filled in with what the file has: please check" if seen else said
+
+
+def _exactly(settings: dict[str, Any], file: File) -> dict[str, Any]:
+    """A share of papers as a number of them: what somebody who asks for a quarter expects."""
+    papers = file.tables.get("reviews", {}).get("papers")
+    if "accept" in settings or "accepted" not in settings or not papers:
+        return {name: value for name, value in settings.items() if name != "accepted" or "accept" not in settings}
+    count = max(1, round(float(settings["accepted"]) * papers))
+    return {**{name: value for name, value in settings.items() if name != "accepted"}, "accept": count}
 
 
 def prepare(visit: Visit, name: str) -> Response:
@@ -138,7 +175,10 @@ def prepare(visit: Visit, name: str) -> Response:
     if kind.wants and not form.get("data"):
         raise BadInput("data", got="nothing", want=f"a file of {kind.wants}: bring one on the Data page first")
     if kind.spends and not simulated and not form.get("account"):
-        raise BadInput("account", got="nothing", want="the account to debit: open one on the Ledger page, or simulate")
+        some = (
+            "choose one under Account" if accounts_of(visit.house) else "none is open yet: open one on the page Ledger"
+        )
+        raise BadInput("account", got="nothing", want=f"the account that pays ({some}), or a simulation")
     step: dict[str, Any] = {
         "room": name,
         "do": kind.do,
@@ -146,9 +186,12 @@ def prepare(visit: Visit, name: str) -> Response:
         "account": form.get("account", "") if kind.spends and not simulated else "",
         "settings": read_settings(kind, form),
     }
+    file = files.find(visit.house, visit.asker, step["data"]) if step["data"] else None
+    if file is not None and kind.room == "calibration":
+        step["settings"] = _exactly(step["settings"], file)
     title = form.get("title", "")
     if not title:
-        about = f" ({files.find(visit.house, visit.asker, step['data']).name})" if step["data"] else ""
+        about = "" if file is None else f" ({file.name})"
         title = f"{ROOMS[name][0]}: {TITLES[name, kind.do].lower()}{about}"[:120]
     return visit.go(f"/runs/{runs.draft(visit.house, visit.asker, title, [step], simulated=simulated)}")
 

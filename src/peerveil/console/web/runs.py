@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.console import runs
+from peerveil.console.drafting import step_kind
 from peerveil.services.errors import NotFound
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ def one(visit: Visit) -> Response:
         share=share,
         saying=saying,
         steps=_steps(run),
+        before=runs.done_before(visit.house, visit.asker, run) if run.state == "ready" and not run.simulated else [],
+        publishes=run.simulated
+        or any(step_kind(step["room"], step["do"]).publishes[:7] != "nothing" for step in run.steps),
         private_view=shown,
         report=_report(run, public=not shown) if run.state == "done" else "",
         public_files=[str(path.relative_to(run.public)) for path in run.public_files()] if run.state == "done" else [],
@@ -60,11 +64,18 @@ def one(visit: Visit) -> Response:
 def _steps(run: Run) -> list[dict[str, Any]]:
     """What the check found, step by step."""
     check = run.check
+    columns = (check.get(name, []) for name in ("rows", "promises", "in_short", "cautions"))
     return [
-        {"name": row[0], "does": row[1], "spends": row[2], "publishes": row[3], "promise": promise, "in_short": short}
-        for row, promise, short in zip(
-            check.get("rows", []), check.get("promises", []), check.get("in_short", []), strict=True
-        )
+        {
+            "name": row[0],
+            "does": row[1],
+            "spends": row[2],
+            "publishes": row[3],
+            "promise": promise,
+            "in_short": short,
+            "cautions": cautions,
+        }
+        for row, promise, short, cautions in zip(*columns, strict=True)
     ]
 
 
@@ -104,6 +115,13 @@ def resume(visit: Visit) -> Response:
     run = visit.part("run")
     runs.resume(visit.house, visit.asker, run)
     return visit.go(f"/runs/{run}", "started")
+
+
+def show(visit: Visit) -> Response:
+    """Show it to readers, or hide it from them."""
+    run, shared = visit.part("run"), visit.form.get("shared") == "yes"
+    runs.show(visit.house, visit.asker, run, shared=shared)
+    return visit.go(f"/runs/{run}", "shared" if shared else "unshared")
 
 
 def drop(visit: Visit) -> Response:
@@ -174,6 +192,7 @@ def routes(page: Any, post: Any) -> list[Any]:
         post("/runs/{run}/again", again, "analyst"),
         post("/runs/{run}/resume", resume, "analyst"),
         post("/runs/{run}/drop", drop, "analyst"),
+        post("/runs/{run}/show", show, "analyst"),
         page("/runs/{run}/study.toml", study, "analyst"),
         page("/runs/{run}/report.html", report),
         page("/runs/{run}/public.zip", everything_public),

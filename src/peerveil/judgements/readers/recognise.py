@@ -62,6 +62,11 @@ def recognise_file(file: InputFile) -> Recognised:
     head = file.head
     if head[:4] == b"PAR1" or file.suffix == ".parquet":
         return _table(file, "parquet", "it begins with PAR1" if head[:4] == b"PAR1" else "its suffix")
+    if head[:4] == b"PK\x03\x04":
+        raise file.refusal(
+            Verbatim("a zip archive, such as an Excel workbook"),
+            "a table: in your spreadsheet program, choose Save as, CSV",
+        )
     if file.suffix in (".soc", ".soi", ".toc", ".toi"):
         return Recognised("preflib", FORMATS["preflib"][0], f"its suffix is {file.suffix}")
     text = file.head_text()
