@@ -71,16 +71,6 @@ def test_repeated_pairs_are_counted() -> None:
     assert "2 by a worker who had answered the task before" in str(labels)
 
 
-def test_nan_is_no_label() -> None:
-    """As a class of its own it would silently change what a randomised answer means."""
-    with pytest.raises(BadTable, match=r"row 2 .*got 'NaN', need a label$"):
-        of(["yes", "NaN", "no"])
-    with pytest.raises(BadTable, match=r"row 3 .*got 'nan', need a label$"):
-        of(["0", "1", "nan"])
-    assert of(["nantes", "no"]).codes(["nantes", "no"]).tolist() == [0, 1]
-    assert of([1, 0], ["1", "nan"]).frame["truth"].to_list() == [1, None]
-
-
 def test_truth() -> None:
     labels = of(["a", "b", "a"], ["a", None, "b"])
     assert labels.truth_codes(["a", "b"]).tolist() == [0, -1, 1]

@@ -100,6 +100,16 @@ def test_bad_tables_are_refused(frame: dict[str, Any], settings: dict[str, Any],
         PrivateDawidSkene(1, "one-coin", **settings).fit(path, engine="duckdb")
 
 
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_nan_is_no_class_unless_it_is_named(engine: str) -> None:
+    """As one more class it would silently change what a randomised answer means."""
+    frame = pl.DataFrame({"task": [1, 1, 2], "worker": [1, 2, 1], "label": ["yes", "no", "NaN"]})
+    with pytest.raises(BadInput, match="got 'NaN', need a label in every report"):
+        PrivateDawidSkene(1, "one-coin").fit(frame, engine=engine)
+    named = PrivateDawidSkene(1, "one-coin", classes=["yes", "no", "NaN"]).fit(frame, engine=engine)
+    assert named.classes == ("yes", "no", "NaN")
+
+
 def test_engines_are_named() -> None:
     crowd = simulate_crowd(10, 4, 2)
     with pytest.raises(BadInput, match="duckdb, spark"):

@@ -19,7 +19,6 @@ from peerveil.judgements.problems import MISSING, Problems
 
 PLAIN_INTEGER = r"^(0|-?[1-9][0-9]{0,18})$"
 _TRUTH_WORDS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_NO_LABEL = ("nan", "NaN", "NAN")
 
 
 def as_series(name: str, values: object) -> pl.Series:
@@ -209,16 +208,8 @@ def answers(column: str, series: pl.Series, problems: Problems, *, nullable: boo
     >>> from peerveil.judgements.problems import Source
     >>> answers("label", pl.Series(["true", "False"]), Problems(Source("x"))).to_list()
     [True, False]
-
-    ``NaN`` is no label, however it is written: it is what programs write for none, and as one more class it would change what
-    a randomised answer means.
     """
     want = "a label"
-    if series.dtype == pl.String and (none := series.is_in(_NO_LABEL)).any():
-        if nullable:
-            series = series.set(none.fill_null(value=False), None)
-        else:
-            refuse_where(column, none, problems, want, series.__getitem__)
     if series.dtype == pl.Boolean:
         values = series
     else:

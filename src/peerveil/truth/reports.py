@@ -137,13 +137,22 @@ class Reports:
         return _positions(self.workers, ids, argument, "worker")
 
 
+def seen_classes(labels: pl.Series) -> list[Any]:
+    """The classes that reports show. NaN is what programs write for nothing: as a class of its own it would change what a
+    randomised answer means, so it must be named to be one.
+    """
+    listed = labels.unique().sort().to_list()
+    if len(listed) < 2:
+        got = Verbatim(f"reports that are all {listed[0]!r}")
+        raise BadInput("classes", got=got, want="the list of classes: it cannot be seen from equal reports")
+    if none := [value for value in listed if str(value).lower() == "nan"]:
+        raise BadInput("labels", got=none[0], want="a label in every report, or the list of classes if that is one")
+    return listed
+
+
 def _classes(table: Labels, classes: int | Sequence[Any] | None) -> list[Any]:
     if classes is None:
-        listed = table.frame["label"].unique().sort().to_list()
-        if len(listed) < 2:
-            got = Verbatim(f"reports that are all {listed[0]!r}")
-            raise BadInput("classes", got=got, want="the list of classes: it cannot be seen from equal reports")
-        return listed
+        return seen_classes(table.frame["label"])
     listed = check_classes(classes)
     if len(listed) < 2:
         raise BadInput("classes", got=classes, want="at least two classes")

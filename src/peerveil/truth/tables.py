@@ -19,7 +19,7 @@ import polars as pl
 from peerveil.engines import connect, is_table, open_table, quiet
 from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements.labels import check_classes
-from peerveil.truth.reports import Reports
+from peerveil.truth.reports import Reports, seen_classes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -336,12 +336,9 @@ def _closing(engine: TableEngine) -> Iterator[TableEngine]:
 
 def _listed(seen: pl.Series, classes: int | Sequence[Any] | None) -> tuple[Any, ...]:
     """The classes; a report that shows none of them is refused."""
-    found = seen.unique().sort().to_list()
     if classes is None:
-        if len(found) < 2:
-            got = Verbatim(f"reports that are all {found[0]!r}")
-            raise BadInput("classes", got=got, want="the list of classes: it cannot be seen from equal reports")
-        return tuple(found)
+        return tuple(seen_classes(seen))
+    found = seen.unique().sort().to_list()
     listed = check_classes(classes)
     strange = [value for value in found if value not in listed]
     if strange:
