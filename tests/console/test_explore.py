@@ -67,6 +67,7 @@ def texts(found: Exploration) -> list[str]:
 # ---- what is shown -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_setting_is_answered_in_clean_sentences_and_comes_back_from_json(room: str) -> None:
     for choices, found in zip(settings(room), explored(room), strict=True):
@@ -168,8 +169,10 @@ def test_release_errs_less_with_more_epsilon_and_proposes_what_the_plan_advises(
             assert errors[-1] < errors[0]
         found = explore("release", simulation, {"weight": weight})
         worthwhile = [one for one in plan["worthwhile"].values() if one is not None]
-        assert found.recommended["epsilon"] == (worthwhile[0] if worthwhile else "1")
-        assert plan["advice"] in found.reason
+        small = worthwhile and float(worthwhile[0]) <= 2  # beyond that, hardly anybody is protected: never recommended
+        assert found.recommended["epsilon"] == (worthwhile[0] if small else "1")
+        assert ("We would not publish this" in found.reason) is (bool(worthwhile) and not small)
+        assert plan["advice"] in found.reason or (worthwhile and not small)
         assert "strength 0.5" in plan["advice"]
 
 

@@ -30,6 +30,9 @@ def tab_to(page: Page, form: str, label: str) -> None:
     pytest.fail(f"Tab never comes to {label}")
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[ConsoleServer]:
     server = ConsoleServer(tmp_path_factory.mktemp("keyboard") / "console")
@@ -62,7 +65,7 @@ def test_from_the_first_page_to_a_run_by_keys_alone(console: ConsoleServer, chro
     tab_to(page, "form-means", "Epsilon")
     page.keyboard.press("Control+A")
     page.keyboard.type("0.25")
-    tab_to(page, "form-means", "Weight")
+    tab_to(page, "form-means", "What is measured")
     page.keyboard.press("Home")
     page.keyboard.press("ArrowDown")
     tab_to(page, "form-means", "Check what it would cost")

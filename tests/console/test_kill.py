@@ -103,6 +103,7 @@ def paid(tab: Tab) -> tuple[float, int, bool]:
         return account.spent, len(account.entries()), book.verify().ok
 
 
+@pytest.mark.slow
 def test_a_run_survives_the_death_of_the_console(tab: Tab) -> None:
     """The server and its workers are killed while a run is under way: it goes on at the next start, paid once."""
     file = ready(tab, 1)

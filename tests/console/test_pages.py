@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser
 
+pytestmark = pytest.mark.slow
+
 WIDTHS = (1100, 380)
 PLACES: dict[str, str] = {}
 """Addresses that only the fixture knows, by the names that stand in PAGES."""

@@ -288,6 +288,7 @@ def wait_for(inferrer: Inferrer) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_from_reports_to_labels_and_into_truth(office: Office) -> None:
     office.make(LABELS)
     for act, form in (("estimate", {}), ("infer", {}), ("export", {"format": ".csv"}), ("truth", {})):

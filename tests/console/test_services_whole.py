@@ -113,6 +113,7 @@ def labels_of(page: Page) -> dict[str, str]:
     return {row.locator("td").nth(0).inner_text(): row.locator("td").nth(1).inner_text() for row in rows.all()}
 
 
+@pytest.mark.slow
 def test_from_a_new_campaign_to_labels_and_on_into_truth(
     chromium: Browser, console: ConsoleServer, page: Page, tmp_path: Path
 ) -> None:
@@ -153,7 +154,7 @@ def into_truth(page: Page, console: ConsoleServer) -> None:
     page.click(f"a[href='/truth?data={file}']")
     form = page.locator("#form-infer")
     form.locator("[name=epsilon]").fill("3")
-    form.locator("text=Check what it would cost").click()
+    form.locator("text=Check it").click()
     page.wait_for_url("**/runs/*")
     press(page, "Run")
     page.wait_for_selector("text=Take it with you")

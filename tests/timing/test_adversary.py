@@ -253,7 +253,11 @@ def test_the_real_edits_end_to_end_with_a_picture(edits: Events, tmp_path: Path)
 def test_audits_of_small_and_strange_logs() -> None:
     one = Events(actor=["a"], thread=[1], time=[1e9])
     found = audit_log(one)
-    assert "Nobody in this log" in found.recommendation
+    assert "No name appears on two threads" in found.recommendation
+    assert found.in_short.startswith("This log cannot tell.")
+    apart = audit_log(Events(actor=["a", "a"], thread=[1, 2], time=[1e9, 2e9]))
+    assert "Nobody in this log commented on two threads in one sitting" in apart.recommendation
+    assert apart.in_short.startswith("Not by this")
     assert found.protected == ()
     audit_page(found, one)
     pair = Events(actor=["a", "a"], thread=[1, 2], time=[1e9, 1e9 + 60], extra={"number": [1, 2]})
