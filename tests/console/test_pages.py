@@ -177,7 +177,7 @@ def test_pages_of_people(signed: ConsoleServer, chromium: Browser) -> None:
         assert not examine(operator)
     operator.open("/people")
     operator.press("Make an invitation")
-    join(reader, operator.page.locator(".promise code").inner_text(), "Rita")
+    join(reader, operator.page.locator(".promise pre code").inner_text(), "Rita")
     for path in ("/", "/release", "/ledger", "/runs", "/me"):
         reader.open(path)
         assert not examine(reader)
