@@ -260,5 +260,10 @@ def serve(
             raise BadInput("--processes", got=processes, want="1 with a SQLite file, or with port 0")
         one = [*this_command(), "collect", "serve", "--host", host, "--port", str(port)]
         raise typer.Exit(run_processes([one] * processes, journal))
+
+    def ready(bound: int) -> None:
+        shown = f"[{host}]" if ":" in host else host
+        typer.echo(f"Campaigns are at http://{shown}:{bound} (Ctrl+C stops it); invitations are links to them.")
+
     with Store(db) as store:
-        run(build_app(store, journal, after_close=Inferrer()), host, port, journal)
+        run(build_app(store, journal, after_close=Inferrer()), host, port, journal, ready=ready)
