@@ -82,6 +82,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterat
 
 def examine(desk: Seat, tabbing: bool = True) -> list[str]:
     """What the rules find on the page that is open, in all four ways to show it."""
+    desk.page.wait_for_load_state("load")  # unstyled pages break every rule
     found = []
     for width in WIDTHS:
         desk.page.set_viewport_size({"width": width, "height": 900})
@@ -162,13 +163,20 @@ def join(desk: Seat, link: str, name: str) -> None:
     desk.page.get_by_role("button", name="Sign out").wait_for()
 
 
+def invite(desk: Seat) -> None:
+    """Make an invitation, and wait until its page is there with its style."""
+    desk.press("Make an invitation")
+    desk.page.get_by_text("Send this link").wait_for()
+    desk.page.wait_for_load_state("load")
+
+
 def test_pages_of_people(signed: ConsoleServer, chromium: Browser) -> None:
     operator, reader = Seat(signed.base, chromium), Seat(signed.base, chromium)
     link = next(word for word in signed.said().split() if "/join/" in word)
     join(operator, link, "Ada")
     examined: list[Callable[[], object]] = [
         lambda: operator.open("/people"),
-        lambda: operator.press("Make an invitation"),
+        lambda: invite(operator),
         lambda: operator.open("/me"),
         lambda: operator.open("/"),
     ]
@@ -176,7 +184,7 @@ def test_pages_of_people(signed: ConsoleServer, chromium: Browser) -> None:
         step()
         assert not examine(operator)
     operator.open("/people")
-    operator.press("Make an invitation")
+    invite(operator)
     join(reader, operator.page.locator(".promise pre code").inner_text(), "Rita")
     for path in ("/", "/release", "/ledger", "/runs", "/me"):
         reader.open(path)
