@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import http.client
-import importlib
 import re
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -14,9 +12,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from benchmarks.timing import Row
-
-# the tests' server, not as "tests.console.server": diffprivlib installs a package of the name "tests"
-sys.path.append(str(Path(__file__).parents[1] / "tests" / "console"))
 
 PAGE, EXPLORED = 0.2, 0.3  # seconds that were asked for
 TIMES = 20
@@ -62,10 +57,10 @@ class Visitor:
 
 
 def bench() -> list[Row]:
-    tests: Any = importlib.import_module("server")
+    from tests.console.server import ConsoleServer
 
     with tempfile.TemporaryDirectory() as folder:
-        server = tests.ConsoleServer(Path(folder) / "console")
+        server = ConsoleServer(Path(folder) / "console")
         try:
             return _measured(server)
         finally:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.console.export import openreview_export
 from tests.console.seat import Seat
-from tests.console.server import COMMAND, ConsoleServer
+from tests.console.server import ConsoleServer
+from tests.services.process import COMMAND
 
 from peerveil.ledger import Ledger
 
