@@ -325,7 +325,7 @@ def test_a_failed_run_can_go_on(desk: Desk, tmp_path: Path) -> None:
     assert "How strict are reviewers?" in said(me.get(run))
 
 
-def test_explorations_are_simulated_once(desk: Desk) -> None:
+def test_explorations_are_simulated_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     me = desk.browser()
     assert "Being simulated" in said(me.get("/release"))
     desk.work("simulations")
@@ -337,6 +337,9 @@ def test_explorations_are_simulated_once(desk: Desk) -> None:
     assert other.text not in first.text
     assert me.get("/release?epsilon=banana").status_code == 422
     assert not jobs.waiting(desk.house, "simulations")
+    monkeypatch.setattr("peerveil.console.explore.VERSION", 0)  # as after an upgrade
+    assert "Being simulated" in said(me.get("/release"))
+    assert jobs.waiting(desk.house, "simulations")
 
 
 def test_the_ledger_can_be_verified_and_saved(desk: Desk) -> None:

@@ -60,10 +60,21 @@ def ready(house: House, room: str, file: str) -> str | None:
     of = subject(room, file)
     with house.database.reading() as connection:
         found = connection.execute(select(simulations.c.content).where(simulations.c.key == of)).scalar_one_or_none()
+    if found is not None and not _current(found):
+        again(house, room, file)
+        found = None
     if found is None:
         with house.database.writing("take") as connection:
             enqueue(connection, "simulate", of)
     return found
+
+
+def _current(text: str) -> bool:
+    """Whether a simulation is one that this version of peerveil can show."""
+    from peerveil.console.explore import VERSION
+
+    found = parsed(text)
+    return "failed" in found or found["simulation"].get("version") == VERSION
 
 
 def again(house: House, room: str, file: str) -> None:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 ROOMS: Final = ("release", "timing", "calibration", "rankings", "truth")
 
-_VERSION: Final = 1  # of the simulations: raise it when one changes, so that kept ones are made anew
+VERSION: Final = 1
+"""Of the simulations: raise it when one changes, so that kept ones are made anew."""
 
 __all__ = ["ROOMS", "Control", "Exploration", "Figure", "explore", "simulate", "simulation_key"]
 
@@ -53,7 +54,7 @@ def simulate(room: str, table: Any | None, progress: Callable[[float], None] | N
     report(0.0)
     found = module.simulate(facts, report)
     report(1.0)
-    return {"room": room, "version": _VERSION, "key": _key(room, facts), **found}
+    return {"room": room, "version": VERSION, "key": _key(room, facts), **found}
 
 
 def explore(room: str, simulation: Mapping[str, Any], choices: Mapping[str, str]) -> Exploration:
@@ -65,7 +66,7 @@ def explore(room: str, simulation: Mapping[str, Any], choices: Mapping[str, str]
         A value that a control does not offer, or the simulation of another room or version.
     """
     module = _room(room)
-    if simulation.get("room") != room or simulation.get("version") != _VERSION:
+    if simulation.get("room") != room or simulation.get("version") != VERSION:
         want = f"what simulate({room!r}, ...) of this version returns"
         raise BadInput("simulation", got=Verbatim(f"one of {simulation.get('room')}"), want=want)
     chosen = {
@@ -83,7 +84,7 @@ def _room(room: str) -> Any:
 
 
 def _key(room: str, facts: Mapping[str, Any]) -> str:
-    text = json.dumps([_VERSION, room, facts], sort_keys=True, allow_nan=False)
+    text = json.dumps([VERSION, room, facts], sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

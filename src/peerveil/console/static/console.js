@@ -53,10 +53,10 @@ function explore() {
   }, 60);
 }
 
-// the settings that are explored are those that the forms below begin with
+// the settings that are explored are those that the forms below begin with, where both mean the same
 function fill() {
   for (const one of form.elements) {
-    if (!one.name || one.name === "data" || one.type === "range") continue;
+    if (!("fills" in one.dataset)) continue;
     for (const field of document.querySelectorAll(`form[id^="form-"] [name="${CSS.escape(one.name)}"]`)) {
       if (!field.dataset.touched) field.value = one.value;
     }

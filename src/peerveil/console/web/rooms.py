@@ -93,6 +93,7 @@ def room(visit: Visit, name: str) -> Response:
         file=file,
         from_files=name in simulations.FROM_FILES,
         invented=invented,
+        fills={name for step in proposed.values() for name in step},
         forms=[_form(step, file, proposed.get(step.do, {}), mine) for step in own_steps],
         accounts=accounts_of(visit.house),
         **explored,
