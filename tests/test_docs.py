@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
+import typer
+from tests.services.process import Served
 
 from peerveil.cli import base
 
@@ -69,30 +75,83 @@ def test_the_pages_with_examples() -> None:
     assert {"README.md", "guarantees.md", "randomness.md", "audit.md", "ledger.md", "judgements.md"} <= names
 
 
-def commands() -> list[tuple[str, list[str]]]:
-    found = []
-    for path in PAGES:
-        for _, block in blocks(path, "console"):
-            lines = [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ peerveil ")]
-            found += [(name_of(path), shlex.split(line, comments=True)[1:]) for line in lines]
-    return found
+FIRST_PAGES = [ROOT / "README.md", *(path for path in DOCS if path.parent.name == "guides")]
+SERVICES = ("serve", "gateway serve", "collect serve")
 
 
-@pytest.mark.parametrize("page", dict.fromkeys(name for name, _ in commands()))
-def test_commands_in_the_docs_run(
-    page: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    request: pytest.FixtureRequest,
+def needs_arguments(words: list[str]) -> bool:
+    """Whether a command cannot run as it stands: a group, or one that asks for more. Unknown commands fail."""
+    command = typer.main.get_command(base.build_app())
+    for k, word in enumerate(words):
+        if not hasattr(command, "commands"):
+            return not words[k:] and needs_more(command)
+        assert word in command.commands, f"no command {' '.join(words)!r}"
+        command = command.commands[word]
+    return hasattr(command, "commands") or needs_more(command)
+
+
+def needs_more(command: Any) -> bool:
+    return any(parameter.required for parameter in command.params)
+
+
+def commands(path: Path) -> list[str]:
+    """What a page tells to run, in its order: lines of console blocks; on the first pages also commands in the text."""
+    text = path.read_text(encoding="utf-8")
+    found = [(line, entry) for line, block in blocks(path, "console") for entry in block.splitlines()]
+    listed = [(line, entry.removeprefix("$ ")) for line, entry in found if entry.startswith("$ peerveil ")]
+    if path in FIRST_PAGES:
+        prose = re.sub(
+            r"^( *)```.*?^\1```", lambda block: "\n" * block[0].count("\n"), text, flags=re.MULTILINE | re.DOTALL
+        )
+        for match in re.finditer(r"`(peerveil [^`]+)`", prose):
+            command = " ".join(match[1].split())
+            if not needs_arguments(shlex.split(command)[1:]):
+                listed.append((prose[: match.start()].count("\n") + 1, command))
+    return [command for _, command in sorted(listed, key=lambda entry: entry[0])]
+
+
+def run_printed(command: str, folder: Path, terminal: int) -> None:
+    """Run a command as a page prints it: services until they answer, questions answered with yes."""
+    arguments = shlex.split(command, comments=True)[1:]
+    if " ".join(arguments) in SERVICES:
+        Served([*arguments, "--port", "0"], folder, folder, {}).stop()
+        return
+    out = None
+    if ">" in arguments:
+        place = arguments.index(">")
+        out, arguments = folder / arguments[place + 1], arguments[:place]
+    os.write(terminal, b"y\n")
+    printed = StringIO()
+    with redirect_stdout(printed):
+        code = base.run(arguments, debug=True, as_json=False)
+    assert code == 0, (command, printed.getvalue())
+    if out is not None:
+        out.write_text(printed.getvalue(), encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if commands(path)], ids=name_of)
+def test_commands_run_as_printed(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    """In the order in which they stand, in one folder a page."""
+    """In the order in which they stand, in one folder per page, which is empty but for the tutorials' data."""
     monkeypatch.chdir(tmp_path)
-    lay_out(page, tmp_path, request)
-    for name, arguments in commands():
-        if name == page:
-            code = base.run(arguments, debug=True, as_json=False)
-            assert code == 0, (name, arguments, capsys.readouterr())
+    for name in [name for name in os.environ if name.startswith("PEERVEIL_")]:
+        monkeypatch.delenv(name)
+    lay_out(name_of(path), tmp_path, request)
+    ours, theirs = os.openpty()
+    with os.fdopen(theirs, encoding="utf-8") as terminal:
+        monkeypatch.setattr("sys.stdin", terminal)
+        for command in commands(path):
+            run_printed(command, tmp_path, ours)
+    os.close(ours)
+
+
+def test_a_command_that_does_not_exist_is_noticed() -> None:
+    assert needs_arguments(["data", "check"])
+    assert needs_arguments(["collect"])
+    assert not needs_arguments(["data", "check", "reviews.csv"])
+    with pytest.raises(AssertionError, match="no command"):
+        needs_arguments(["release", "mean", "reviews.csv"])
 
 
 def test_every_command_is_documented() -> None:

@@ -44,6 +44,27 @@ def test_means(reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert not (tmp_path / "again").exists()
 
 
+def test_a_published_release_is_never_replaced_silently(
+    reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    book, out = tmp_path / "budget.db", tmp_path / "out"
+    with Ledger.open(book) as ledger:
+        ledger.account("conference", epsilon=3)
+    command = ["release", "means", reviews, "--epsilon", 1, "--ledger", book, "--account", "conference", "--out", out]
+    assert run(capsys, *command)[0] == 0
+    first = {path.name: path.read_bytes() for path in out.iterdir()}
+    code, _, err = run(capsys, *command)
+    assert code == base.BAD_INPUT
+    assert "--force to replace it; another release costs its own epsilon" in err
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == first
+    (out / "means-rating.csv").unlink()  # one file of the three is left: still a release
+    assert run(capsys, *command)[0] == base.BAD_INPUT
+    with Ledger.open(book) as ledger:
+        assert ledger.account("conference").spent == 1
+        assert run(capsys, *command, "--force")[0] == 0
+        assert ledger.account("conference").spent == 2
+
+
 def test_a_simulation_is_marked_and_never_entered(
     reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

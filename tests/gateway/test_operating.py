@@ -452,3 +452,17 @@ def test_settings_come_from_the_file_and_the_environment(tmp_path: Path, monkeyp
         monkeypatch.delenv("PEERVEIL_GATEWAY_PORT", raising=False)
         with pytest.raises(BadInput):
             Settings.read(file)
+
+
+def test_serving_before_init_says_to_run_init_and_that_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PEERVEIL_KEY", raising=False)
+    for command in ("serve", "doctor", "work"):
+        code, _, err = run(capsys, "gateway", command)
+        assert code == 2
+        assert "`peerveil gateway init`" in err
+    assert list(tmp_path.iterdir()) == []
+    assert run(capsys, "gateway", "init")[0] == 0
+    assert run(capsys, "gateway", "token", "--space", "forum", "--role", "reader")[0] == 0

@@ -12,6 +12,8 @@ from peerveil.cli.base import (
     AsJson,
     Column,
     Debug,
+    Force,
+    check_new,
     check_spending,
     columns_named,
     emit,
@@ -53,6 +55,7 @@ def means(
     account: Annotated[str | None, typer.Option(help="The account to debit; it must exist.")] = None,
     seed: Annotated[int | None, typer.Option(help="Simulate instead: repeatable, marked, not private.")] = None,
     out: Out = Path("out/release"),
+    force: Force = False,
     format_: Format = None,
     column: Column = None,
     as_json: AsJson = False,
@@ -69,6 +72,8 @@ def means(
     from peerveil.release import publish
 
     check_spending(ledger, account, seed)
+    for path in _published_files(weight, out):
+        check_new(path, force, cost="; another release costs its own epsilon")
     reviews = Reviews.read(file, format=format_, columns=columns_named(column))
     settings: dict[str, Any] = {
         "epsilon": epsilon,
@@ -139,12 +144,13 @@ def _write_published(published: PublishedMeans, out: Path) -> list[Path]:
             "\n".join(_wrap(published.guarantee.in_short)), fontsize=9, x=0.01, ha="left"
         )
         picture = svg(left, f"{published.summary()}. {published.beyond_public()}")
-    name = f"means-{published.weight}"
-    return [
-        write_text(out / f"{name}.csv", published.to_csv()),
-        write_text(out / f"{name}.json", published.to_json(indent=2) + "\n"),
-        write_text(out / f"{name}.svg", _alone(picture)),
-    ]
+    contents = (published.to_csv(), published.to_json(indent=2) + "\n", _alone(picture))
+    files = _published_files(published.weight, out)
+    return [write_text(path, content) for path, content in zip(files, contents, strict=True)]
+
+
+def _published_files(weight: str, out: Path) -> list[Path]:
+    return [out / f"means-{weight}.{suffix}" for suffix in ("csv", "json", "svg")]
 
 
 def _write_plan(found: ReleasePlan, out: Path) -> Path:

@@ -238,7 +238,10 @@ def look_at(file: File) -> dict[str, Any]:
         try:
             read = table.read(file.path, columns=dict(file.columns) or None)
         except judgements.BadTable as error:
-            lines = [re.sub(r"say columns=.*", "choose the columns below", str(problem)) for problem in error.problems]
+            lines = [
+                re.sub(r"pass \w+\.of\(data, columns=.*", "choose the columns below", str(problem))
+                for problem in error.problems
+            ]
             found["problems"][kind] = {"lines": lines, "total": error.total}
         except PeerveilError as error:
             found["problems"][kind] = {"lines": [str(error)], "total": 1}

@@ -170,7 +170,7 @@ class Table:
             names, get = [str(name) for name in frame.columns], frame.__getitem__
         else:
             raise BadInput("frame", got=frame, want="a Polars or pandas frame, or a mapping of columns")
-        mapping = map_columns(source, names, check_mapping(columns), cls._required, cls._optional)
+        mapping = map_columns(source, names, check_mapping(columns), cls._required, cls._optional, table=cls.__name__)
         named = Source(cls.__name__, in_memory=True, names=tuple(mapping.items()))
         rest = {name: get(name) for name in names if name not in set(mapping.values())}
         taken = {ours: get(theirs) for ours, theirs in mapping.items()}

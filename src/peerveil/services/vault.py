@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 VARIABLE: Final = "PEERVEIL_KEY"
 _NAME: Final = re.compile(r"[a-z0-9-]{1,16}")
-_WANT: Final = "keys as name:base64 of 32 bytes, commas between them, the newest first (one is made by Vault.new_key())"
+_WANT: Final = "keys as name:base64 of 32 bytes, separated by commas, the newest first"
 _NONCE: Final = 12
 
 
@@ -76,7 +76,8 @@ class Vault:
         if not text and key_file is not None and Path(key_file).is_file():
             text = Path(key_file).read_text(encoding="utf-8")
         if not text.strip():
-            raise BadInput(VARIABLE, got=Verbatim("nothing in the environment"), want=_WANT)
+            want = f"a key in {VARIABLE}, or in a key file that the configuration names; `peerveil gateway init` writes both"
+            raise BadInput(VARIABLE, got=Verbatim("no key"), want=want)
         return cls.read(text)
 
     @staticmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -184,7 +185,7 @@ def _intervals(history: Any, between: str, beta: Duration) -> tuple[Floats, NDAr
 
 
 def _sample(history: Any, between: str, beta: Duration) -> Floats:
-    if isinstance(history, Events) or is_frame(history):
+    if isinstance(history, Events | str | os.PathLike) or is_frame(history):
         values = _intervals(history, between, beta)[0]
         if not values.size:
             got = Verbatim("no two events that follow one another outside a sitting")

@@ -35,7 +35,15 @@ def read_raw(kind: type[Table], path: str | os.PathLike[str], format: str | None
     file = InputFile.open(path)
     chosen = _format(file, format, kind.__name__)
     if chosen in TABULAR:
-        return read_tabular(file, chosen, wish, required=kind._required, optional=kind._optional, kinds=kind._kinds)
+        return read_tabular(
+            file,
+            chosen,
+            wish,
+            table=kind.__name__,
+            required=kind._required,
+            optional=kind._optional,
+            kinds=kind._kinds,
+        )
     reader = _PLATFORMS[chosen, kind.__name__]
     _known_options(kind, wish)
     return reader(file, wish)

@@ -10,7 +10,7 @@ import polars as pl
 from peerveil.errors import Verbatim
 from peerveil.judgements.problems import Problems, Source
 from peerveil.judgements.readers.files import Raw, Wish
-from peerveil.judgements.readers.tabular import column_options, plain_name, shown
+from peerveil.judgements.readers.tabular import plain_name, rename_advice, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,8 +79,8 @@ def _score_field(source: Source, answers: Mapping[str, Any], wish: Wish, usual: 
     example = numeric[0] if numeric else "..."
     raise source.refusal(
         Verbatim("no overall score"),
-        f"a field such as {', '.join(usual[:3])} among {shown(list(answers))}: say which one it is with "
-        f"columns={{'score': {example!r}}} (on the command line: {column_options({'score': example})})",
+        f"a field such as {', '.join(usual[:3])} among {shown(list(answers))}: to say which one it is, "
+        + rename_advice("Reviews", {"score": example}),
     )
 
 

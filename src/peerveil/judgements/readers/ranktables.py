@@ -25,7 +25,7 @@ Read = tuple[RankSet, tuple[str, ...]]
 
 def read_rank_table(file: InputFile, format: str, wish: Wish) -> Read:  # noqa: A002
     """A wide or a long table with notes; long if it has the columns ranking, item and rank."""
-    raw = read_tabular(file, format, wish, required=(), optional=_OPTIONAL, kinds={})
+    raw = read_tabular(file, format, wish, table="Rankings", required=(), optional=_OPTIONAL, kinds={})
     return _from_raw(raw, wish.further, wish.layout)
 
 
@@ -42,7 +42,7 @@ def from_frame_columns(
         names = [str(name) for name in frame.columns]
     else:
         raise BadInput("frame", got=frame, want="a Polars or pandas frame, or a mapping of columns")
-    mapping = map_columns(source, names, columns, (), _OPTIONAL)
+    mapping = map_columns(source, names, columns, (), _OPTIONAL, table="Rankings")
     named = Source("Rankings", in_memory=True, names=tuple(mapping.items()))
     taken = {ours: col.as_series(ours, frame[theirs]) for ours, theirs in mapping.items()}
     rest = {name: col.as_series(name, frame[name]) for name in names if name not in set(mapping.values())}

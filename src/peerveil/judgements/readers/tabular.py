@@ -84,6 +84,7 @@ def read_tabular(
     format: str,  # noqa: A002
     wish: Wish,
     *,
+    table: str,
     required: Sequence[str],
     optional: Mapping[str, str],
     kinds: Mapping[str, str],
@@ -95,7 +96,7 @@ def read_tabular(
     """
     whole = _jsonl_frame(file) if format == "jsonl" else None
     names = list(whole.columns) if whole is not None else column_names(file, format)
-    mapping = map_columns(file.source, names, wish.columns, required, optional)
+    mapping = map_columns(file.source, names, wish.columns, required, optional, table=table)
     roles = {theirs: kinds.get(ours, "id") for ours, theirs in mapping.items()}
     if whole is not None:
         frame, locate = whole, _jsonl_locator(file)
@@ -117,6 +118,8 @@ def map_columns(
     columns: Mapping[str, str],
     required: Sequence[str],
     optional: Mapping[str, str],
+    *,
+    table: str,
 ) -> dict[str, str]:
     """Our name for a column to theirs; refuses with the columns found and a suggestion."""
     known = [*required, *optional]
@@ -136,7 +139,7 @@ def map_columns(
             free.remove(alike[0])
     missing = [ours for ours in required if ours not in present]
     if missing:
-        want = _wanted(missing, names, suggest_columns(names, required, optional, columns))
+        want = _wanted(table, missing, names, suggest_columns(names, required, optional, columns))
         raise source.refusal(Verbatim(f"no column {', '.join(missing)}"), want)
     return {ours: present[ours] for ours in known if ours in present}
 
@@ -189,15 +192,21 @@ def suggest_columns(
     return {ours: found[ours] for ours in known if ours in found}
 
 
-def _wanted(missing: Sequence[str], names: Sequence[str], found: Mapping[str, str]) -> str:
+def _wanted(table: str, missing: Sequence[str], names: Sequence[str], found: Mapping[str, str]) -> str:
     suggestion = {ours: theirs for ours, theirs in found.items() if ours != theirs}
     for ours in missing:
         suggestion.setdefault(ours, "...")
     one, other = ("one", "it has another name") if len(missing) == 1 else ("one of each", "they have other names")
-    return (
-        f"{one} among {shown(names)}: if {other}, say columns={suggestion!r} "
-        f"(on the command line: {column_options(suggestion)})"
-    )
+    return f"{one} among {shown(names)}: if {other}, {rename_advice(table, suggestion)}"
+
+
+def rename_advice(table: str, columns: Mapping[str, str]) -> str:
+    """How to say what columns are called, wherever the data were passed: every function that takes data takes a table.
+
+    >>> rename_advice("Labels", {"task": "item"})
+    "pass Labels.of(data, columns={'task': 'item'}) (on the command line: --column task=item)"
+    """
+    return f"pass {table}.of(data, columns={dict(columns)!r}) (on the command line: {column_options(columns)})"
 
 
 def column_options(columns: Mapping[str, str]) -> str:

@@ -1,0 +1,57 @@
+"""Advice in errors works when it is followed: every function that takes a table, given columns of other names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from peerveil import calibration, judgements, release, timing, truth
+from peerveil.judgements import BadTable, synthetic_conference
+
+CONFERENCE = synthetic_conference(papers=12, reviewers=8)
+MISNAMED = {
+    "Reviews": CONFERENCE.reviews.frame.rename({"paper": "submission", "score": "rating"}),
+    "Events": CONFERENCE.events.frame.rename({"actor": "user", "thread": "page"}),
+    "Labels": CONFERENCE.labels.frame.rename({"task": "item", "worker": "annotator", "label": "answer"}),
+}
+FUNCTIONS: dict[str, tuple[str, Callable[[Any], object]]] = {
+    "release.publish": ("Reviews", lambda data: release.publish(data, epsilon=1)),
+    "release.PublicScores.of": ("Reviews", release.PublicScores.of),
+    "calibration.fit_miscalibration": ("Reviews", calibration.fit_miscalibration),
+    "timing.audit_log": ("Events", lambda data: timing.audit_log(data, 300)),
+    "timing.choose_gap": ("Events", lambda data: timing.choose_gap(data, 50)),
+    "timing.find_batches": ("Events", lambda data: timing.find_batches(data, 300)),
+    "timing.post": ("Events", lambda data: timing.post(data, timing.FollowUp(1, gap=2700, beta=300))),
+    "truth.randomize_answers": ("Labels", lambda data: truth.randomize_answers(data, 1, classes=[0, 1])),
+    "truth.PrivateDawidSkene.fit": ("Labels", lambda data: truth.PrivateDawidSkene(1, "one-coin").fit(data)),
+    "truth.PrivateMajority.fit": ("Labels", lambda data: truth.PrivateMajority(1).fit(data)),
+}
+
+
+def follow(message: str, data: object) -> object:
+    """What an error's advice makes of the data."""
+    advice = re.search(r"pass (\w+)\.of\(data, columns=(\{[^}]*\})\)", message)
+    assert advice, message
+    mapping = dict(re.findall(r"'(\w+)': '([^']+)'", advice[2]))
+    return getattr(judgements, advice[1]).of(data, columns=mapping)
+
+
+CASES = [(name, source) for name in FUNCTIONS for source in ("frame", "file")]
+CASES.remove(("truth.PrivateDawidSkene.fit", "file"))  # DuckDB reads files there; its error lists the columns it needs
+
+
+@pytest.mark.parametrize(("name", "source"), CASES)
+def test_renaming_as_the_error_says_works(name: str, source: str, tmp_path: Path) -> None:
+    kind, function = FUNCTIONS[name]
+    data: pl.DataFrame | Path = MISNAMED[kind]
+    if source == "file":
+        MISNAMED[kind].write_csv(tmp_path / "data.csv")
+        data = tmp_path / "data.csv"
+    with pytest.raises(BadTable) as error:
+        function(data)
+    function(follow(str(error.value), data))
