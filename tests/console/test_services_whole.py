@@ -153,6 +153,7 @@ def into_truth(page: Page, console: ConsoleServer) -> None:
     assert len(Labels.read(next((console.folder / "files" / file).iterdir()))) == PEOPLE * TASKS
     page.click(f"a[href='/truth?data={file}']")
     form = page.locator("#form-infer")
+    form.locator("[name=randomized]").select_option("yes")
     form.locator("[name=epsilon]").fill("3")
     form.locator("text=Check it").click()
     page.wait_for_url("**/runs/*")

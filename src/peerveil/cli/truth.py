@@ -21,7 +21,7 @@ from peerveil.cli.base import (
     example,
     new_group,
 )
-from peerveil.errors import BadInput
+from peerveil.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,9 +136,9 @@ def randomize(
     "infer",
     epilog=example(
         "peerveil truth infer out/truth/reports.jsonl",
-        "peerveil truth infer randomised.csv --epsilon 1",
+        "peerveil truth infer reports.csv --randomized --epsilon 1",
         "peerveil truth infer answers.csv --epsilon none",
-        "peerveil truth infer 'reports/*.parquet' --epsilon 1 --engine duckdb",
+        "peerveil truth infer 'reports/*.parquet' --randomized --epsilon 1 --engine duckdb",
     ),
 )
 def infer(
@@ -150,6 +150,10 @@ def infer(
             show_default="as the file of reports says",
         ),
     ] = None,
+    randomized: Annotated[
+        bool,
+        typer.Option("--randomized", help="Each answer was randomized, with --epsilon, on the person's own device."),
+    ] = False,
     model: Annotated[str, typer.Option(help="auto, one-coin, two-coin, confusion, as-printed or majority.")] = "auto",
     classes: Classes = None,
     class_prior: Annotated[str, typer.Option(help="shrunk, uniform or estimated.")] = "shrunk",
@@ -182,6 +186,7 @@ def infer(
                 "the epsilon with which each answer was randomised, or 'none' if these are answers as people gave them"
             )
             raise BadInput("--epsilon", got=epsilon, want=want)
+        _check_stated(epsilon, randomized)
         result, truth = _infer_table(file, epsilon, model, classes, class_prior, engine, column)
     written = _write_result(result, out)
     scored = None if truth is None else result.accuracy(truth)
@@ -286,6 +291,19 @@ def plan(
         "" if like is None else f"people like those of {like}: {100 * a / (a + b):.0f}% of answers right on average\n"
     )
     emit({**found.to_dict(), "written": [str(path)]}, as_json, f"{head}{found}\nwritten: {path}")
+
+
+def _check_stated(epsilon: str, randomized: bool) -> None:
+    """A table does not say whether it was randomized: somebody has to, and an epsilon alone is no statement."""
+    raw = epsilon.strip().lower() == "none"
+    if raw and randomized:
+        raise BadInput("--randomized", got=Verbatim("--epsilon none"), want="the epsilon of the devices beside it")
+    if not raw and not randomized:
+        want = (
+            f"--randomized beside it, if each answer was randomized with epsilon {epsilon} on the person's own device before it "
+            "was collected. Answers as people gave them: 'peerveil truth randomize' first, or --epsilon none (for you alone)"
+        )
+        raise BadInput("--epsilon", got=Verbatim(f"{epsilon} alone"), want=want)
 
 
 def _infer_reports(file: str, model: str, class_prior: str) -> TruthResult:
