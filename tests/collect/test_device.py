@@ -349,6 +349,14 @@ def test_a_browser_that_keeps_nothing_sends_nothing(liar: Liar, device: BrowserC
     assert "nothing will be sent" in page.inner_text("#failure")
 
 
+def test_a_comparison_asked_both_ways_is_one_question_on_the_page(liar: Liar, device: BrowserContext) -> None:
+    votes = {"id": "lake", "title": "Drinks", "kind": "rankings", "epsilon": 1, "method": "pairs", "questions": 2}
+    described = Campaign.from_dict({**votes, "items": ["tea", "milk", "juice", "wine"], "answers": 2}).described()
+    liar.terms = {**described, "state": "open", "asked": [[0, 1], [1, 0]]}
+    give_all(opened(liar, device))
+    assert liar.draws == 1
+
+
 def test_one_ranking_is_one_report_whatever_the_protocol(liar: Liar) -> None:
     """The same items again, in another order and with other shared questions: the first report is all there is."""
     items = ["tea", "milk", "juice", "wine"]

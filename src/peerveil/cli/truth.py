@@ -200,7 +200,8 @@ def infer(
         lines.append(f"Against known answers: accuracy {scored[0]:.3f}, balanced accuracy {scored[1]:.3f}.")
     if theory:
         lines.append(f"Theory:\n{result.theory()}")
-    lines += [f"written: {path}" for path in written]
+    for_you = "" if result.mark is None else ", not for publication"
+    lines += [f"written{for_you}: {path}" for path in written]
     data = {
         **result.to_dict(),
         "theory": result.theory().to_dict(),
