@@ -133,12 +133,17 @@ def test_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["randomize", "A", "--epsilon", "1", "--classes", "x"], "--classes: got 'x'"),
         (["randomize", "A", "--epsilon", "1", "--classes", "5,6"], "need one of the 2 classes: 5, 6"),
         (["randomize", "A", "--epsilon", "1", "--classes", "yes,"], "need a class before and after every comma"),
-        (["infer", "*.parquet", "--epsilon", "1", "--column", "task=item"], "need nothing for several files"),
+        (
+            ["infer", "*.parquet", "--randomized", "--epsilon", "1", "--column", "task=item"],
+            "need nothing for several files",
+        ),
         (["plan", "--classes", "1"], "classes: got 1, need a whole number, at least 2"),
         (["randomize", "A", "--epsilon", "1", "--classes", "2", "--unit", "crowd"], "unit: got 'crowd'"),
         (["randomize", "A", "--epsilon", "1", "--classes", "2", "--hide-tasks"], "public list"),
         (["randomize", "A", "--epsilon", "1", "--classes", "2", "--account", "x"], "--account"),
         (["infer", "A"], "--epsilon: got None"),
+        (["infer", "A", "--epsilon", "2"], "--epsilon: got 2 alone, need --randomized beside it, if each answer was"),
+        (["infer", "A", "--epsilon", "none", "--randomized"], "--randomized: got --epsilon none, need the epsilon of"),
         (["infer", "A", "--epsilon", "1", "--model", "magic"], "as-printed, one-coin, two-coin, confusion, majority"),
         (["infer", "nowhere.csv"], "nowhere.csv: got no such file"),
         (["compare", "A", "--draws", "1"], "draws: got 1"),
@@ -147,8 +152,8 @@ def test_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["plan", "--like", "A"], "need a table of workers"),
         (["plan", "--like", "A", "--ability", "3,1"], "either --like or --ability"),
         (["plan", "--ability", "0,1"], "--ability: got '0,1'"),
-        (["infer", "A", "--epsilon", "1", "--column", "task"], "--column"),
-        (["infer", "A", "--epsilon", "1", "--engine", "abacus"], "engine: got 'abacus'"),
+        (["infer", "A", "--randomized", "--epsilon", "1", "--column", "task"], "--column"),
+        (["infer", "A", "--randomized", "--epsilon", "1", "--engine", "abacus"], "engine: got 'abacus'"),
         (["infer", "nowhere.csv", "--epsilon", "1"], "nowhere.csv"),
         (["plan", "--ability", "4"], "--ability"),
         (["plan", "--accuracy", "1.5"], "accuracy"),
@@ -190,7 +195,7 @@ def test_nothing_is_written_over(answers: Path, tmp_path: Path, capsys: pytest.C
 
 def test_raw_answers_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = simulate_crowd(100, 12, 6, ability=(20, 1), epsilon=None, seed=2).answers.write(tmp_path / "answers.csv")
-    code, text, err = run(capsys, "truth", "infer", file, "--epsilon", "1", "--out", tmp_path / "out")
+    code, text, err = run(capsys, "truth", "infer", file, "--randomized", "--epsilon", "1", "--out", tmp_path / "out")
     assert code == 0
     assert text.startswith("warning: these do not look randomised at epsilon 1")
     assert "If these answers were randomised at epsilon 1 on each person's device" in text
@@ -198,7 +203,9 @@ def test_raw_answers_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert err == ""
     for word in ("(auto)", "one-coin", "Personal biases", "0.0%"):
         assert word not in text
-    code, text, _ = run(capsys, "truth", "infer", file, "--epsilon", "1", "--out", tmp_path / "out", "--json")
+    code, text, _ = run(
+        capsys, "truth", "infer", file, "--randomized", "--epsilon", "1", "--out", tmp_path / "out", "--json"
+    )
     assert json.loads(text)["guarantee"]["assumption"].startswith("these answers were randomised at epsilon 1")
 
 
@@ -218,13 +225,13 @@ def test_few_reports_promise_nothing(tmp_path: Path, capsys: pytest.CaptureFixtu
     """One report; a word that is no class; a crowd too small to tell anything about biases."""
     common = ["--epsilon", 1, "--out", tmp_path / "out"]
     one = Labels(task=[1], worker=[1], label=["yes"]).write(tmp_path / "one.csv")
-    assert "cannot be seen from equal reports" in run(capsys, "truth", "infer", one, *common)[2]
-    code, text, _ = run(capsys, "truth", "infer", one, *common, "--classes", "yes,no")
+    assert "cannot be seen from equal reports" in run(capsys, "truth", "infer", one, "--randomized", *common)[2]
+    code, text, _ = run(capsys, "truth", "infer", one, "--randomized", *common, "--classes", "yes,no")
     assert code == 0
     assert text.startswith("1 task labelled from 1 report of 1 worker ")
     assert "Classes seen" not in text
     odd = Labels(task=[1, 1, 2], worker=[1, 2, 1], label=["yes", "no", "mabye"]).write(tmp_path / "odd.csv")
-    code, text, _ = run(capsys, "truth", "infer", odd, *common)
+    code, text, _ = run(capsys, "truth", "infer", odd, "--randomized", *common)
     assert code == 0
     assert "Classes seen: mabye, no, yes." in text
     assert "The reports do not tell whether people lean to different answers" in text
@@ -236,7 +243,7 @@ def test_files_for_databases(answers: Path, tmp_path: Path, capsys: pytest.Captu
     """Majority reads several files, and --column holds on every engine."""
     frame = pl.read_csv(answers).drop("truth")
     frame.write_parquet(tmp_path / "a1.parquet")
-    common = ["--epsilon", 1, "--out", tmp_path / "out"]
+    common = ["--randomized", "--epsilon", 1, "--out", tmp_path / "out"]
     code, text, _ = run(capsys, "truth", "infer", tmp_path / "a*.parquet", "--model", "majority", *common)
     assert code == 0
     assert text.startswith("60 tasks labelled from 300 reports")

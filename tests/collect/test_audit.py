@@ -23,7 +23,7 @@ ANSWERS = 20_000
 # every answer on a task of its own: nothing is remembered from one to the next
 MANY = """
 ({terms, answer, n}) => {
-  const client = new peerveil.Client(terms);
+  const client = new peerveil.Client({...terms, answers: n});
   return Array.from({length: n}, (_, i) => JSON.parse(client.report(String(i), answer)).label);
 }
 """
@@ -35,7 +35,7 @@ VOTES = """
 CARELESS = """
 ({terms, answer, n}) => {
   const random = (target) => { crypto.getRandomValues(target); target[target.length - 1] >>= 1; return target; };
-  const client = new peerveil.Client(terms, { random });
+  const client = new peerveil.Client({...terms, answers: n}, { random });
   return Array.from({length: n}, (_, i) => JSON.parse(client.report(String(i), answer)).label);
 }
 """

@@ -134,16 +134,17 @@ def test_from_the_first_command_to_the_published_result(
     server = Server(db, tmp_path)
     try:
         for token in tokens:
-            client = CollectClient(server.base, "birds-2026", token)
+            client = CollectClient(server.base, "birds-2026", token, device=tmp_path / "device.db", new_person=True)
             assert "epsilon 1" in client.promise
             for task, _ in client.tasks:
                 line = client.answer(task, "yes")
                 assert client.answer(task, "no") == line  # sent before: the same bytes, and no second draw
             assert client.budget()["left"] == 0
-        voter = CollectClient(server.base, "drinks-2026", links.strip().split("#")[1])
+        voter = CollectClient(server.base, "drinks-2026", links.strip().split("#")[1], device=tmp_path / "device.db")
         assert voter.vote([0, 1, 2, 3, 4, 5]) == voter.vote([5, 4, 3, 2, 1, 0])
+        stranger = CollectClient(server.base, "birds-2026", "pv_" + "A" * 43, device=tmp_path / "other.db")
         with pytest.raises(Refused, match="unknown token"):
-            CollectClient(server.base, "birds-2026", "pv_" + "A" * 43).answer("1", "yes")
+            stranger.answer("1", "yes")
         with pytest.raises(BadInput, match="this campaign is about labels"):
             client.vote([0, 1])
         with Store(db) as store:

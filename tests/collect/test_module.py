@@ -119,6 +119,11 @@ def test_the_honest_thresholds_pass_and_one_step_more_is_refused_in_both_languag
         ({"response": {"bits": 32, "keep_below": "x", "share": "1"}}, "keep_below"),
         ({"response": {"bits": 32, "keep_below": "4294967296", "share": "0"}}, "response"),
         ({"response": {"bits": 32, "keep_below": "2147483648", "share": "2147483648"}}, "response"),
+        ({"answers": None}, "answers"),
+        ({"answers": "50"}, "answers"),
+        ({"answers": 0}, "answers"),
+        ({"answers": 1.5}, "answers"),
+        ({"answers": True}, "answers"),
     ],
 )
 def test_unusable_terms_are_refused_by_name(module: Page, change: dict[str, Any], word: str) -> None:
@@ -137,10 +142,29 @@ def test_an_unknown_answer_is_refused_without_repeating_it(module: Page) -> None
 
 def test_an_answer_is_never_randomised_twice(module: Page) -> None:
     """With epsilon near 0 a second draw would differ in half of the cases."""
-    terms = labels_campaign({"epsilon": "1/100", "classes": ["a", "b"]}).described()
+    terms = {**labels_campaign({"epsilon": "1/100", "classes": ["a", "b"]}).described(), "answers": 200}
     code = """(terms) => { const client = new peerveil.Client(terms);
         return Array.from({length: 200}, (_, i) => client.report(String(i), "a") === client.report(String(i), "b")); }"""
     assert all(module.evaluate(code, terms))
+
+
+@pytest.mark.parametrize("listed", [["a picture"] * 3, ["picture 1", "picture 2", "picture 3"]])
+def test_both_clients_keep_to_the_terms_in_memory_too(module: Page, listed: list[str]) -> None:
+    """Three ids, one answer: the same question gets the same report, another question gets none."""
+    terms = labels_campaign({"epsilon": "1/100", "classes": ["a", "b"]}).described()
+    terms["tasks"] = [{"id": str(i), "text": text} for i, text in enumerate(listed)]
+    code = """(terms) => { const client = new peerveil.Client(terms);
+        const attempt = (task) => { try { return client.report(task, "a"); } catch (error) { return error.message; } };
+        return ["0", "1", "2"].map(attempt); }"""
+    client, made = Client(terms), []
+    for task in ("0", "1", "2"):
+        try:
+            made.append(client.report(task, "a"))
+        except BadInput as error:
+            made.append(str(error))
+    for lines in (module.evaluate(code, terms), made):
+        assert [line.startswith("{") for line in lines] == [True, len(set(listed)) == 1, len(set(listed)) == 1]
+        assert len({line for line in lines if line.startswith("{")}) == 1
 
 
 def test_a_random_order_is_a_permutation_and_every_one_comes(module: Page) -> None:

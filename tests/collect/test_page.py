@@ -124,9 +124,11 @@ def test_a_person_answers_by_keyboard_and_only_reports_leave(desk: Desk) -> None
     )
     # all places that the answer could have gone to: addresses, other requests, storage, the page itself, the journal
     kept = json.loads(page.evaluate("JSON.stringify({...localStorage, ...sessionStorage})"))
-    lines = [json.loads(value) for name, value in kept.items() if "invitation" not in name]
-    assert sorted(entry["line"].encode() for _, entry in lines[0]) == sorted(bodies)
-    assert set(lines[0][0][1]) == {"line", "key", "done"}
+    assert set(kept) == {"peerveil:0", "peerveil:person", "peerveil:lake:invitation"}
+    record = json.loads(kept["peerveil:0"])
+    assert set(record) == {"agreed", "draws"}
+    assert sorted(draw["line"].encode() for _, draw in record["draws"]) == sorted(bodies)
+    assert all(set(draw) == {"campaign", "line", "key", "done"} for _, draw in record["draws"])
     assert page.evaluate("document.cookie") == ""
     for request in desk.requests:
         assert not any(secret in request.url for secret in SECRETS)

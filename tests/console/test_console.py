@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
+import re
 import shutil
 import tomllib
 import zipfile
@@ -15,6 +17,7 @@ from tests.console.desk import Browser, Desk, said, where
 from peerveil.console import jobs
 from peerveil.judgements import synthetic_conference
 from peerveil.study import Study, run_study
+from peerveil.truth import simulate_crowd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -174,7 +177,7 @@ def test_every_step_of_every_room(desk: Desk) -> None:
         ),
         ("rankings", {"do": "test", "data": rankings, "account": "main", "epsilon": "1", "level": "0.05"}),
         ("truth", {"do": "randomize", "data": labels, "account": "main", "epsilon": "1", "classes": "0, 1"}),
-        ("truth", {"do": "infer", "data": labels, "epsilon": "1", "classes": "0\n1"}),
+        ("truth", {"do": "infer", "data": labels, "randomized": "yes", "epsilon": "1", "classes": "0\n1"}),
         ("truth", {"do": "label", "data": labels, "classes": "0, 1"}),
         ("truth", {"do": "compare", "data": labels, "epsilons": "1", "draws": "2"}),
     ]
@@ -356,3 +359,22 @@ def test_the_ledger_can_be_verified_and_saved(desk: Desk) -> None:
         {"name": "b", "epsilon": "much"},
     ):
         assert me.send("/ledger", "/ledger/open", fields).status_code == 422
+
+
+def test_a_form_does_not_state_that_answers_were_randomized(desk: Desk, tmp_path: Path) -> None:
+    """The truth module's first form with raw answers: as it is, it is refused, and no slider fills it in."""
+    answers = simulate_crowd(40, 12, 4, ability=(3, 2), epsilon=None, seed=2).answers.write(tmp_path / "answers.csv")
+    me = desk.browser()
+    file = bring(desk, me, "answers.csv", answers.read_bytes())
+    me.get(f"/truth?data={file}")
+    text = me.get(f"/truth?data={file}").text
+    form = text[text.index('id="form-infer"') :].split("</form>")[0]
+    fields = dict(re.findall(r'<input name="([a-z]+)" value="([^"]*)"', form))
+    chosen = dict(re.findall(r'<select name="([a-z]+)"[^>]*>(?:<option value="([^"]*)")?', form))
+    assert fields["epsilon"] == chosen["randomized"] == ""
+    for stated, word in (("", "randomized: got"), ("no", "randomizes each once before it infers")):
+        sent = {**fields, "do": "infer", "data": file, "epsilon": "2", "randomized": stated}
+        answer = me.send("/truth", "/truth/prepare", sent)
+        assert answer.status_code == 422
+        assert word in html.unescape(said(answer))
+    assert "answers.csv" not in said(me.get("/runs"))

@@ -80,10 +80,10 @@ def invite(page: Page, site: str) -> list[str]:
     return [line for line in lines if line.startswith("http")]
 
 
-def answer_by_program(links: list[str], site: str) -> None:
+def answer_by_program(links: list[str], site: str, device: Path) -> None:
     rng = np.random.default_rng(3)
     for link in links:
-        client = CollectClient(site, "lake", link.split("#")[1])
+        client = CollectClient(site, "lake", link.split("#")[1], device=device, new_person=True)
         for task, truth in TRUTH.items():
             wrong = "no" if truth == "yes" else "yes"
             client.answer(task, truth if rng.random() < 0.9 else wrong)
@@ -123,7 +123,7 @@ def test_from_a_new_campaign_to_labels_and_on_into_truth(
         links = invite(page, service.base)
         assert len(links) == PEOPLE
         answer_in_the_browser(chromium, links[0])
-        answer_by_program(links[1:], service.base)
+        answer_by_program(links[1:], service.base, tmp_path / "device.db")
     finally:
         service.stop()  # so that the console, not the service, infers at the end
     page.reload()
@@ -153,6 +153,7 @@ def into_truth(page: Page, console: ConsoleServer) -> None:
     assert len(Labels.read(next((console.folder / "files" / file).iterdir()))) == PEOPLE * TASKS
     page.click(f"a[href='/truth?data={file}']")
     form = page.locator("#form-infer")
+    form.locator("[name=randomized]").select_option("yes")
     form.locator("[name=epsilon]").fill("3")
     form.locator("text=Check it").click()
     page.wait_for_url("**/runs/*")

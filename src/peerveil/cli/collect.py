@@ -146,7 +146,7 @@ def token(
     "export",
     epilog=example(
         "peerveil collect export --campaign birds-2026 --to reports.parquet",
-        "peerveil truth infer reports.parquet --epsilon 1 --classes no,yes",
+        "peerveil truth infer reports.parquet --randomized --epsilon 1 --classes no,yes",
     ),
 )
 def export(
@@ -174,7 +174,7 @@ def export(
     elif path.suffix == ".jsonl":
         then = f"peerveil truth infer {path}"
     else:
-        then = f"peerveil truth infer {path} --epsilon {each} --classes {classes}"
+        then = f"peerveil truth infer {path} --randomized --epsilon {each} --classes {classes}"
     text = f"{total:,} reports\nwritten: {path}\nnext: {then}"
     emit({"reports": total, "written": str(path), "next": then}, as_json, text)
 

@@ -21,6 +21,7 @@ from peerveil.cli.base import (
     example,
     new_group,
 )
+from peerveil.cli.inferring import check_stated, infer_reports, infer_table, read_classes
 from peerveil.errors import BadInput
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def simulate(
     from peerveil.truth import simulate_crowd
 
     check_new(file, force)
-    names = check_classes(_classes(classes, None))
+    names = check_classes(read_classes(classes, None))
     crowd = simulate_crowd(tasks, workers, answers, len(names), kind=kind, epsilon=None, seed=seed)
     frame = crowd.answers.frame
     truth = [names[crowd.truth[task]] for task in frame["task"].to_list()]
@@ -122,11 +123,11 @@ def randomize(
         "randomness": None if seed is None else Randomness.simulation(seed),
     }
     if account is None or ledger is None:
-        sent = randomize_answers(labels, epsilon, _classes(classes, labels), **settings)
+        sent = randomize_answers(labels, epsilon, read_classes(classes, labels), **settings)
     else:
         with Ledger.open(ledger, create=False) as book:
             sent = randomize_answers(
-                labels, epsilon, _classes(classes, labels), account=book.account(account), **settings
+                labels, epsilon, read_classes(classes, labels), account=book.account(account), **settings
             )
     path = write_reports(sent, out / "reports.jsonl")
     emit({**sent.to_dict(), "written": str(path)}, as_json, f"{sent}\nwritten: {path}")
@@ -136,9 +137,9 @@ def randomize(
     "infer",
     epilog=example(
         "peerveil truth infer out/truth/reports.jsonl",
-        "peerveil truth infer randomised.csv --epsilon 1",
+        "peerveil truth infer reports.csv --randomized --epsilon 1",
         "peerveil truth infer answers.csv --epsilon none",
-        "peerveil truth infer 'reports/*.parquet' --epsilon 1 --engine duckdb",
+        "peerveil truth infer 'reports/*.parquet' --randomized --epsilon 1 --engine duckdb",
     ),
 )
 def infer(
@@ -150,6 +151,10 @@ def infer(
             show_default="as the file of reports says",
         ),
     ] = None,
+    randomized: Annotated[
+        bool,
+        typer.Option("--randomized", help="Each answer was randomized, with --epsilon, on the person's own device."),
+    ] = False,
     model: Annotated[str, typer.Option(help="auto, one-coin, two-coin, confusion, as-printed or majority.")] = "auto",
     classes: Classes = None,
     class_prior: Annotated[str, typer.Option(help="shrunk, uniform or estimated.")] = "shrunk",
@@ -174,7 +179,7 @@ def infer(
     if reported:
         if epsilon is not None:
             raise BadInput("--epsilon", got=epsilon, want="nothing: the file of reports says it")
-        result = _infer_reports(file, model, class_prior)
+        result = infer_reports(file, model, class_prior)
         truth = None
     else:
         if epsilon is None:
@@ -182,7 +187,8 @@ def infer(
                 "the epsilon with which each answer was randomised, or 'none' if these are answers as people gave them"
             )
             raise BadInput("--epsilon", got=epsilon, want=want)
-        result, truth = _infer_table(file, epsilon, model, classes, class_prior, engine, column)
+        check_stated(epsilon, randomized)
+        result, truth = infer_table(file, epsilon, model, classes, class_prior, engine, column)
     written = _write_result(result, out)
     scored = None if truth is None else result.accuracy(truth)
     lines = [str(result)]
@@ -195,7 +201,8 @@ def infer(
         lines.append(f"Against known answers: accuracy {scored[0]:.3f}, balanced accuracy {scored[1]:.3f}.")
     if theory:
         lines.append(f"Theory:\n{result.theory()}")
-    lines += [f"written: {path}" for path in written]
+    for_you = "" if result.mark is None else ", not for publication"
+    lines += [f"written{for_you}: {path}" for path in written]
     data = {
         **result.to_dict(),
         "theory": result.theory().to_dict(),
@@ -233,7 +240,7 @@ def compare(
 
     check_keeps(file, out / "compare.json")
     labels = Labels.read(file, columns=columns_named(column))
-    listed = None if classes is None else _classes(classes, labels)
+    listed = None if classes is None else read_classes(classes, labels)
     found = compare_truth(labels, _listed(epsilons), unit=unit, classes=listed, model=model, draws=draws, seed=seed)
     written = [
         write_text(out / "compare.json", found.to_json(indent=2) + "\n"),
@@ -286,67 +293,6 @@ def plan(
         "" if like is None else f"people like those of {like}: {100 * a / (a + b):.0f}% of answers right on average\n"
     )
     emit({**found.to_dict(), "written": [str(path)]}, as_json, f"{head}{found}\nwritten: {path}")
-
-
-def _infer_reports(file: str, model: str, class_prior: str) -> TruthResult:
-    from peerveil.truth import PrivateMajority, read_reports
-
-    collected = read_reports(file)
-    if model == "majority":
-        if collected.missing is not None:
-            raise BadInput("--model", got=model, want="another model for reports that hide which tasks were answered")
-        listed = list(collected.response.labels or range(collected.response.k))
-        estimator = PrivateMajority(collected.response.exact_epsilon, classes=listed)
-        return estimator.fit(collected.reports, guarantee=collected.guarantee)
-    return collected.fit(model, class_prior=class_prior)
-
-
-def _infer_table(
-    file: str, epsilon: str, model: str, classes: str | None, class_prior: str, engine: str, column: list[str] | None
-) -> tuple[TruthResult, Any]:
-    from peerveil.judgements import Labels
-    from peerveil.truth import PrivateDawidSkene, PrivateMajority
-
-    each = None if epsilon.strip().lower() == "none" else epsilon
-    import warnings
-
-    from peerveil.truth import NotRandomised
-    from peerveil.truth.tables import open_reports
-
-    several = "*" in file
-    if several and column:
-        raise BadInput(
-            "--column", got=column, want="nothing for several files: name their columns task, worker and label"
-        )
-    in_database = several or (engine in ("duckdb", "spark") and not column)
-    labels: Any = file if in_database else Labels.read(file, columns=columns_named(column))
-    listed = None if classes is None else _classes(classes, None if in_database else labels)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotRandomised)  # the result says it, at its beginning
-        if model == "majority":
-            result = PrivateMajority(each, classes=listed).fit(open_reports(file) if in_database else labels)
-        else:
-            estimator = PrivateDawidSkene(each, model, classes=listed, class_prior=class_prior)
-            result = estimator.fit(labels, engine=engine)
-    truth = None if in_database or not labels.has_truth else labels.truths()
-    return result, truth
-
-
-def _classes(text: str, labels: Any) -> int | list[Any]:
-    """A count, or a list of the kind that the table holds."""
-    parts = [part.strip() for part in text.split(",")]
-    if len(parts) > 1 and not all(parts):
-        raise BadInput("--classes", got=text, want="a class before and after every comma")
-    if len(parts) == 1:
-        if not parts[0].isdecimal():
-            raise BadInput("--classes", got=text, want="classes separated by commas, or how many there are")
-        return int(parts[0])
-    kind = None if labels is None else labels.frame["label"].dtype
-    if str(kind) == "Boolean":
-        return [part.lower() in ("true", "yes", "1") for part in parts]
-    if all(part.lstrip("-").isdecimal() for part in parts) and str(kind) in ("Int64", "None"):
-        return [int(part) for part in parts]
-    return list(parts)
 
 
 def _listed(text: str) -> list[str]:

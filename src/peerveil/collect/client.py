@@ -1,9 +1,8 @@
-"""The Python client: fetch a campaign, randomise here, send the report, and send the same bytes again if the network fails."""
+"""The Python client: fetch a campaign, randomize here, store the draw, send it, and send the same bytes again if that fails."""
 
 from __future__ import annotations
 
 import json
-import secrets
 import time
 import urllib.error
 import urllib.request
@@ -11,11 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 from peerveil.collect.campaign import RANKINGS_FORMAT
+from peerveil.collect.device import Device
 from peerveil.errors import BadInput, PeerveilError, Verbatim
 from peerveil.rankings import LocalProtocol, LocalReporter
 from peerveil.truth import Client
+from peerveil.truth.client import seen
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
@@ -43,24 +45,42 @@ class CollectClient:
         The campaign's id.
     token
         The person's invitation.
+    device
+        The file in which this device keeps what it sent; by default ``peerveil/device.db`` in the user's folder for state.
+    new_person
+        Say so if somebody else uses the device from now on. Otherwise a fresh invitation does not draw again.
 
     Notes
     -----
-    The terms are checked before any answer is taken, and an answer is randomised once: what was sent is remembered, and
-    repeated as it is. Keep the object, or its :attr:`sent`, for as long as the campaign lasts.
+    The terms are checked before any answer is taken. The first answer pins them: the device never gives more answers in
+    all than they said, whatever the service claims later, and changed terms raise :class:`~peerveil.collect.device.TermsChanged`
+    until :meth:`agree`. A question, identified by what a person sees of it, is randomized once: another object, another
+    invitation or another id gets the first report again. See :mod:`peerveil.collect.device`.
     """
 
-    def __init__(self, url: str, campaign: str, token: str, *, timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        campaign: str,
+        token: str,
+        *,
+        timeout: float = 30.0,
+        device: str | os.PathLike[str] | None = None,
+        new_person: bool = False,
+    ) -> None:
         if urlsplit(url).scheme not in ("http", "https"):
             raise BadInput("url", got=url, want="an address such as https://collect.example.org")
-        self._base = f"{url.rstrip('/')}/v1/campaigns/{quote(campaign, safe='')}"
+        service = url.rstrip("/")
+        self._base = f"{service}/v1/campaigns/{quote(campaign, safe='')}"
         self._token, self._timeout = token, timeout
         self.terms: dict[str, Any] = self._ask(urllib.request.Request(self._base))  # noqa: S310
-        self.sent: dict[str, tuple[str, str]] = {}
-        """For each question, the report and its key."""
+        answers = self.terms.get("answers")
+        if type(answers) is not int or answers < 1:
+            raise BadInput("answers", got=answers, want="terms that say how many answers a person may give")
         ranking = self.terms.get("format") == RANKINGS_FORMAT
         self._labels = None if ranking else Client(self.terms)
         self._ranking = _reporter(self.terms) if ranking else None
+        self._device = Device(device, service, campaign, self.terms, new_person=new_person)
 
     @property
     def promise(self) -> str:
@@ -72,30 +92,39 @@ class CollectClient:
         """Ids and texts of the tasks."""
         return [(task["id"], task["text"]) for task in self.terms.get("tasks", [])]
 
+    def agree(self) -> None:
+        """The person read :attr:`terms` as they are now, and agrees. The number of answers stays at most the first."""
+        self._device.agree()
+
     def budget(self) -> dict[str, Any]:
-        """Answers left, and the numbers of the questions that were answered with this token."""
-        return self._ask(urllib.request.Request(f"{self._base}/budget", headers=self._who()))  # noqa: S310
+        """Answers left, and the numbers of the questions that were answered with this token.
+
+        The service may say that fewer are left than this device allows, never more.
+        """
+        found = self._ask(urllib.request.Request(f"{self._base}/budget", headers=self._who()))  # noqa: S310
+        left = found.get("left")
+        return {**found, "left": min(left if type(left) is int else 0, self._device.left())}
 
     def answer(self, task: str, answer: str) -> str:
-        """Randomise an answer to a task and send the report; returns what was sent."""
-        if self._labels is None:
+        """Randomize an answer to a task and send the report; returns what was sent."""
+        labels = self._labels
+        if labels is None:
             raise BadInput("task", got=task, want="vote(ranking): this campaign is about rankings")
-        if task not in self.sent:
-            self.sent[task] = (self._labels.report(task, answer), secrets.token_hex(16))
-        return self._deliver(task)
+        if task not in dict(self.tasks):
+            raise BadInput("task", got=task, want="the id of one of the campaign's tasks")
+        return self._deliver(*self._device.draw(labels.question(task), lambda: labels.report(task, answer)))
 
     def vote(self, ranking: ArrayLike | Sequence[int]) -> str:
         """Send the one report of a ranking (the place of every item, from 0); returns what was sent."""
-        if self._ranking is None:
+        reporter = self._ranking
+        if reporter is None:
             raise BadInput(
                 "ranking", got=Verbatim("a ranking"), want="answer(task, answer): this campaign is about labels"
             )
-        if "" not in self.sent:
-            self.sent[""] = (self._ranking.report(ranking).to_json(), secrets.token_hex(16))
-        return self._deliver("")
+        question = seen(self.terms["question"], *sorted(seen(name) for name in self.terms["names"]))
+        return self._deliver(*self._device.draw(question, lambda: reporter.report(ranking).to_json()))
 
-    def _deliver(self, name: str) -> str:
-        line, key = self.sent[name]
+    def _deliver(self, line: str, key: str) -> str:
         headers = {**self._who(), "Content-Type": "application/json", "Idempotency-Key": key}
         request = urllib.request.Request(f"{self._base}/reports", line.encode(), headers, method="POST")  # noqa: S310
         for attempt in range(_TRIES):

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from peerveil.errors import BadInput
 from peerveil.judgements.writing import csv_text
 from peerveil.study.outcome import Outcome
-from peerveil.study.step import REQUIRED, Option, Step, epsilon, list_of, one_of, whole
+from peerveil.study.step import REQUIRED, OneOf, Option, Step, epsilon, list_of, one_of, whole
 from peerveil.truth import NotRandomised, PrivateDawidSkene, compare_truth, randomize_answers
 from peerveil.truth.randomise import promises
 
@@ -31,6 +32,20 @@ def _class(value: Any) -> Any:
 _CLASSES = Option("classes", list_of(_class), REQUIRED, "all possible answers, from a public list")
 
 
+class _OnDevices(OneOf):
+    """Whether answers were randomized on devices; without a "yes" nothing may be inferred as if they were."""
+
+    def __call__(self, value: object) -> str:
+        """The word "yes"; a "no" is led to the steps for answers as people gave them."""
+        if super().__call__(value) == "no":
+            want = (
+                '"yes": only answers that were randomized on each person\'s own device. For answers as people gave them, do = '
+                '"randomize" randomizes each once before it infers, and do = "label" infers for you alone, not for publication'
+            )
+            raise BadInput("randomized", got="no", want=want)
+        return "yes"
+
+
 class Infer(Step):
     """Right answers from answers that were randomised on people's devices."""
 
@@ -39,6 +54,12 @@ class Infer(Step):
     publishes = "a label with its probability for every task"
     wants = "labels"
     options: ClassVar = (
+        Option(
+            "randomized",
+            _OnDevices(("yes", "no")),
+            REQUIRED,
+            '"yes" if each answer was randomized on the person\'s own device before it was collected, otherwise "no"',
+        ),
         Option("epsilon", epsilon, REQUIRED, "the epsilon with which each answer was randomised"),
         _CLASSES,
         _MODEL,
@@ -142,8 +163,8 @@ class Randomise(Step):
         if len(classes) > 20:
             return None
         listed = ", ".join(_toml(one) for one in classes)
-        return f"""# Right answers from randomised answers. If {data} was randomised on people's devices already, use do = "infer"
-# with the epsilon of the devices and without account; otherwise every answer is randomised once here.
+        return f"""# Correct labels from randomized answers. Every answer is randomized once here. Only if {data} was randomized
+# on people's devices already: use do = "infer", randomized = "yes" and the epsilon of the devices, without account.
 [[steps]]
 room = "truth"
 do = "randomize"

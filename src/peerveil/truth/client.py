@@ -2,7 +2,8 @@
 
 The client checks the invitation before it trusts it: the thresholds must belong to a response whose loss is at most the epsilon
 that is promised. It draws from the operating system, and remembers what it sent, because a second report of the same answer would
-cost epsilon again.
+cost epsilon again. If the invitation lists its tasks, a question is identified by its text, not by its id; if it says how many
+answers a person gives, the client gives no more.
 
 >>> from peerveil.truth import invitation
 >>> client = Client(invitation(1, ["no", "yes"]))
@@ -14,7 +15,9 @@ True
 from __future__ import annotations
 
 import json
+import re
 import secrets
+import unicodedata
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "peerveil-truth/1"
 _TERMS: Final = 200
+_INVISIBLE: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+)
 _KEYS: Final = {"format", "epsilon", "classes", "response", "promise"}
 
 
@@ -53,6 +59,9 @@ class Client:
         self._width, self._keep_below, self._share = (int(response[name]) for name in ("bits", "keep_below", "share"))
         self._bits = bits
         self._sent: dict[Any, str] = {}
+        self._asked = terms.get("question", "")
+        self._texts = {task["id"]: task["text"] for task in terms.get("tasks", [])}
+        self._most: int | None = terms.get("answers")
         self._check()
 
     def _check(self) -> None:
@@ -64,13 +73,20 @@ class Client:
             got = f"a response that loses more than epsilon {self.epsilon}"
             raise BadInput("invitation", got=got, want="thresholds that keep the promise")
 
+    def question(self, task: Any) -> Any:
+        """What identifies a task: the question as a person sees it, where the invitation lists tasks; its id otherwise."""
+        return seen(self._asked, self._texts[task]) if task in self._texts else task
+
     def report(self, task: Any, answer: Any) -> str:
         """The report to send, as one line of JSON, equally long for all answers (spaces fill it up).
 
-        A task that was reported before gets its first report again.
+        A question that was reported before gets its first report again, also under another id.
         """
-        if task in self._sent:
-            return self._sent[task]
+        question = self.question(task)
+        if question in self._sent:
+            return self._sent[question]
+        if self._most is not None and len(self._sent) >= self._most:
+            raise BadInput("task", got=task, want=f"no further question: the terms allow {self._most} answers")
         codes = [i for i, c in enumerate(self.classes) if type(c) is type(answer) and c == answer]
         if not codes:
             raise BadInput("answer", got=answer, want=f"one of {self.classes}")
@@ -80,12 +96,23 @@ class Client:
             code = other + (other >= code)
         lines = [self._line(task, label) for label in self.classes]
         # as long as the longest: an observer of an encrypted line learns nothing from its length
-        self._sent[task] = lines[code].ljust(max(len(line) for line in lines))
-        return self._sent[task]
+        self._sent[question] = lines[code].ljust(max(len(line) for line in lines))
+        return self._sent[question]
 
     def _line(self, task: Any, label: Any) -> str:
         line = {"format": FORMAT, "task": task, "worker": self.worker, "label": label}
         return json.dumps({k: v for k, v in line.items() if v is not None})
+
+
+def seen(*parts: Any) -> str:
+    r"""A question as a person sees it: other spaces or invisible characters do not make another question.
+
+    >>> seen("Is there a bird?", "picture 1") == seen("Is  there a bird?\n", "pic\u200bture\u00a01")
+    True
+    """
+    text = unicodedata.normalize("NFKC", " ".join(str(part) for part in parts))
+    shown = (c for c in _INVISIBLE.sub("", text) if c in "\t\n\v\f\r" or unicodedata.category(c)[0] != "C")
+    return " ".join("".join(shown).split())
 
 
 def _read(invitation: str | dict[str, Any]) -> dict[str, Any]:
@@ -96,10 +123,13 @@ def _read(invitation: str | dict[str, Any]) -> dict[str, Any]:
         epsilon = Fraction(terms["epsilon"])
         ok = ok and 0 < epsilon <= 64 and int(terms["response"]["bits"]) in (32, 64)
         ok = ok and len({(type(c), c) for c in terms["classes"]}) == len(terms["classes"])
+        ok = ok and all({"id", "text"} <= set(task) for task in terms.get("tasks", []))
     except (TypeError, ValueError, KeyError, ZeroDivisionError):
         raise BadInput("invitation", got=invitation, want=want) from None
     if not ok:
         raise BadInput("invitation", got=invitation, want=want)
+    if "answers" in terms and (type(terms["answers"]) is not int or terms["answers"] < 1):
+        raise BadInput("answers", got=terms["answers"], want="how many answers a person may give, at least 1")
     return terms
 
 

@@ -8,25 +8,54 @@ const say = (words) => { $("status").textContent = words; };
 const id = decodeURIComponent(location.pathname.split("/").filter(Boolean).pop());
 const api = `/v1/campaigns/${encodeURIComponent(id)}`;
 
-let terms, client, token, sent, queue, current, left, reported;
+let terms, digest, client, token, device, queue, current, budget;
 
-// What was sent, by question. Kept on the device where it can be, so that a reload does not randomise an answer anew.
-class Sent {
-  constructor(name) {
-    this.name = name;
-    this.kept = new Map();
-    try { this.kept = new Map(JSON.parse(localStorage.getItem(name) ?? "[]")); } catch { /* storage is closed here: memory must do */ }
+// What this device keeps for the person who uses it: the terms they agreed to, by campaign, and every draw, by what was asked. The
+// service can change neither. A draw is stored before it is sent. Tabs share the record: it is read and changed under one lock.
+class Device {
+  constructor() {
+    const person = localStorage.getItem("peerveil:person") ?? "0";
+    localStorage.setItem("peerveil:person", person); // fails where nothing can be kept
+    this.name = `peerveil:${person}`;
+    this.#load();
   }
-  has(question) { return this.kept.get(String(question))?.line !== undefined; }
-  get(question) { return this.kept.get(String(question))?.line; }
-  set(question, line) { this.#put(question, { line, key: newKey(), done: false }); }
-  entry(question) { return this.kept.get(String(question)); }
-  pending() { return [...this.kept].filter(([, entry]) => !entry.done).map(([question]) => question); }
-  finish(question) { this.#put(question, { ...this.entry(question), done: true }); }
-  #put(question, entry) {
-    this.kept.set(String(question), entry);
-    try { localStorage.setItem(this.name, JSON.stringify([...this.kept])); } catch { /* as above */ }
+  #load() {
+    const { agreed = [], draws = [] } = JSON.parse(localStorage.getItem(this.name) ?? "{}");
+    this.agreements = new Map(agreed);
+    this.draws = new Map(draws);
   }
+  // Reads what other tabs did, changes it, and stores it; a change that cannot be stored did not happen.
+  change(action) {
+    return navigator.locks.request(this.name, () => {
+      this.#load();
+      try {
+        const result = action();
+        localStorage.setItem(this.name, JSON.stringify({ agreed: [...this.agreements], draws: [...this.draws] }));
+        return result;
+      } catch (error) { this.#load(); throw error; }
+    });
+  }
+  get agreed() { return this.agreements.get(id); }
+  // The most answers in all: as the terms say, and never more than was agreed to before.
+  most(answers) { return Math.min(answers, this.agreed?.answers ?? answers); }
+  check(epsilon) {
+    if (this.agreed && larger(epsilon, this.agreed.epsilon)) throw new Refused(`epsilon ${epsilon}, and you agreed to ${this.agreed.epsilon}`);
+  }
+  agree({ answers, epsilon }) {
+    this.check(epsilon);
+    this.agreements.set(id, { digest, answers: this.most(answers), epsilon });
+  }
+  // This campaign's draws, as the module wants them.
+  get size() { return [...this.draws.values()].filter((draw) => draw.campaign === id).length; }
+  has(question) { return this.draws.has(question); }
+  get(question) { return this.draws.get(question)?.line; }
+  set(question, line) { this.draws.set(question, { campaign: id, line, key: newKey(), done: false }); }
+  pending() { return [...this.draws].filter(([, draw]) => draw.campaign === id && !draw.done).map(([question]) => question); }
+}
+
+function larger(a, b) {
+  const [[p, q], [r, s]] = [a, b].map((number) => `${number}/1`.split("/").map(BigInt));
+  return p * s > r * q;
 }
 
 function fail(words, again) {
@@ -38,7 +67,10 @@ function fail(words, again) {
 }
 
 async function begin() {
+  const nothing = "so nothing will be sent from this device";
   let answer;
+  if (!window.isSecureContext) return fail(`This page was not opened over https, ${nothing}.`);
+  try { device = new Device(); } catch { return fail(`This browser keeps nothing for this page and could not keep count of your answers, ${nothing}.`); }
   try { answer = await fetch(api, { credentials: "omit", referrerPolicy: "no-referrer" }); }
   catch { return fail("The campaign could not be reached.", begin); }
   if (!answer.ok) return fail(answer.status === 404 ? "There is no such campaign." : "The campaign cannot be shown now.", begin);
@@ -46,9 +78,15 @@ async function begin() {
   try { client = new Client(terms); }
   catch (error) {
     if (!(error instanceof Refused)) throw error;
-    return fail(`This campaign promises more than its settings keep, so nothing will be sent from this device (${error.message}).`);
+    return fail(`This campaign promises more than its settings keep, ${nothing} (${error.message}).`);
   }
-  explain();
+  digest = await sha256(JSON.stringify({ ...terms, state: undefined }));
+  try { device.check(terms.epsilon); }
+  catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    return fail(`This campaign now reveals more than you agreed to on this device, ${nothing} (${error.message}).`);
+  }
+  explain(device.most(terms.answers));
   token = takeToken();
   if (terms.state !== "open") return say(terms.state === "closed" ? "This campaign is closed." : `This campaign opens at ${terms.opens}.`);
   if (token) return admit();
@@ -68,7 +106,8 @@ function takeToken() {
   } catch { return given; }
 }
 
-function explain() {
+function explain(most) {
+  show("changed", device.agreed !== undefined && device.agreed.digest !== digest);
   const { kept, guess } = client.inHundred, ranking = terms.kind === "rankings";
   document.title = $("title").textContent = terms.title;
   $("kept").textContent = `Your answer is changed at random on this device. With this setting it is sent as given ${kept} times in 100.`;
@@ -76,8 +115,8 @@ function explain() {
     ? "Otherwise the opposite is sent." : "Otherwise one of the other answers, drawn at random, is sent in its place.";
   $("reveals").textContent = `So a report does not say for certain what you think: somebody who sees it, and guesses between two answers, is right at
     most ${guess} times in 100, where a coin would be right 50 times.`;
-  $("together").textContent = terms.answers === 1 ? "You give one answer."
-    : `You may give up to ${terms.answers} answers. Each of them is randomised by itself; the promise below says what all of them reveal together.`;
+  $("together").textContent = most === 1 ? "You give one answer."
+    : `You may give up to ${most} answers. Each of them is randomised by itself; the promise below says what all of them reveal together.`;
   $("promise").textContent = terms.promise;
   $("person-promise").textContent = terms.person_promise === terms.promise ? "" : terms.person_promise;
   show("terms");
@@ -85,11 +124,12 @@ function explain() {
 
 const askBudget = () => fetch(`${api}/budget`, { headers: { Authorization: `Bearer ${token}` }, credentials: "omit", cache: "no-store" });
 
-// What this invitation was used for, here or on another device.
-function learn(budget) {
-  left = budget.left;
-  reported = new Set(budget.reported);
+// What this invitation was used for, here or on another device. The service may say less than the device allows, never more.
+function learn({ left, reported }) {
+  budget = { left: Number.isSafeInteger(left) ? left : 0, reported: new Set(Array.isArray(reported) ? reported : []) };
 }
+
+const remaining = () => Math.max(0, Math.min(device.most(terms.answers) - device.size, budget.left - device.pending().length));
 
 async function admit() {
   let answer;
@@ -102,27 +142,45 @@ async function admit() {
   }
   if (!answer.ok) return fail("The campaign cannot be reached now.", admit);
   learn(await answer.json());
-  sent = new Sent(`peerveil:${id}:${await tag(token)}`);
-  client = new Client(terms, { sent });
   queue = nextOf(client.order(terms.kind === "labels" ? terms.tasks.length : terms.questions));
+  await device.change(() => {
+    for (const question of device.pending()) if (budget.reported.has(numberOf(JSON.parse(device.get(question))))) finished(question);
+  });
   show("invitation", false);
+  show("other", device.draws.size > 0);
+  const left = remaining(), waiting = device.pending().length;
+  if (left + waiting === 0) return finish();
   show("begin");
-  $("begin").onclick = () => { show("terms", false); say(""); next(); };
-  for (const name of sent.pending()) if (reported.has(numberOf(name))) sent.finish(name);
-  if (left === 0) { show("begin", false); return finish(); }
+  $("begin").onclick = agree;
   say(left === 1 ? "You may give one answer." : `You may give ${left} answers.`);
 }
 
-async function tag(secret) {
-  const bytes = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(secret)));
-  return Array.from(bytes.slice(0, 8), (byte) => byte.toString(16).padStart(2, "0")).join("");
+// Beginning is agreeing to the terms shown.
+async function agree() {
+  if (!await changed(() => device.agree(terms))) return;
+  show("terms", false);
+  show("other", false);
+  say("");
+  next();
+}
+
+// A change of what is kept; says so, and gives undefined, where it cannot be made.
+async function changed(action) {
+  try { return [await device.change(action)]; }
+  catch (error) { fail(`This device could not keep what it has to keep, so it sends nothing more (${error.message}).`); }
+}
+
+async function sha256(text) {
+  const bytes = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 function* nextOf(order) {
-  for (const number of order) if (!reported.has(number) && !sent.entry(nameOf(number))?.done) yield number;
+  for (const number of order) if (!budget.reported.has(number) && !device.has(client.key(nameOf(number)))) yield number;
 }
 
-const numberOf = (name) => (terms.kind === "labels" ? terms.tasks.findIndex((task) => task.id === name) : Number(name));
+const finished = (question) => device.draws.set(question, { ...device.draws.get(question), done: true });
+const numberOf = ({ task, question }) => (terms.kind === "labels" ? terms.tasks.findIndex(({ id }) => id === task) : question);
 const nameOf = (number) => (terms.kind === "labels" ? terms.tasks[number].id : number);
 
 // The answers to choose from: what is shown, and what the module is given.
@@ -141,9 +199,10 @@ function ask(number) {
 }
 
 function next() {
-  const [waiting] = sent.pending();  // drawn before, but not known to have arrived: the same bytes go first
+  const [waiting] = device.pending();  // drawn before, but not known to have arrived: the same bytes go first
   if (waiting !== undefined) return deliver(waiting);
   const { value, done } = queue.next();
+  const left = remaining();
   if (done || left === 0) return finish();
   current = value;
   const [asked, about] = ask(current);
@@ -173,29 +232,34 @@ function next() {
   $("legend").focus();
 }
 
-function answered() {
+async function answered() {
   const picked = $("question").querySelector("input:checked");
   if (!picked) return say("Please choose an answer first.");
-  const name = nameOf(current), value = choices(current)[Number(picked.value)][1];
+  const name = nameOf(current), value = choices(current)[Number(picked.value)][1], question = client.key(name);
   $("send").disabled = $("skip").disabled = true;
-  if (terms.kind === "labels") client.report(name, value); else client.vote(name, value);
+  const drawn = await changed(() => {
+    if (device.agreed?.digest !== digest) throw new Refused("in another tab other terms were agreed to; load this page again");
+    if (device.has(question) || device.size >= device.agreed.answers) return; // another tab was quicker
+    const drawing = new Client({ ...terms, answers: device.agreed.answers }, { sent: device });
+    if (terms.kind === "labels") drawing.report(name, value); else drawing.vote(name, value);
+  });
   $("choices").replaceChildren(); // the answer itself is gone; only the report is left
   show("question", false);
-  deliver(name);
+  if (drawn) next();
 }
 
-async function deliver(name) {
-  const { line, key } = sent.entry(name), options = request(token, key, line);
+async function deliver(question) {
+  const { line, key } = device.draws.get(question), options = request(token, key, line);
   reveal(options);
   say("Sending …");
   let answer;
   try { answer = await fetch(`${api}/reports`, options); } catch { answer = null; }
   if (answer === null || answer.status >= 500 || answer.status === 429)
-    return fail("The report could not be sent yet. It stays as it was drawn; trying again sends the same bytes.", () => deliver(name));
+    return fail("The report could not be sent yet. It stays as it was drawn; trying again sends the same bytes.", () => deliver(question));
   if (answer.status === 202 || answer.status === 409 || answer.status === 403) {
-    sent.finish(name);
-    if (answer.status === 403) left = 0;
-    left -= answer.status === 202 ? 1 : 0;
+    if (!await changed(() => finished(question))) return;
+    if (answer.status === 403) budget.left = 0;
+    budget.left -= answer.status === 202 ? 1 : 0;
     if (answer.status === 409) { // another device was quicker, or the campaign was closed
       const again = await askBudget().catch(() => null);
       if (again?.ok) learn(await again.json());
@@ -220,12 +284,18 @@ function finish() {
   show("question", false);
   show("terms", false);
   say("");
-  $("thanks").textContent = left === 0 ? "You have given all answers that this invitation is good for." : "There are no more questions.";
+  $("thanks").textContent = remaining() === 0 ? "You have given all answers that you agreed to, or that this invitation is good for."
+    : "There are no more questions. A question that was answered on this device is not asked again.";
   show("done");
+  show("other");
   $("done-title").focus();
 }
 
 $("question").addEventListener("submit", (event) => { event.preventDefault(); answered(); });
+$("forget").addEventListener("click", () => {
+  localStorage.setItem("peerveil:person", String(Number(localStorage.getItem("peerveil:person")) + 1));
+  location.reload();
+});
 $("skip").addEventListener("click", () => { say("Skipped. Nothing was sent."); next(); });
 $("invitation").addEventListener("submit", (event) => { event.preventDefault(); token = $("token").value.trim(); $("token").value = ""; admit(); });
 $("show").addEventListener("click", () => {

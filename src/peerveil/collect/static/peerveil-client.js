@@ -47,6 +47,7 @@ export function readTerms(terms) {
   const known = Number.isSafeInteger(terms.items) && terms.items > 1 && ["items", "pairs"].includes(terms.method);
   if (!labels && !(known && questions > 0 && Array.isArray(asked) && asked.flat().length === size))
     refuse("asked", asked, "the items of every question");
+  if (!Number.isSafeInteger(terms.answers) || terms.answers < 1) refuse("answers", terms.answers, "how many answers a person may give");
   return { ...terms, labels, classes, bits, keepBelow, share, questions, pairs };
 }
 
@@ -73,15 +74,28 @@ export function respond(terms, code, random) {
 const text = (value) => JSON.stringify(value).replace(/[^ -~]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 const line = (fields) => "{" + Object.entries(fields).map(([name, value]) => `${text(name)}: ${text(value)}`).join(", ") + "}";
 
+// A question as a person sees it. Another id, other spaces or invisible characters do not make another question.
+export const seen = (...parts) => parts.join(" ").normalize("NFKC")
+  .replace(/(?![\t-\r])[\p{C}\p{Default_Ignorable_Code_Point}\u2800]/gu, "").replace(/\s+/g, " ").trim();
+
 const secure = (bytes) => crypto.getRandomValues(bytes);
 
 // One person's side of a campaign. `sent` keeps the report of every question, so that an answer is never randomised twice:
-// a second report would cost epsilon again. Only reports are kept, never answers.
+// a second report would cost epsilon again. It never holds more than the terms' `answers`. Only reports are kept, never answers.
+// In memory by default: whoever can be reloaded passes something that lasts (has, get, set, size), as /collect/page.js does.
 export class Client {
   constructor(terms, { random = secure, sent = new Map() } = {}) {
     this.terms = readTerms(terms);
     this.random = random;
     this.sent = sent;
+    this.texts = new Map(Array.from(terms.tasks ?? [], (task) => [task.id, task.text]));
+  }
+
+  // What identifies a question: what is asked, not its id. For comparisons, in whichever order.
+  key(question) {
+    const { labels, question: asked, names } = this.terms, about = [this.terms.asked?.[question]].flat();
+    if (labels) return seen(asked, this.texts.has(question) ? this.texts.get(question) : question);
+    return seen(asked, ...about.map((i) => seen(names?.[i] ?? i)).sort());
   }
 
   // A random order of n questions, drawn without looking at any answer.
@@ -127,8 +141,12 @@ export class Client {
   }
 
   #once(question, make) {
-    if (!this.sent.has(question)) this.sent.set(question, make());
-    return this.sent.get(question);
+    const key = this.key(question), { answers } = this.terms;
+    if (!this.sent.has(key)) {
+      if (this.sent.size >= answers) refuse("answers", this.sent.size + 1, `at most ${answers}, as the terms say`);
+      this.sent.set(key, make());
+    }
+    return this.sent.get(key);
   }
 
   // How many times in 100 an answer is sent as given (rounded down), and a 50:50 guess from a report is right (rounded up).

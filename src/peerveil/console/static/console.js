@@ -53,11 +53,13 @@ function explore() {
   }, 60);
 }
 
-// the settings that are explored are those that the forms below begin with, where both mean the same
+// The settings that are explored fill in the forms of the steps that they are proposed for, and no other form: in another form a
+// setting of the same name can be a statement about the data, which only a person can make.
 function fill() {
   for (const one of form.elements) {
     if (!("fills" in one.dataset)) continue;
-    for (const field of document.querySelectorAll(`form[id^="form-"] [name="${CSS.escape(one.name)}"]`)) {
+    const forms = one.dataset.fills.split(" ").map((step) => `#form-${CSS.escape(step)} [name="${CSS.escape(one.name)}"]`);
+    for (const field of document.querySelectorAll(forms.join(", "))) {
       if (!field.dataset.touched) field.value = one.value;
     }
   }

@@ -45,6 +45,7 @@ USUAL: Final = {
     "accepted",
     "level",
     "classes",
+    "randomized",
 }
 """Settings that are shown at once; all others are folded away."""
 
@@ -62,6 +63,11 @@ WORDED: Final = {
     "accepted": ("Share of papers to accept", "0.25 accepts every fourth paper, rounded to whole papers"),
     "level": ("Level", "how often rankings made by chance may be taken for a signal; 0.05 is 5 times in 100"),
     "classes": ("Possible answers", "all of them, separated by commas"),
+    "infer epsilon": ("Epsilon of the devices", "with which each answer was randomized, as the devices were set"),
+    "randomized": (
+        "Was each answer randomized on the person's own device before it was collected?",
+        "if not, or if you do not know: use one of the forms below",
+    ),
     "unit": ("What epsilon is for", "one answer, or everything that one person sends"),
     "window": ("One sitting", "comments of one person this close were written together, such as 5m"),
 }
@@ -93,7 +99,9 @@ def room(visit: Visit, name: str) -> Response:
         file=file,
         from_files=name in simulations.FROM_FILES,
         invented=invented,
-        fills={name for step in proposed.values() for name in step},
+        fills={
+            name: [do for do, step in proposed.items() if name in step] for step in proposed.values() for name in step
+        },
         forms=[_form(step, file, proposed.get(step.do, {}), mine) for step in own_steps],
         accounts=accounts_of(visit.house),
         **explored,
@@ -132,8 +140,8 @@ def _form(kind: type[Step], file: File | None, proposed: Any, mine: list[File]) 
         fields.append(
             {
                 "name": option.name,
-                "label": WORDED.get(option.name, (option.name.replace("_", " "),))[0],
-                "about": _about(option, default is not None and option.name in table),
+                "label": _worded(kind, option)[0],
+                "about": _about(kind, option, default is not None and option.name in table),
                 "value": value,
                 "needed": option.default is REQUIRED,
                 "usual": option.name in USUAL or option.default is REQUIRED,
@@ -154,8 +162,13 @@ def _form(kind: type[Step], file: File | None, proposed: Any, mine: list[File]) 
     }
 
 
-def _about(option: Option, seen: bool) -> str:
-    said = WORDED[option.name][1] if option.name in WORDED else option.about
+def _worded(kind: type[Step], option: Option) -> tuple[str, str]:
+    own = WORDED.get(f"{kind.do} {option.name}") or WORDED.get(option.name)
+    return own or (option.name.replace("_", " "), option.about)
+
+
+def _about(kind: type[Step], option: Option, seen: bool) -> str:
+    said = _worded(kind, option)[1]
     return f"{said}; filled in with what the file has: please check" if seen else said
 
 
