@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -170,7 +171,8 @@ def test_its_adversary_lives_in_its_room_and_stays_within_the_promise(name: str)
     room = name.split(".")[0]
     assert entry.adversary.__module__.startswith(f"peerveil.{room}.")
     module = entry.adversary.__module__
-    assert f"automodule:: {module}\n" in API or f"peerveil.{room}.{entry.adversary.__name__}\n" in API
+    pages = [f"automodule:: {module}\n", f"peerveil.{room}.{entry.adversary.__name__}\n"]
+    assert sum(page in API for page in pages) == 1  # documented once: with its module, or by its name
     success, most = entry.attack()
     assert 0.5 - contract.SLACK - 0.2 < success <= most
 
@@ -244,4 +246,4 @@ def test_it_is_documented(name: str) -> None:
     room, own = name.split(".")
     assert inspect.getdoc(exported()[name])
     assert own in API
-    assert own in str(ROOMS[room].__doc__) or own in (PAGES / f"{room}.md").read_text(encoding="utf-8")
+    assert re.search(rf"\b{own}\b", str(ROOMS[room].__doc__))

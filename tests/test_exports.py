@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -67,6 +68,7 @@ def test_every_exported_name_exists_has_a_docstring_and_stands_in_the_map(module
         value = getattr(module, name)
         if name != "COLOURS":
             assert value.__doc__, name
+        assert re.search(rf"\b{name}\b", module.__doc__ or ""), name
 
 
 def test_every_public_name_is_in_the_reference() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from itertools import combinations, product
+from itertools import combinations, permutations, product
 from math import lcm
 from typing import Any
 
@@ -172,6 +172,26 @@ def _assignments(papers: tuple[tuple[int, ...], ...], loads: tuple[int, ...]) ->
                 mean = sum(values) // load
                 found.update(tuple(sorted((mean, *tail))) for tail in _assignments(after, tuple(rest)))
     return frozenset(found)
+
+
+def every_assignment(public: PublicScores) -> NDArray[np.float64]:
+    """The sorted means of every assignment of reviews to reviewers, as often as it gives them."""
+    rows: list[list[float]] = []
+
+    def place(paper: int, left: list[int], sums: list[float]) -> None:
+        if paper == public.papers:
+            rows.append(sorted(total / load for total, load in zip(sums, public.loads.tolist(), strict=True)))
+            return
+        weights = public.paper_weights[paper].tolist()
+        for chosen in permutations([reviewer for reviewer, free in enumerate(left) if free], len(weights)):
+            new_left, new_sums = left.copy(), sums.copy()
+            for reviewer, weight in zip(chosen, weights, strict=True):
+                new_left[reviewer] -= 1
+                new_sums[reviewer] += weight
+            place(paper + 1, new_left, new_sums)
+
+    place(0, public.loads.tolist(), [0.0] * public.loads.size)
+    return np.array(rows)
 
 
 def hull_projection(

@@ -77,4 +77,4 @@ def test_nobody_can_differ() -> None:
     reviews = Reviews(paper=["a", "a", "b", "b"], reviewer=["x", "y", "x", "y"], score=[5, 5, 5, 5])
     published = publish(reviews, epsilon=1, scale=(1, 10), randomness=Randomness.simulation(1))
     assert published.spread is None
-    assert "all reviewers' means are equal" in published.beyond_public() or "hardly more" in published.beyond_public()
+    assert "all reviewers' means are equal" in published.beyond_public()

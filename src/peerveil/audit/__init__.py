@@ -1,11 +1,12 @@
 """Would a lie be noticed? Lower bounds on what a mechanism really gives away.
 
 - **From samples of any output**: :func:`lower_bound` finds the event that tells two inputs apart best, and certifies
-  the privacy loss that it shows.
+  the privacy loss that it shows: a :class:`LowerBound`.
 - **In the last bits of floats**, where careless noise leaks: ``lower_bound(..., event=granularity)``.
-- **From known probabilities**: :func:`exact_loss`.
+- **From known probabilities**: :func:`exact_loss`, an :class:`ExactLoss`.
 - **A whole mechanism over neighbouring inputs, claimed against found**: :func:`check` with a list of :class:`Pair`;
-  it returns a :class:`Report`.
+  it returns a :class:`Report`, whose ``raise_if_violated`` raises :class:`PrivacyViolation`. :func:`repeated` makes a
+  mechanism that answers one sample at a time one that answers many.
 - **The house's own mechanisms, and planted faults that must be caught**: :mod:`peerveil.audit.cases`
   (``peerveil audit``).
 

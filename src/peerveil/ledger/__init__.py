@@ -4,8 +4,9 @@
 - spend before the noise is drawn: :meth:`Ledger.account`, then :meth:`Account.spend`, which returns an
   :class:`Entry`;
 - refusals: :class:`BudgetExceeded`, :class:`SimulationRefused`, :class:`LedgerError`;
-- read it: :meth:`Account.statement`, :meth:`Ledger.table`, :meth:`Ledger.to_json`, :meth:`Ledger.to_csv`;
-- check it: :meth:`Ledger.verify`, and :func:`verify_export` for an exported one.
+- read it: :meth:`Account.statement` (a :class:`Statement` with a :class:`Subtotal` per unit),
+  :meth:`Ledger.table`, :meth:`Ledger.to_json`, :meth:`Ledger.to_csv`;
+- check it: :meth:`Ledger.verify` (a :class:`Verification`), and :func:`verify_export` for an exported one.
 
 >>> import tempfile
 >>> from peerveil.guarantee import Guarantee

@@ -131,11 +131,12 @@ class PublishedMeans(Result):
 
     def beyond_public(self) -> str:
         """A plain sentence on what the release says beyond what was public anyway."""
+        if self.spread is None:
+            return NOBODY_DIFFERS
         away = float(np.sqrt(np.mean((self.means - self.expectation) ** 2)))
         drowned = away < 0.02 * (float(np.std(self.expectation)) or 1.0)
         hardly = "It says hardly more than the public data alone: at this epsilon the noise drowns the rest."
-        found = [hardly] if drowned else []
-        return " ".join([*found, str(self.spread)] if self.spread is not None else found or [NOBODY_DIFFERS])
+        return f"{hardly} {self.spread}" if drowned else str(self.spread)
 
     def __str__(self) -> str:
         return (
