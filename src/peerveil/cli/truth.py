@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from peerveil.truth import TruthResult
     from peerveil.truth.choose import Evidence
 
-_WRITTEN = ("labels.csv", "workers.csv", "truth.json", "abilities.svg")
+_PUBLIC = ("labels.csv", "truth.json", "abilities.svg")
+_WORKERS = "workers.csv"
 
 app = new_group("truth", "Right answers from answers that were randomised on each person's device.")
 
@@ -129,7 +130,8 @@ def randomize(
                 labels, epsilon, _classes(classes, labels), account=book.account(account), **settings
             )
     path = write_reports(sent, out / "reports.jsonl")
-    emit({**sent.to_dict(), "written": str(path)}, as_json, f"{sent}\nwritten: {path}")
+    text = f"{sent}\nwritten, for you alone since it holds the workers' ids: {path}"
+    emit({**sent.to_dict(), "written": str(path)}, as_json, text)
 
 
 @app.command(
@@ -160,7 +162,7 @@ def infer(
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Infer labels and abilities; writes labels (CSV), workers (CSV), everything (JSON) and a figure."""
+    """Infer labels and abilities. Files that may be published go to public/, those that name workers to private/."""
     from peerveil.judgements.readers.files import InputFile
     from peerveil.truth.estimate import MODELS
     from peerveil.truth.wire import is_report_file
@@ -169,7 +171,8 @@ def infer(
         raise BadInput("--model", got=model, want=f"one of {', '.join(MODELS)}, majority")
     if "*" not in file:
         InputFile.open(file)  # says so if there is none, before anything else is asked
-    check_keeps(file, *(out / name for name in _WRITTEN))
+    folders = (out / "public", out / "private")
+    check_keeps(file, *(folder / name for folder in folders for name in (*_PUBLIC, _WORKERS)))
     reported = is_report_file(file)
     if reported:
         if epsilon is not None:
@@ -196,6 +199,8 @@ def infer(
     if theory:
         lines.append(f"Theory:\n{result.theory()}")
     lines += [f"written: {path}" for path in written]
+    if result.mark is not None:
+        lines.append(f"Nothing of this may be published: {result.mark}.")
     data = {
         **result.to_dict(),
         "theory": result.theory().to_dict(),
@@ -248,7 +253,7 @@ def compare(
     epilog=example(
         "peerveil truth plan --accuracy 0.9 --epsilons none,1,2",
         "peerveil truth plan --epsilons 1,2 --classes 4",
-        "peerveil truth plan --like out/truth/workers.csv",
+        "peerveil truth plan --like out/truth/private/workers.csv",
     ),
 )
 def plan(
@@ -266,7 +271,7 @@ def plan(
     ] = "4,2",
     like: Annotated[
         Path | None,
-        typer.Option(help="Instead of --ability: people as able as these (workers.csv of an earlier infer)."),
+        typer.Option(help="Instead of --ability: people as able as these (private/workers.csv of an earlier infer)."),
     ] = None,
     tasks: Annotated[int, typer.Option(help="Tasks of a simulated crowd.")] = 300,
     trials: Annotated[int, typer.Option(help="Simulated crowds for each number of answers.")] = 3,
@@ -385,19 +390,24 @@ def _as_ids(listed: list[str] | None, labels: Any) -> list[Any] | None:
 
 
 def _write_result(result: TruthResult, out: Path) -> list[Path]:
+    """Workers are private; so is everything of a result that carries a mark."""
     from peerveil.files import write_text
     from peerveil.judgements.writing import write_frame
 
-    labels, workers, everything, picture = (out / name for name in _WRITTEN)
+    private = out / "private"
+    private.mkdir(parents=True, exist_ok=True, mode=0o700)
+    marked = result.mark is not None
+    folder = private if marked else out / "public"
+    labels, everything, picture = (folder / name for name in _PUBLIC)
     return [
-        result.write(labels),
-        write_frame(result.worker_frame(), workers),
-        write_text(everything, result.to_json(indent=2) + "\n"),
-        _picture(result.plot, picture, result.summary()),
+        result.write(labels, private=marked),
+        write_text(everything, result.to_json(indent=2) + "\n", private=marked),
+        _picture(result.plot, picture, result.summary(), private=marked),
+        write_frame(result.worker_frame(), private / _WORKERS, private=True),
     ]
 
 
-def _picture(plot: Callable[[Axes], Axes], path: Path, words: str) -> Path:
+def _picture(plot: Callable[[Axes], Axes], path: Path, words: str, *, private: bool = False) -> Path:
     """A picture in a file of its own: on white, in dark ink."""
     from peerveil.files import write_text
     from peerveil.report import house_style, new_axes, svg
@@ -406,4 +416,5 @@ def _picture(plot: Callable[[Axes], Axes], path: Path, words: str) -> Path:
     with house_style():
         plot(ax)
         picture = svg(ax, words)
-    return write_text(path, picture.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1))
+    text = picture.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1)
+    return write_text(path, text, private=private)

@@ -109,11 +109,11 @@ def _report(line: str, number: int) -> dict[str, Any]:
 
 
 def write_reports(sent: RandomisedAnswers, path: str | Path) -> Path:
-    """Write a file of reports: the terms, then one report a line."""
+    """Write a file of reports: the terms, then one report per line. It names workers, so only its owner may read it."""
     terms = {**_terms(sent.response, sent.guarantee), "missing": sent.missing, "guarantee": sent.guarantee.to_dict()}
     rows = sent.reports.frame.select("task", "worker", "label").iter_rows(named=True)
     lines = [json.dumps(terms), *(json.dumps({"format": FORMAT, **row}) for row in rows)]
-    return write_text(Path(path), "\n".join(lines) + "\n")
+    return write_text(Path(path), "\n".join(lines) + "\n", private=True)
 
 
 def read_reports(path: str | Path) -> CollectedReports:
