@@ -80,7 +80,13 @@ def test_the_public_report_of_a_study_claims_no_share_of_correct_labels(tmp_path
 def test_a_campaign_claims_no_share_of_correct_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """While it is open and after it: what is stored and published, the operator's page, the command's words."""
     db = str(tmp_path / "c.db")
-    terms = {"id": "lake", "title": "Lake", "classes": ["no", "yes"], "tasks": ["a", "b", "c"], "epsilon": 1}
+    terms: dict[str, Any] = {
+        "id": "lake",
+        "title": "Lake",
+        "classes": ["no", "yes"],
+        "tasks": ["a", "b", "c"],
+        "epsilon": 1,
+    }
     with Store(db, create=True) as store:
         store.add(Campaign.from_dict(terms))
         known = store.known("lake")

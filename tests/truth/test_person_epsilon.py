@@ -12,7 +12,16 @@ import pytest
 from peerveil.judgements import Labels
 from peerveil.randomness import Randomness
 from peerveil.study import run_study
-from peerveil.truth import PrivateDawidSkene, PrivateMajority, randomize_answers, read_reports, write_reports
+from peerveil.truth import (
+    Client,
+    PrivateDawidSkene,
+    PrivateMajority,
+    collect,
+    invitation,
+    randomize_answers,
+    read_reports,
+    write_reports,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +62,15 @@ def test_a_repeated_task_is_not_counted_twice(answers: Labels, tmp_path: Path) -
         assert found.person_guarantee.epsilon == 5 * EPSILON
         assert found.guarantee_of(3).epsilon == 3 * EPSILON
         assert found.person_guarantee.simulated
+
+
+def test_collected_lines_are_counted_as_often_as_they_came() -> None:
+    terms = invitation(EPSILON, [0, 1])
+    # two devices of one person, each with a draw of its own for task 1
+    lines = [Client(terms, "ann").report(task, 1) for task in (1, 1, 2)]
+    found = collect(terms, lines)
+    assert found.guarantee.epsilon == 2 * EPSILON
+    assert found.fit("one-coin").person_guarantee.epsilon == 3 * EPSILON
 
 
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])

@@ -20,16 +20,12 @@ from peerveil.cli.base import (
     emit,
     example,
     new_group,
+    write_picture,
 )
 from peerveil.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from matplotlib.axes import Axes
-
     from peerveil.truth import TruthResult
-    from peerveil.truth.choose import Evidence
 
 _PUBLIC = ("labels.csv", "truth.json", "abilities.svg")
 _WORKERS = "workers.csv"
@@ -190,7 +186,7 @@ def infer(
     scored = None if truth is None else result.accuracy(truth)
     lines = [str(result)]
     if result.evidence is not None:
-        lines.append(_leaning(result.evidence))
+        lines.append(result.evidence.in_words)
     if classes is None and not reported:
         seen = ", ".join(map(str, result.classes))
         lines.append(f"Classes seen: {seen}. If there are others, name all with --classes: the result depends on it.")
@@ -242,7 +238,7 @@ def compare(
     found = compare_truth(labels, _listed(epsilons), unit=unit, classes=listed, model=model, draws=draws, seed=seed)
     written = [
         write_text(out / "compare.json", found.to_json(indent=2) + "\n"),
-        _picture(found.plot, out / "compare.svg", found.summary()),
+        write_picture(found.plot, out / "compare.svg", found.summary()),
     ]
     lines = [str(found), *(f"written, not for publication: {path}" for path in written)]
     emit({**found.to_dict(), "written": [str(path) for path in written]}, as_json, "\n".join(lines))
@@ -286,7 +282,7 @@ def plan(
         raise BadInput("--like", got=str(like), want="either --like or --ability")
     a, b = _pair(ability) if like is None else abilities_like(like)
     found = plan_truth(accuracy, _listed(epsilons), classes=classes, ability=(a, b), tasks=tasks, trials=trials)
-    path = _picture(found.plot, out / "plan.svg", found.advice())
+    path = write_picture(found.plot, out / "plan.svg", found.advice())
     head = (
         "" if like is None else f"people like those of {like}: {100 * a / (a + b):.0f}% of answers right on average\n"
     )
@@ -369,17 +365,6 @@ def _pair(ability: str) -> tuple[float, float]:
     return a, b
 
 
-def _leaning(evidence: Evidence) -> str:
-    """What the reports say about personal biases, in words."""
-    if evidence.tells_nothing:
-        return "The reports do not tell whether people lean to different answers; both are reckoned with."
-    leaning = 1 - evidence.probabilities["none"]
-    if evidence.weight == 0:
-        return "The reports do not show that people lean to different answers, so each has one ability."
-    said = f"By the reports people lean to different answers with a probability of {100 * leaning:.0f}%"
-    return f"{said}, so each has an ability for every class{'' if evidence.weight == 1 else ', in part'}."
-
-
 def _as_ids(listed: list[str] | None, labels: Any) -> list[Any] | None:
     if listed is None or str(labels.frame["task"].dtype) != "Int64":
         return listed
@@ -402,19 +387,6 @@ def _write_result(result: TruthResult, out: Path) -> list[Path]:
     return [
         result.write(labels, private=marked),
         write_text(everything, result.to_json(indent=2) + "\n", private=marked),
-        _picture(result.plot, picture, result.summary(), private=marked),
+        write_picture(result.plot, picture, result.summary(), private=marked),
         write_frame(result.worker_frame(), private / _WORKERS, private=True),
     ]
-
-
-def _picture(plot: Callable[[Axes], Axes], path: Path, words: str, *, private: bool = False) -> Path:
-    """A picture in a file of its own: on white, in dark ink."""
-    from peerveil.files import write_text
-    from peerveil.report import house_style, new_axes, svg
-
-    (ax,) = new_axes(height=4)
-    with house_style():
-        plot(ax)
-        picture = svg(ax, words)
-    text = picture.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1)
-    return write_text(path, text, private=private)

@@ -229,7 +229,7 @@ class TruthResult(Result):
 
 
 _ONE_ANSWER: Final = (
-    "one person gives one other answer and the same answers otherwise (a task answered twice has two answers); which tasks "
+    "one person gives one other answer and the same answers otherwise; a task answered twice has two answers; which tasks "
     "were answered is not hidden"
 )
 

@@ -163,17 +163,11 @@ class RandomisedAnswers(Result):
         return sum_of_reports(self.guarantee, self.response.exact_epsilon, reports)
 
     def numbered(self, randomness: Randomness) -> pl.DataFrame:
-        """The reports with random numbers in place of workers' ids, for publication.
-
-        The numbers still show which reports came from one person; they are drawn anew, and the order of the rows does not
-        depend on the ids.
-        """
-        frame = self.reports.frame
-        workers = frame["worker"].unique().sort()
+        """The reports with random numbers, drawn anew, in place of workers' ids; rows are in an order without the ids."""
+        workers = self.reports.frame["worker"].unique().sort()
         numbers = pl.Series(randomness.permutation(workers.len()) + 1, dtype=pl.Int64)
-        return frame.with_columns(worker=frame["worker"].replace_strict(workers, numbers)).sort(
-            "task", "worker", "label"
-        )
+        renamed = self.reports.frame.with_columns(pl.col("worker").replace_strict(workers, numbers))
+        return renamed.sort("task", "worker", "label")
 
     def summary(self) -> str:
         """The finding in one line."""
@@ -400,5 +394,5 @@ def fit_reports(
     estimator = PrivateDawidSkene(max(each, 1e-6), model, classes=[c for c in classes if c != missing], **settings)
     result = estimator.fit(Labels.from_frame(kept), guarantee=guarantee)
     # "no answer" was reported too, with the epsilon of the response
-    most = int(reports.frame.group_by("worker").len()["len"].max())  # type: ignore[arg-type]
+    most = int(np.bincount(reports.numbered("worker")[0]).max())
     return replace(result, report_epsilon=response.exact_epsilon, most_reports=most)
