@@ -35,10 +35,10 @@ def test_randomize_and_infer(answers: Path, tmp_path: Path, capsys: pytest.Captu
     assert data["mark"] is None
     assert data["guarantee"]["epsilon"] == "3"
     assert len(data["tasks"]) == 60
-    rows = list(csv.DictReader((out / "labels.csv").read_text(encoding="utf-8").splitlines()))
+    rows = list(csv.DictReader((out / "public" / "labels.csv").read_text(encoding="utf-8").splitlines()))
     assert {"task", "label", "confidence", "p_0", "p_1"} == set(rows[0])
-    assert (out / "workers.csv").exists()
-    assert "<svg" in (out / "abilities.svg").read_text(encoding="utf-8")
+    assert (out / "private" / "workers.csv").exists()
+    assert "<svg" in (out / "public" / "abilities.svg").read_text(encoding="utf-8")
     code, _, err = run(capsys, "truth", "infer", out / "reports.jsonl", "--epsilon", "3")
     assert code == base.BAD_INPUT
     assert "the file of reports says it" in err
@@ -68,7 +68,7 @@ def test_a_simulation_is_marked(answers: Path, tmp_path: Path, capsys: pytest.Ca
     )
     assert code == 0
     assert json.loads(text)["mark"] == "simulation, not private"
-    assert "simulation, not private" in (tmp_path / "out" / "abilities.svg").read_text(encoding="utf-8")
+    assert "simulation, not private" in (tmp_path / "out" / "private" / "abilities.svg").read_text(encoding="utf-8")
     code, _, err = run(capsys, *common, "--force", "--ledger", tmp_path / "b.db", "--account", "x")
     assert code == base.BAD_INPUT
     assert "can never be entered" in err
@@ -184,7 +184,8 @@ def test_nothing_is_written_over(answers: Path, tmp_path: Path, capsys: pytest.C
     assert (tmp_path / "out" / "reports.jsonl").read_bytes() == first
     assert run(capsys, *common, "--force")[0] == 0
     assert (tmp_path / "out" / "reports.jsonl").read_bytes() != first
-    mine = answers.rename(tmp_path / "labels.csv")
+    (tmp_path / "private").mkdir()
+    mine = answers.rename(tmp_path / "private" / "labels.csv")
     code, _, err = run(capsys, "truth", "infer", mine, "--epsilon", "none", "--out", tmp_path)
     assert code == base.BAD_INPUT
     assert "labels.csv there is what is read" in err
@@ -289,11 +290,11 @@ def test_plan_like_an_earlier_crowd(answers: Path, tmp_path: Path, capsys: pytes
         "--out",
         tmp_path,
     ]
-    code, text, _ = run(capsys, *common, "--like", tmp_path / "workers.csv")
+    code, text, _ = run(capsys, *common, "--like", tmp_path / "private" / "workers.csv")
     assert code == 0
     assert "people like those of" in text
     assert "no privacy: " in text
-    code, text, _ = run(capsys, *common, "--like", tmp_path / "workers.csv", "--json")
+    code, text, _ = run(capsys, *common, "--like", tmp_path / "private" / "workers.csv", "--json")
     assert set(json.loads(text)["needed"]) == {"none", "3.0"}
 
 

@@ -1,4 +1,4 @@
-"""Inference, its accuracy estimate, the Python client, the command line, and inference at closing time."""
+"""Inference, the Python client, the command line, and inference at closing time."""
 
 from __future__ import annotations
 
@@ -7,50 +7,18 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 from tests.cli.runner import run
 from tests.collect.server import Server
 
 from peerveil.collect import Campaign, CollectClient, Store, infer
-from peerveil.collect.accuracy import accuracy_of, estimate_accuracy, half_accuracy, strength_of
 from peerveil.collect.client import Refused
 from peerveil.collect.outcomes import stored_result
 from peerveil.errors import BadInput
 from peerveil.services.errors import Conflict
-from peerveil.truth import PrivateDawidSkene, simulate_crowd
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-@pytest.mark.parametrize("k", [2, 3, 10])
-def test_the_two_steps_from_agreement_to_accuracy_are_what_they_say(k: int) -> None:
-    """Against a direct simulation of labels from normal signals, and of halves that agree."""
-    rng = np.random.default_rng(k)
-    for strength in (0.5, 1.5, 3.0):
-        noise = rng.normal(size=(2, 200_000, k))
-        noise[:, :, 0] += strength
-        picks = noise.argmax(axis=2)
-        right = float((picks == 0).mean())
-        error = 5 * (0.25 / 400_000) ** 0.5
-        assert abs(accuracy_of(strength, k) - right) < error
-        assert abs(strength_of(accuracy_of(strength, k), k) - strength) < 1e-6
-        agreement = float((picks[0] == picks[1]).mean())
-        assert abs(half_accuracy(agreement, k) - right) < 20 * error
-
-
-def test_the_estimated_accuracy_covers_the_truth_where_confidence_does_not() -> None:
-    covered, claimed = 0, []
-    for seed in range(6):
-        crowd = simulate_crowd(tasks=200, workers=60, answers=12, epsilon=2, seed=seed)
-        result = PrivateDawidSkene(2, classes=2).fit(crowd.reports)
-        truth = result.accuracy(crowd.truth)[0]
-        _, low, high = estimate_accuracy(crowd.reports.frame, 2, 2, 200)
-        covered += low <= truth <= high
-        claimed.append(float(result.confidence.mean()) - truth)
-    assert covered >= 5
-    assert np.mean(claimed) > 0  # why it is not used
 
 
 TERMS: dict[str, Any] = {

@@ -240,11 +240,10 @@ def test_the_operator_sees_counts_and_estimates(bench: Bench) -> None:
     assert (found["invitations"], found["people"], found["reports"], found["so_far"]) == (8, 8, 40, None)
     infer(bench.store, bench.known, so_far=True)
     soon = bench.http.get("/v1/campaigns/lake/status", headers=operator).json()["so_far"]
-    accuracy = soon["estimated_accuracy"]
-    assert 0 <= accuracy["low"] <= accuracy["estimate"] <= accuracy["high"] <= 1
+    assert 0.5 <= soon["mean_confidence"] <= 1
     assert soon["needed"]["advice"].startswith("Answers a task")
     page = bench.http.get("/operate/lake", headers=operator)
-    assert "estimated share of right labels" in page.text
+    assert "mean confidence of the labels" in page.text
     assert "more answers needed" in page.text
     assert "<svg" in page.text
     assert bench.http.get("/v1/campaigns/drinks/status", headers=operator).status_code == 403

@@ -303,7 +303,7 @@ def test_from_reports_to_labels_and_into_truth(office: Office) -> None:
     wait_for(inferrer)
     assert inferrer.state("lake") == "done"
     page = said(office.get(HERE))
-    assert "estimated share of right labels" in page
+    assert "mean confidence of the labels" in page
     assert "data-poll" not in office.get(HERE).text
     assert office.send(f"{HERE}/close", {"sure": "yes"}).headers["location"] == f"{HERE}?done=closed"
     assert store.state(store.known("lake")) == "closed"

@@ -65,7 +65,7 @@ def test_answers_come_first_and_what_is_hidden_is_said(tmp_path: Path) -> None:
     folder = done.folder / "private" / "truth-randomize"
     assert (folder / "workers.csv").read_text().startswith("worker,")
     assert not (done.folder / "public" / "truth-randomize" / "workers.csv").exists()
-    assert "reports.csv holds the workers' ids" in public
+    assert "reports.csv numbers the workers at random" in public
     # the command to post with names the real file
     assert f"peerveil timing post {tmp_path / 'data' / 'events.csv'} --epsilon 1 " in whole
     assert "not for this log" in whole

@@ -124,6 +124,19 @@ def check_keeps(source: str | Path, *written: Path) -> None:
             raise BadInput("--out", got=str(path.parent), want=f"another folder: {path.name} there is what is read")
 
 
+def write_picture(plot: Callable[..., object], path: Path, words: str, *, private: bool = False) -> Path:
+    """A picture in a file of its own: on white, in dark ink."""
+    from peerveil.files import write_text
+    from peerveil.report import house_style, new_axes, svg
+
+    (ax,) = new_axes(height=4)
+    with house_style():
+        plot(ax)
+        picture = svg(ax, words)
+    text = picture.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1)
+    return write_text(path, text, private=private)
+
+
 def stop_with_failed_check() -> NoReturn:
     """End the command with the exit code of a failed check."""
     raise typer.Exit(CHECK_FAILED)

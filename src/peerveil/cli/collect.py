@@ -212,12 +212,10 @@ def infer(
 def _told(found: dict[str, Any]) -> str:
     if found["kind"] == "rankings":
         return f"{found['finding']}\n{found['guarantee']}"
-    accuracy = found["estimated_accuracy"]
     lines = [
         f"{found['tasks_with_reports']:,} of {found['tasks']:,} tasks labelled from {found['reports']:,} reports of "
         f"{found['people']:,} people ({found['model']})",
-        f"estimated share of right labels: {accuracy['estimate']:.3f} (between {accuracy['low']:.3f} and "
-        f"{accuracy['high']:.3f}; the aim is {accuracy['aim']:g})",
+        f"mean confidence of the labels: {found['mean_confidence']:.3f}. {found['about_confidence']}",
     ]
     if "needed" in found:
         lines.append(found["needed"]["advice"])

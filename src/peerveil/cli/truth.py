@@ -20,19 +20,16 @@ from peerveil.cli.base import (
     emit,
     example,
     new_group,
+    write_picture,
 )
 from peerveil.cli.inferring import check_stated, infer_reports, infer_table, read_classes
 from peerveil.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from matplotlib.axes import Axes
-
     from peerveil.truth import TruthResult
-    from peerveil.truth.choose import Evidence
 
-_WRITTEN = ("labels.csv", "workers.csv", "truth.json", "abilities.svg")
+_PUBLIC = ("labels.csv", "truth.json", "abilities.svg")
+_WORKERS = "workers.csv"
 
 app = new_group("truth", "Right answers from answers that were randomised on each person's device.")
 
@@ -130,7 +127,8 @@ def randomize(
                 labels, epsilon, read_classes(classes, labels), account=book.account(account), **settings
             )
     path = write_reports(sent, out / "reports.jsonl")
-    emit({**sent.to_dict(), "written": str(path)}, as_json, f"{sent}\nwritten: {path}")
+    text = f"{sent}\nwritten, for you alone since it holds the workers' ids: {path}"
+    emit({**sent.to_dict(), "written": str(path)}, as_json, text)
 
 
 @app.command(
@@ -165,7 +163,7 @@ def infer(
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Infer labels and abilities; writes labels (CSV), workers (CSV), everything (JSON) and a figure."""
+    """Infer labels and abilities. Files that may be published go to public/, those that name workers to private/."""
     from peerveil.judgements.readers.files import InputFile
     from peerveil.truth.estimate import MODELS
     from peerveil.truth.wire import is_report_file
@@ -174,7 +172,8 @@ def infer(
         raise BadInput("--model", got=model, want=f"one of {', '.join(MODELS)}, majority")
     if "*" not in file:
         InputFile.open(file)  # says so if there is none, before anything else is asked
-    check_keeps(file, *(out / name for name in _WRITTEN))
+    folders = (out / "public", out / "private")
+    check_keeps(file, *(folder / name for folder in folders for name in (*_PUBLIC, _WORKERS)))
     reported = is_report_file(file)
     if reported:
         if epsilon is not None:
@@ -193,7 +192,7 @@ def infer(
     scored = None if truth is None else result.accuracy(truth)
     lines = [str(result)]
     if result.evidence is not None:
-        lines.append(_leaning(result.evidence))
+        lines.append(result.evidence.in_words)
     if classes is None and not reported:
         seen = ", ".join(map(str, result.classes))
         lines.append(f"Classes seen: {seen}. If there are others, name all with --classes: the result depends on it.")
@@ -201,8 +200,9 @@ def infer(
         lines.append(f"Against known answers: accuracy {scored[0]:.3f}, balanced accuracy {scored[1]:.3f}.")
     if theory:
         lines.append(f"Theory:\n{result.theory()}")
-    for_you = "" if result.mark is None else ", not for publication"
-    lines += [f"written{for_you}: {path}" for path in written]
+    lines += [f"written: {path}" for path in written]
+    if result.mark is not None:
+        lines.append(f"Nothing of this may be published: {result.mark}.")
     data = {
         **result.to_dict(),
         "theory": result.theory().to_dict(),
@@ -244,7 +244,7 @@ def compare(
     found = compare_truth(labels, _listed(epsilons), unit=unit, classes=listed, model=model, draws=draws, seed=seed)
     written = [
         write_text(out / "compare.json", found.to_json(indent=2) + "\n"),
-        _picture(found.plot, out / "compare.svg", found.summary()),
+        write_picture(found.plot, out / "compare.svg", found.summary()),
     ]
     lines = [str(found), *(f"written, not for publication: {path}" for path in written)]
     emit({**found.to_dict(), "written": [str(path) for path in written]}, as_json, "\n".join(lines))
@@ -255,7 +255,7 @@ def compare(
     epilog=example(
         "peerveil truth plan --accuracy 0.9 --epsilons none,1,2",
         "peerveil truth plan --epsilons 1,2 --classes 4",
-        "peerveil truth plan --like out/truth/workers.csv",
+        "peerveil truth plan --like out/truth/private/workers.csv",
     ),
 )
 def plan(
@@ -273,7 +273,7 @@ def plan(
     ] = "4,2",
     like: Annotated[
         Path | None,
-        typer.Option(help="Instead of --ability: people as able as these (workers.csv of an earlier infer)."),
+        typer.Option(help="Instead of --ability: people as able as these (private/workers.csv of an earlier infer)."),
     ] = None,
     tasks: Annotated[int, typer.Option(help="Tasks of a simulated crowd.")] = 300,
     trials: Annotated[int, typer.Option(help="Simulated crowds for each number of answers.")] = 3,
@@ -288,7 +288,7 @@ def plan(
         raise BadInput("--like", got=str(like), want="either --like or --ability")
     a, b = _pair(ability) if like is None else abilities_like(like)
     found = plan_truth(accuracy, _listed(epsilons), classes=classes, ability=(a, b), tasks=tasks, trials=trials)
-    path = _picture(found.plot, out / "plan.svg", found.advice())
+    path = write_picture(found.plot, out / "plan.svg", found.advice())
     head = (
         "" if like is None else f"people like those of {like}: {100 * a / (a + b):.0f}% of answers right on average\n"
     )
@@ -310,17 +310,6 @@ def _pair(ability: str) -> tuple[float, float]:
     return a, b
 
 
-def _leaning(evidence: Evidence) -> str:
-    """What the reports say about personal biases, in words."""
-    if evidence.tells_nothing:
-        return "The reports do not tell whether people lean to different answers; both are reckoned with."
-    leaning = 1 - evidence.probabilities["none"]
-    if evidence.weight == 0:
-        return "The reports do not show that people lean to different answers, so each has one ability."
-    said = f"By the reports people lean to different answers with a probability of {100 * leaning:.0f}%"
-    return f"{said}, so each has an ability for every class{'' if evidence.weight == 1 else ', in part'}."
-
-
 def _as_ids(listed: list[str] | None, labels: Any) -> list[Any] | None:
     if listed is None or str(labels.frame["task"].dtype) != "Int64":
         return listed
@@ -331,25 +320,18 @@ def _as_ids(listed: list[str] | None, labels: Any) -> list[Any] | None:
 
 
 def _write_result(result: TruthResult, out: Path) -> list[Path]:
+    """Workers are private; so is everything of a result that carries a mark."""
     from peerveil.files import write_text
     from peerveil.judgements.writing import write_frame
 
-    labels, workers, everything, picture = (out / name for name in _WRITTEN)
+    private = out / "private"
+    private.mkdir(parents=True, exist_ok=True, mode=0o700)
+    marked = result.mark is not None
+    folder = private if marked else out / "public"
+    labels, everything, picture = (folder / name for name in _PUBLIC)
     return [
-        result.write(labels),
-        write_frame(result.worker_frame(), workers),
-        write_text(everything, result.to_json(indent=2) + "\n"),
-        _picture(result.plot, picture, result.summary()),
+        result.write(labels, private=marked),
+        write_text(everything, result.to_json(indent=2) + "\n", private=marked),
+        write_picture(result.plot, picture, result.summary(), private=marked),
+        write_frame(result.worker_frame(), private / _WORKERS, private=True),
     ]
-
-
-def _picture(plot: Callable[[Axes], Axes], path: Path, words: str) -> Path:
-    """A picture in a file of its own: on white, in dark ink."""
-    from peerveil.files import write_text
-    from peerveil.report import house_style, new_axes, svg
-
-    (ax,) = new_axes(height=4)
-    with house_style():
-        plot(ax)
-        picture = svg(ax, words)
-    return write_text(path, picture.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1))

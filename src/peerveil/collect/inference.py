@@ -20,7 +20,6 @@ import numpy as np
 import polars as pl
 from sqlalchemy import update
 
-from peerveil.collect.accuracy import estimate_accuracy
 from peerveil.collect.exporting import count_reports, raw_pieces, write_parquet
 from peerveil.collect.outcomes import store_result
 from peerveil.collect.schema import campaigns
@@ -33,6 +32,7 @@ from peerveil.report import house_style, new_axes, svg
 from peerveil.services import database_time
 from peerveil.services.errors import Conflict
 from peerveil.truth import PrivateDawidSkene, plan_truth
+from peerveil.truth.outcome import CONFIDENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,7 +46,6 @@ _BEAT: Final = 10.0  # seconds between two signs of life
 _SPOOLED: Final = {"task": pl.Int64, "worker": pl.Int64, "label": pl.Int64}
 _INTERVAL: Final = 3.0  # standard errors of a share of answers to a comparison
 _IN_MEMORY: Final = 20_000_000  # reports; more are worked on from the disk
-_LOOKED_AT: Final = 2_000_000  # reports from which accuracy is estimated
 _PRIOR: Final = 6.0  # answers that the spread of abilities is worth, as in the estimator
 
 
@@ -108,12 +107,10 @@ def _labels(
         progress.stage("inferring")
         estimator = PrivateDawidSkene(campaign.each, model, classes=len(campaign.classes))
         result = _fit(estimator, path, engine, progress.total, campaign.guarantee)
-        progress.stage("estimating the accuracy")
-        accuracy = _accuracy(path, known, int(result.loads.sum()), model)
     progress.stage("storing")
     found = questions[result.tasks.to_numpy()]
     plan = _plan(known, result) if kind == "so far" else None
-    content = _label_content(known, result, plan, accuracy)
+    content = _label_content(known, result, plan)
     labels = (
         {"question": int(q), "code": int(code), "confidence": float(p)}
         for q, code, p in zip(found, result.labels, result.confidence, strict=True)
@@ -165,17 +162,6 @@ def _spooled(store: Store, known: Known, rank: Any, step: Callable[[int], None])
         step(raw.height)
 
 
-def _accuracy(path: Path, known: Known, reports: int, model: str) -> tuple[float, float, float]:
-    """The estimated share of right labels, from all tasks or, where there are very many reports, from a part of the tasks."""
-    campaign = known.campaign
-    lazy, size = pl.scan_parquet(path), len(campaign.tasks)
-    if reports > _LOOKED_AT:
-        # tasks by their place in the order of ids: every so many of them
-        stride = math.ceil(reports / _LOOKED_AT)
-        lazy, size = lazy.filter(pl.col("task") % stride == 0), math.ceil(size / stride)
-    return estimate_accuracy(lazy.collect(), campaign.each, len(campaign.classes), size, model)
-
-
 def _plan(known: Known, result: TruthResult) -> TruthPlan:
     """How many answers a task the campaign's aim takes, for a crowd of the abilities that were found."""
     campaign = known.campaign
@@ -187,12 +173,9 @@ def _plan(known: Known, result: TruthResult) -> TruthPlan:
     )
 
 
-def _label_content(
-    known: Known, result: TruthResult, plan: TruthPlan | None, accuracy: tuple[float, float, float]
-) -> dict[str, Any]:
+def _label_content(known: Known, result: TruthResult, plan: TruthPlan | None) -> dict[str, Any]:
     campaign = known.campaign
     size, reports = len(campaign.tasks), int(result.loads.sum())
-    mean, low, high = accuracy
     content: dict[str, Any] = {
         "kind": "labels",
         "reports": reports,
@@ -202,7 +185,8 @@ def _label_content(
         "answers_a_task": reports / size,
         "model": result.model,
         "converged": result.converged,
-        "estimated_accuracy": {"estimate": mean, "low": low, "high": high, "aim": campaign.accuracy},
+        "mean_confidence": float(result.confidence.mean()),
+        "about_confidence": CONFIDENCE,
         "median_ability": float(np.median(result.abilities)),
         "class_shares": [float(share) for share in result.class_shares],
         "guarantee": str(campaign.guarantee),
@@ -227,13 +211,10 @@ def _figure(result: TruthResult, plan: TruthPlan | None, content: dict[str, Any]
             result.plot(ax)
             return svg(ax, f"Abilities of {content['people']:,} people with intervals; {result.summary()}")
         plan.plot(ax)
-        found = content["estimated_accuracy"]
-        error = [[found["estimate"] - found["low"]], [found["high"] - found["estimate"]]]
         x = max(content["answers_a_task"], 0.1)
-        ax.errorbar([x], [found["estimate"]], yerr=error, marker="D", color="#c98a00", capsize=4, label="this campaign")
-        ax.axhline(found["aim"], color="#8a8f98", ls="--", lw=1)
+        ax.axvline(x, color="#c98a00", lw=1.5, label="this campaign")
         ax.legend(fontsize="small", loc="lower right")
-        return svg(ax, f"Estimated accuracy {found['estimate']:.2f} at {x:.1f} answers a task; {plan.advice()}")
+        return svg(ax, f"This campaign has {x:.1f} answers a task. {plan.advice()}")
 
 
 def _rankings(

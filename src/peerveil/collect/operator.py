@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from peerveil.collect.outcomes import Stored, stored_result
 from peerveil.report import Page
+from peerveil.truth.outcome import CONFIDENCE
 
 if TYPE_CHECKING:
     from peerveil.collect.store import Known, Store
@@ -91,18 +92,14 @@ def _results(page: Page, known: Known, found: Stored, title: str) -> None:
 
 
 def _labels(page: Page, content: dict[str, Any]) -> None:
-    accuracy = content["estimated_accuracy"]
     rows = [
-        (
-            "estimated share of right labels",
-            f"{100 * accuracy['estimate']:.0f} in 100 (between {100 * accuracy['low']:.0f} and {100 * accuracy['high']:.0f}; "
-            f"the aim is {100 * accuracy['aim']:.0f})",
-        ),
         ("answers a task", f"{content['answers_a_task']:.1f} on average"),
         ("tasks with a report", f"{content['tasks_with_reports']:,} of {content['tasks']:,}"),
         ("median ability", f"{content['median_ability']:.2f}"),
         ("model", content["model"]),
     ]
+    if "mean_confidence" in content:
+        rows.insert(0, ("mean confidence of the labels", f"{100 * content['mean_confidence']:.0f}%"))
     needed = content.get("needed")
     if needed is not None:
         if needed["answers_a_task"] is None:
@@ -111,8 +108,9 @@ def _labels(page: Page, content: dict[str, Any]) -> None:
             told = f"none: {needed['answers_a_task']} answers a task should do"
         else:
             told = f"about {needed['more_answers']:,} ({needed['answers_a_task']} answers a task)"
-        rows.insert(1, ("more answers needed for the aim", told))
+        rows.insert(1, ("more answers needed for the aim, if people err independently", told))
     page.table(["", ""], rows)
+    page.paragraph(CONFIDENCE)
 
 
 def _rankings(page: Page, content: dict[str, Any]) -> None:
@@ -132,5 +130,5 @@ def _caption(known: Known, content: dict[str, Any]) -> str:
     if known.campaign.kind == "rankings":
         return "The statistic beside what chance alone would give."
     if "needed" in content:
-        return "The lines are simulated crowds of the abilities found here; the diamond is this campaign, with its interval."
-    return "Abilities of the people who reported, by number and without names, with intervals of two standard errors."
+        return "The lines are simulated crowds of the abilities found here; the vertical line is this campaign's answers a task."
+    return "Abilities of the people who reported, sorted and without names, with intervals of two standard errors."

@@ -36,7 +36,11 @@ def stored_result(store: Store, known: Known, kind: str) -> Stored | None:
     query = select(results).where(results.c.campaign == known.number, results.c.kind == kind)
     with store.database.reading() as connection:
         row = connection.execute(query).one_or_none()
-    return None if row is None else Stored(row.made, json.loads(row.content), row.figure)
+    if row is None:
+        return None
+    content = json.loads(row.content)
+    content.pop("estimated_accuracy", None)  # an earlier version stored an interval that did not hold the truth
+    return Stored(row.made, content, row.figure)
 
 
 def store_result(

@@ -13,14 +13,15 @@ from peerveil.judgements.writing import csv_text
 from peerveil.study.outcome import Outcome
 from peerveil.study.step import REQUIRED, OneOf, Option, Step, epsilon, list_of, one_of, whole
 from peerveil.truth import NotRandomised, PrivateDawidSkene, compare_truth, randomize_answers
-from peerveil.truth.randomise import promises
+from peerveil.truth.outcome import CONFIDENCE
+from peerveil.truth.randomise import task_guarantee
 
 if TYPE_CHECKING:
     from peerveil.guarantee import Guarantee
     from peerveil.judgements import Labels
     from peerveil.ledger import Account
     from peerveil.randomness import Randomness
-    from peerveil.truth import TruthResult
+    from peerveil.truth import RandomisedAnswers, TruthResult
 
 _MODEL = Option("model", one_of("auto", "one-coin", "two-coin", "confusion", "as-printed"), "auto", "how people err")
 
@@ -177,7 +178,7 @@ classes = [{listed}]         # all possible answers, from a public list (here: a
     def promise(self, table: Labels) -> Guarantee:
         """Local privacy, of an answer or of a person."""
         table.codes(self.classes)
-        return promises(table.frame, self.epsilon, self.unit)[0]
+        return task_guarantee(table.frame, self.epsilon, self.unit)
 
     def carry_out(self, table: Labels, randomness: Randomness, account: Account | None) -> Outcome:
         """Debit, randomise, infer."""
@@ -187,17 +188,20 @@ classes = [{listed}]         # all possible answers, from a public list (here: a
         outcome = _outcome("Which answers are right, if nobody can be held to theirs?", sent.fit(self.model))
         outcome.promises(sent.guarantee)
         outcome.protects = []
-        _protections(outcome, sent.guarantee, sent.person_guarantee, np.bincount(table.numbered("worker")[0]))
+        _protections(outcome, sent, np.bincount(table.numbered("worker")[0]))
         outcome.attack.append(f"For a whole person: {sent.person_guarantee.in_short}")
-        outcome.found.append("reports.csv holds the workers' ids beside the tasks they answered: which tasks somebody answered "
-                             "is not hidden, only what they answered.")  # fmt: skip
+        outcome.found.append(
+            "reports.csv numbers the workers at random. It shows which reports came from one person, on which tasks; it does "
+            "not name anybody, and it does not show what they answered."
+        )
         if table.has_truth:
             right, balanced = sent.fit(self.model).accuracy(table.truths())
             outcome.private_found.append(
                 f"Of the tasks whose right answer is known, {100 * right:.1f}% are labelled right (balanced over classes: "
                 f"{100 * balanced:.1f}%)."
             )
-        outcome.file("reports.csv", csv_text(sent.reports.frame), public=True)
+        outcome.file("reports.csv", csv_text(sent.numbered(randomness)), public=True)
+        outcome.file("reports_with_ids.csv", csv_text(sent.reports.frame), public=False)
         return outcome
 
 
@@ -207,21 +211,24 @@ def _outcome(asked: str, found: TruthResult) -> Outcome:
     outcome.mark = found.mark
     outcome.found = [
         f"{len(found.tasks):,} tasks were labelled from {int(found.loads.sum()):,} reports of {len(found.workers):,} people. The "
-        f"median person is right about {100 * float(np.median(found.abilities)):.0f} times in 100."
+        f"mean confidence of the labels is {100 * float(found.confidence.mean()):.0f}%, the median estimated ability "
+        f"{float(np.median(found.abilities)):.2f}.",
+        CONFIDENCE,
     ]
     sure = int((found.confidence >= 0.9).sum())
     outcome.answer = (
-        f"For {sure:,} of {len(found.tasks):,} tasks the answer is known with a probability of at least 90%; the list is "
-        "in labels.csv."
+        f"{sure:,} of {len(found.tasks):,} labels have a confidence of at least 90%; the list is in labels.csv. "
+        "Confidences are too high where people share errors."
     )
     if found.doubt is None:
-        _protections(outcome, found.guarantee, found.person_guarantee, found.loads)
+        _protections(outcome, found, found.loads)
     else:
         outcome.protect("one answer", f"not protected: {found.doubt}")
     outcome.attack = ["Whoever sees the reports of everybody learns about one answer at most what the promise above says; "
                       "labels and abilities are computed from the reports and tell no more."]  # fmt: skip
     outcome.picture(found.plot, f"Abilities with intervals. {found.summary()}.",
-                    "How often each person is right, estimated from their reports, with intervals.", public=True)  # fmt: skip
+                    "Estimated abilities, from the lowest to the highest, with intervals of two standard errors.",
+                    public=True)  # fmt: skip
     outcome.file("labels.csv", csv_text(found.frame()), public=True)
     outcome.file("workers.csv", csv_text(found.worker_frame()), public=False)
     outcome.results = {"tasks": len(found.tasks), "workers": len(found.workers), "model": found.model}
@@ -241,15 +248,16 @@ def keep_back(outcome: Outcome, why: str) -> None:
     outcome.files = [replace(one, public=False) for one in outcome.files]
 
 
-def _protections(outcome: Outcome, promise: Guarantee, person: Guarantee, loads: Any) -> None:
+def _protections(outcome: Outcome, found: TruthResult | RandomisedAnswers, loads: Any) -> None:
     """One answer, and everything that one person answered; how many tasks each answered is not hidden."""
+    promise, person = found.guarantee, found.person_guarantee
     if promise.unit == person.unit:
         outcome.protect("everything one person reports", person)
         return
     typical, most = int(np.median(loads)), int(np.max(loads))
-    outcome.protect("one answer", promise)
+    outcome.protect(promise.unit.removesuffix(" of one person"), promise)
     if 1 < typical < most:
-        outcome.protect(f"everything a typical person answered ({typical} answers)", promise.group(typical))
+        outcome.protect(f"everything a typical person answered ({typical} answers)", found.guarantee_of(typical))
     outcome.protect(
         f"everything {'any' if typical == most else 'the busiest'} person answered ({most} answers)", person
     )

@@ -306,6 +306,7 @@ class PrivateDawidSkene:
             iterations=fit.iterations,
             converged=fit.converged,
             epsilon=self.epsilon,
+            report_epsilon=self.exact_epsilon,
             evidence=found,
             details={**fit.summary.details, "objectives": fit.history},
             reports=kept,

@@ -19,15 +19,13 @@ if TYPE_CHECKING:
     from peerveil.truth.randomise import RandomisedAnswers
 
 _MOST_BARS = 120
-_MOST_NAMED = 30  # workers whose names fit under the figure
 
 
 def draw_abilities(result: TruthResult, ax: Axes) -> None:
-    """Abilities with intervals of two standard errors, from the lowest to the highest; a point's size grows with its reports."""
+    """Abilities with intervals of two standard errors, sorted and without names; a point's size grows with its reports."""
     order = np.argsort(result.abilities, kind="stable")
     chosen = order[np.linspace(0, order.size - 1, min(order.size, _MOST_BARS)).astype(int)]
-    named = order.size <= _MOST_NAMED
-    place = np.arange(order.size) if named else np.linspace(0, 100, chosen.size)
+    place = np.linspace(0, 100, chosen.size)
     ability, error = result.abilities[chosen], result.standard_errors[chosen]
     low, high = np.clip(ability - 2 * error, 0, 1), np.clip(ability + 2 * error, 0, 1)
     ax.vlines(place, low, high, color=COLOURS["private"], alpha=0.35, lw=1.5, label="two standard errors")
@@ -43,12 +41,7 @@ def draw_abilities(result: TruthResult, ax: Axes) -> None:
     chance = 1 / len(result.classes)
     ax.axhline(chance, color=COLOURS["truth"], ls="--", lw=1, label="guessing")
     ax.set_ylim(-0.02, 1.02)
-    if named:
-        names = [str(name) for name in result.workers.gather(chosen).to_list()]
-        ax.set_xticks(place, [name if len(name) <= 12 else f"{name[:11]}…" for name in names], rotation=60, ha="right")
-        ax.set_xlabel("workers")
-    else:
-        ax.set_xlabel("workers, from the lowest ability to the highest (%)")
+    ax.set_xlabel("workers, from the lowest ability to the highest (%)")
     ax.set_ylabel("ability (share of right answers)")
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize="small")
 

@@ -86,6 +86,7 @@ class PrivateMajority:
             iterations=0,
             converged=True,
             epsilon=self.epsilon,
+            report_epsilon=self.exact_epsilon,
             reports=reports,
         ).doubted(reports.votes)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -19,6 +19,7 @@ from peerveil.truth.theory import TheoremCheck, check_theorem_2
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from fractions import Fraction
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
     from peerveil.truth.reports import Reports
 
     Floats = NDArray[np.float64]
+
+CONFIDENCE: Final = (
+    "Confidences assume that people err independently of each other. Where people share errors, confidences are too high; "
+    "only reference answers show how many labels are correct."
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,6 +62,10 @@ class TruthResult(Result):
         What the iteration climbed; ``iterations`` steps.
     loads
         How many reports each worker sent.
+    report_epsilon
+        The exact epsilon of one report; ``None`` if answers were not randomized.
+    most_reports
+        How many reports the person sent who sent most, if that is more than the result uses.
     doubt
         Why the reports do not look randomised with this epsilon, in words (:mod:`peerveil.truth.doubt`); ``None`` if they do,
         or if peerveil randomised them.
@@ -75,6 +85,8 @@ class TruthResult(Result):
     iterations: int
     converged: bool
     epsilon: float | None
+    report_epsilon: Fraction | None = None
+    most_reports: int | None = None
     evidence: Evidence | None = None
     doubt: str | None = None
     details: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -91,12 +103,18 @@ class TruthResult(Result):
         return np.asarray(self.probabilities.max(axis=1))
 
     @property
+    def most(self) -> int:
+        """How many reports the person sent who sent most."""
+        return int(self.loads.max(initial=1)) if self.most_reports is None else self.most_reports
+
+    @property
     def person_guarantee(self) -> Guarantee:
         """What the reports of the busiest worker add up to, if the guarantee is for one answer."""
-        most = int(self.loads.max(initial=1))
-        if self.guarantee.notion is not Notion.LOCAL_ATTRIBUTE_DP or most <= 1:
-            return self.guarantee
-        return self.guarantee.group(most, unit=f"all {most:,} answers of the person who gave most")
+        return self.guarantee_of(self.most)
+
+    def guarantee_of(self, reports: int) -> Guarantee:
+        """The guarantee for a person who sent this many reports."""
+        return sum_of_reports(self.guarantee, self.report_epsilon, reports)
 
     def doubted(self, votes: Floats) -> TruthResult:
         """The same result, with a warning where its promise rests on an assumption that the reports speak against."""
@@ -165,23 +183,24 @@ class TruthResult(Result):
         sure = int((self.confidence >= 0.9).sum())
         return (
             f"{plural(len(self.tasks), 'task')} labelled from {plural(int(self.loads.sum()), 'report')} of "
-            f"{plural(len(self.workers), 'worker')} ({model_in_words(self.model)}); {sure:,} with a probability of at least "
+            f"{plural(len(self.workers), 'worker')} ({model_in_words(self.model)}); {sure:,} with a confidence of at least "
             f"90%; median ability {float(np.median(self.abilities)):.2f}"
         )
 
     def __str__(self) -> str:
-        lines = [super().__str__(), whole_person(self.guarantee, self.person_guarantee, int(self.loads.max(initial=1)))]
+        lines = [super().__str__(), whole_person(self.guarantee, self.person_guarantee, self.most), CONFIDENCE]
         if self.doubt is not None:
             lines.insert(0, f"warning: {self.doubt}")
         return "\n".join(line for line in lines if line)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the reports, as JSON values."""
+        """Everything that names no worker, as JSON values; the workers are in :meth:`worker_frame`."""
         names = ("classes", "model", "class_shares", "objective", "iterations", "converged", "epsilon")
         return {
             **{name: plain(getattr(self, name)) for name in names},
             "tasks": plain(self.frame()),
-            "workers": plain(self.worker_frame()),
+            "workers": len(self.workers),
+            "reports": int(self.loads.sum()),
             "probabilities": plain(self.probabilities),
             "doubt": self.doubt,
             "personal_biases": None if self.evidence is None else self.evidence.probabilities,
@@ -191,18 +210,28 @@ class TruthResult(Result):
             "mark": self.mark,
         }
 
-    def write(self, path: str | Path) -> Path:
-        """Write the table of tasks (with one column a class) to CSV, JSON lines or Parquet."""
+    def write(self, path: str | Path, *, private: bool = False) -> Path:
+        """Write the table of tasks (with one column per class) to CSV, JSON lines or Parquet.
+
+        A private file can be read by its owner alone.
+        """
         from peerveil.judgements.writing import write_frame
 
         columns = {f"p_{c}": self.probabilities[:, i] for i, c in enumerate(self.classes)}
-        return write_frame(self.frame().with_columns(**{n: pl.Series(v) for n, v in columns.items()}), path)
+        frame = self.frame().with_columns(**{n: pl.Series(v) for n, v in columns.items()})
+        return write_frame(frame, path, private=private)
 
     def draw(self, ax: Axes) -> None:
-        """Abilities with intervals of two standard errors, from the lowest to the highest."""
+        """Abilities with intervals of two standard errors, from the lowest to the highest, without names."""
         from peerveil.truth.figures import draw_abilities
 
         draw_abilities(self, ax)
+
+
+_ONE_ANSWER: Final = (
+    "one person gives one other answer and the same answers otherwise; a task answered twice has two answers; which tasks "
+    "were answered is not hidden"
+)
 
 
 def device_promise(epsilon: Any) -> Guarantee:
@@ -211,7 +240,7 @@ def device_promise(epsilon: Any) -> Guarantee:
     >>> device_promise(1).assumption
     "these answers were randomised at epsilon 1 on each person's device before they were collected"
     """
-    promised = Guarantee.local_attribute_dp(epsilon)
+    promised = Guarantee.local_attribute_dp(epsilon, neighbours=_ONE_ANSWER)
     if promised.exact_epsilon is None:
         return promised
     return promised.assuming(
@@ -226,6 +255,26 @@ def promise(epsilon: Any, guarantee: Guarantee | None) -> Guarantee:
     if not isinstance(guarantee, Guarantee):
         raise BadInput("guarantee", got=guarantee, want="a Guarantee")
     return guarantee
+
+
+def sum_of_reports(promised: Guarantee, epsilon: Fraction | None, reports: int) -> Guarantee:
+    """The guarantee for a person who sent this many reports with this epsilon each: their sum.
+
+    ``promised`` is what was promised for one task, which may cover several reports already; it is returned unchanged if it is
+    for a whole person or if nothing was randomized.
+
+    >>> twice = Guarantee.local_attribute_dp(1).group(2)  # somebody answered a task twice
+    >>> sum_of_reports(twice, read_epsilon(1), 5).epsilon
+    5.0
+    """
+    if promised.notion is not Notion.LOCAL_ATTRIBUTE_DP or epsilon is None or reports <= 1:
+        return promised
+    one = promised
+    if promised.exact_epsilon != epsilon:  # of several reports on one task
+        one = Guarantee.local_attribute_dp(epsilon)
+        one = one.as_simulated() if promised.simulated else one
+        one = one if promised.assumption is None else one.assuming(promised.assumption)
+    return one.group(reports, unit=f"all {reports:,} reports of one person")
 
 
 def model_in_words(name: str) -> str:

@@ -13,7 +13,7 @@ Three promises, from weak to strong; each says what it does not hide:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -27,7 +27,7 @@ from peerveil.judgements.table import plural
 from peerveil.randomness import Randomness, Response
 from peerveil.result import Result
 from peerveil.truth.abilities import Channel
-from peerveil.truth.outcome import whole_person
+from peerveil.truth.outcome import sum_of_reports, whole_person
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,8 +140,6 @@ class RandomisedAnswers(Result):
         ``"answer"`` or ``"person"``.
     missing
         The class that stands for "no answer", where it is hidden which tasks were answered.
-    person_guarantee
-        What is promised for all answers of the person who gave most.
     most
         How many reports the person sent who sent most.
     unreported
@@ -152,9 +150,24 @@ class RandomisedAnswers(Result):
     response: Response
     unit: str
     missing: Any
-    person_guarantee: Guarantee
     most: int
     unreported: int = 0
+
+    @property
+    def person_guarantee(self) -> Guarantee:
+        """The guarantee for the person who sent most reports."""
+        return self.guarantee_of(self.most)
+
+    def guarantee_of(self, reports: int) -> Guarantee:
+        """The guarantee for a person who sent this many reports."""
+        return sum_of_reports(self.guarantee, self.response.exact_epsilon, reports)
+
+    def numbered(self, randomness: Randomness) -> pl.DataFrame:
+        """The reports with random numbers, drawn anew, in place of workers' ids; rows are in an order without the ids."""
+        workers = self.reports.frame["worker"].unique().sort()
+        numbers = pl.Series(randomness.permutation(workers.len()) + 1, dtype=pl.Int64)
+        renamed = self.reports.frame.with_columns(pl.col("worker").replace_strict(workers, numbers))
+        return renamed.sort("task", "worker", "label")
 
     def summary(self) -> str:
         """The finding in one line."""
@@ -268,7 +281,7 @@ def randomize_answers(
             raise BadInput("most", got=most, want=f"at least {largest_load}: somebody gave so many answers")
         reports_each = reports_per_person(budget, largest, len(listed))
     response = Response(budget / reports_each, listed)
-    promised, whole = promises(sheet, budget, unit, hide_tasks)
+    promised = task_guarantee(sheet, budget, unit, hide_tasks)
     asked = sheet["task"].n_unique()
     if account is not None:
         account.spend(promised, purpose=f"randomised answers, per {unit}", data=labels, randomness=lane)
@@ -281,22 +294,19 @@ def randomize_answers(
         response=response,
         unit=unit,
         missing=missing,
-        person_guarantee=lane.stamp(whole),
         most=int(sheet.group_by("worker").len()["len"].max()),
         unreported=asked - sheet["task"].n_unique(),
     )
 
 
-def promises(sheet: pl.DataFrame, budget: Number, unit: str, hidden: bool = False) -> tuple[Guarantee, Guarantee]:
-    """What is promised for one answer (or one person), and for the person who sends most."""
+def task_guarantee(sheet: pl.DataFrame, budget: Number, unit: str, hidden: bool = False) -> Guarantee:
+    """The guarantee for one task of one person, or for one person."""
     if unit == "person":
-        promised = Guarantee.local_dp(budget, **(_HIDDEN_PERSON if hidden else PERSON))
-        return promised, promised
+        return Guarantee.local_dp(budget, **(_HIDDEN_PERSON if hidden else PERSON))
     one = Guarantee.local_attribute_dp(budget, **(_HIDDEN if hidden else {}))
-    again, most = (int(sheet.group_by(*by).len()["len"].max()) for by in (("task", "worker"), ("worker",)))  # type: ignore[arg-type]
+    repeats = int(sheet.group_by("task", "worker").len()["len"].max())  # type: ignore[arg-type]
     # erratum to Definition 3: every repetition is a report of its own
-    promised = one if again == 1 else one.group(again, unit=f"one task of one person, answered up to {again} times")
-    return promised, one.group(most, unit=f"all {most:,} reports of the person who sent most") if most > 1 else one
+    return one if repeats == 1 else one.group(repeats, unit=f"one task of one person, answered up to {repeats} times")
 
 
 def _marker(classes: list[Any]) -> Any:
@@ -382,4 +392,7 @@ def fit_reports(
         raise BadInput("reports", got=Verbatim("no report of a class"), want="at least one")
     each = effective_epsilon(response.epsilon, share)
     estimator = PrivateDawidSkene(max(each, 1e-6), model, classes=[c for c in classes if c != missing], **settings)
-    return estimator.fit(Labels.from_frame(kept), guarantee=guarantee)
+    result = estimator.fit(Labels.from_frame(kept), guarantee=guarantee)
+    # "no answer" was reported too, with the epsilon of the response
+    most = int(np.bincount(reports.numbered("worker")[0]).max())
+    return replace(result, report_epsilon=response.exact_epsilon, most_reports=most)

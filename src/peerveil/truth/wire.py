@@ -19,7 +19,7 @@ from peerveil.guarantee import Guarantee
 from peerveil.judgements import Labels
 from peerveil.randomness import Response
 from peerveil.truth.client import FORMAT, Client
-from peerveil.truth.randomise import RandomisedAnswers, fit_reports
+from peerveil.truth.randomise import RandomisedAnswers, fit_reports, task_guarantee
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -90,9 +90,14 @@ def collect(invitation: str, lines: Iterable[str]) -> CollectedReports:
             columns[name].append(report[name])
     if not columns["task"]:
         raise BadInput("reports", got=Verbatim("no reports"), want="at least one line")
-    stored = terms.get("guarantee")
-    promised = Guarantee.local_attribute_dp(client.epsilon) if stored is None else Guarantee.from_dict(stored)
-    return CollectedReports(Labels(**columns), Response(client.epsilon, client.classes), terms.get("missing"), promised)
+    table, stored, missing = Labels(**columns), terms.get("guarantee"), terms.get("missing")
+    # without a stored guarantee, a task that somebody reported on r times is protected with r times epsilon
+    promised = (
+        task_guarantee(table.frame, client.epsilon, "answer", hidden=missing is not None)
+        if stored is None
+        else Guarantee.from_dict(stored)
+    )
+    return CollectedReports(table, Response(client.epsilon, client.classes), missing, promised)
 
 
 def _report(line: str, number: int) -> dict[str, Any]:
@@ -109,11 +114,11 @@ def _report(line: str, number: int) -> dict[str, Any]:
 
 
 def write_reports(sent: RandomisedAnswers, path: str | Path) -> Path:
-    """Write a file of reports: the terms, then one report a line."""
+    """Write a file of reports: the terms, then one report per line. It names workers, so only its owner may read it."""
     terms = {**_terms(sent.response, sent.guarantee), "missing": sent.missing, "guarantee": sent.guarantee.to_dict()}
     rows = sent.reports.frame.select("task", "worker", "label").iter_rows(named=True)
     lines = [json.dumps(terms), *(json.dumps({"format": FORMAT, **row}) for row in rows)]
-    return write_text(Path(path), "\n".join(lines) + "\n")
+    return write_text(Path(path), "\n".join(lines) + "\n", private=True)
 
 
 def read_reports(path: str | Path) -> CollectedReports:

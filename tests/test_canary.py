@@ -1,0 +1,253 @@
+"""Nothing public names a person: every action runs on marked ids, and everything that others may read is searched for them.
+
+What identifies a person: a reviewer (reviews), an actor and the own id of a post (events), a voter (rankings), a worker
+(labels). What does not: the number of an author within one thread, and the number of a worker within one published file
+of reports; both are new in every publication and are found in no other table.
+
+A file is public unless only its owner may read it (mode 0600), whatever its name and folder.
+"""
+
+from __future__ import annotations
+
+import gzip
+import html
+import io
+import os
+import stat
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+from tests.cli.runner import run
+from tests.console.desk import Desk, where
+from typer.main import get_command
+
+from peerveil.cli.base import build_app
+from peerveil.judgements import synthetic_conference
+from peerveil.ledger import Ledger
+from peerveil.randomness import Randomness
+from peerveil.study import all_steps, run_study
+from peerveil.truth import randomize_answers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MARK = "CANARY"
+PERSON = {"reviews": ("reviewer",), "past": ("reviewer",), "events": ("actor", "id", "reply_to"),
+          "labels": ("worker",), "reports": ("worker",)}  # fmt: skip
+
+# the settings of one run of every step that reads data
+STEPS: dict[tuple[str, str], str] = {
+    ("release", "means"): 'data = "reviews"\naccount = "main"\nepsilon = 1\nscale = [1, 10]\nbounds = "range"',
+    ("release", "plan"): 'data = "reviews"\nepsilons = [1]\ntrials = 2\nscale = [1, 10]\nbounds = "range"',
+    ("timing", "audit"): 'data = "events"\nepsilons = [1]\npercentile = 25',
+    ("timing", "post"): 'data = "events"\naccount = "main"\nepsilon = 1\ngap = "45m"',
+    (
+        "calibration",
+        "decide",
+    ): 'data = "reviews"\nhistory = "past"\nadversary_error = 0.4\naccept = 6\ndraws = 1\niterations = 600',
+    ("rankings", "test"): 'data = "votes"\naccount = "main"\nepsilon = 1\nmethod = "rank-norm"',
+    ("truth", "infer"): 'data = "reports"\nepsilon = 2\nclasses = [0, 1]',
+    ("truth", "randomize"): 'data = "labels"\naccount = "main"\nepsilon = 2\nclasses = [0, 1]',
+    ("truth", "label"): 'data = "labels"\nclasses = [0, 1]',
+    ("truth", "compare"): 'data = "labels"\nepsilons = [1]\ndraws = 2',
+}
+PRIVATELY = {
+    ("timing", "post"),
+    ("calibration", "decide"),
+    ("truth", "infer"),
+    ("truth", "randomize"),
+    ("truth", "label"),
+}
+
+# the arguments of one run of every command that writes something about people; DATA is the folder of marked tables
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "release means": ("DATA/reviews.csv", "--epsilon", "1", "--scale", "1:10", "--out", "OUT"),
+    "release plan": ("DATA/reviews.csv", "--epsilons", "1", "--trials", "2", "--scale", "1:10", "--out", "OUT"),
+    "timing audit": ("DATA/events.csv", "--epsilon", "1", "--out", "OUT/audit.html"),
+    "timing post": ("DATA/events.csv", "--gap", "45m", "--out", "OUT/posted.csv", "--schedule", "OUT/schedule.csv"),
+    "calibration frontier": ("DATA/reviews.csv", "--history", "DATA/past.csv", "--accept", "6", "--figure", "OUT/a.svg"),
+    "calibration decide": ("DATA/reviews.csv", "--history", "DATA/past.csv", "--accept", "6", "--adversary-error", "0.4",
+                           "--no-pictures", "--out", "OUT"),
+    "rankings test": ("DATA/votes.csv", "--epsilon", "1", "--out", "OUT"),
+    "rankings report": ("DATA/ballots.csv", "--epsilon", "1", "--to", "OUT/reports.jsonl"),
+    "truth randomize": ("DATA/labels.csv", "--epsilon", "2", "--classes", "0,1", "--out", "OUT"),
+    "truth infer": ("DATA/reports.csv", "--epsilon", "2", "--out", "OUT"),
+    "truth compare": ("DATA/labels.csv", "--epsilons", "1", "--draws", "2", "--out", "OUT"),
+}  # fmt: skip
+NO_PEOPLE, NO_FILE = "reads no table of people", "writes no file that says something about people"
+OPERATOR = "writes a file or database for the operator of a service, who runs it"
+OTHERS: dict[str, str] = {
+    **dict.fromkeys(("demo", "new", "reproduce", "audit run", "calibration simulate", "data synthetic", "timing choose",
+                     "rankings aggregate", "rankings power", "truth simulate", "truth plan"), NO_PEOPLE),
+    **dict.fromkeys(("data check", "data recognise"), NO_FILE),
+    **dict.fromkeys((f"collect {name}" for name in ("init", "campaign", "token", "export", "infer", "serve")), OPERATOR),
+    **dict.fromkeys((f"gateway {name}" for name in ("init", "serve", "work", "token", "doctor", "backup", "restore", "page",
+                                                    "reveal")), OPERATOR),
+    **dict.fromkeys(("ledger open", "ledger show", "ledger export", "ledger verify"), "holds fingerprints, no ids"),
+    "run": "test_no_step_of_a_study_names_anybody_in_public",
+    "serve": "test_no_page_or_archive_of_the_console_names_anybody_in_public",
+}  # fmt: skip
+
+
+def marked(table: pl.DataFrame, columns: tuple[str, ...]) -> pl.DataFrame:
+    """Every id of a person as ``CANARY-...``."""
+    return table.with_columns(pl.format(f"{MARK}-{{}}", pl.col(name)).alias(name) for name in columns)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables of a small conference; few enough workers that a figure could show a name for each."""
+    folder = tmp_path_factory.mktemp("marked")
+    now, past = synthetic_conference(24, 16, seed=4), synthetic_conference(48, 16, seed=5, people_seed=4)
+    sent = randomize_answers(now.labels, 2, 2, randomness=Randomness.simulation(1)).reports
+    tables = {"reviews": now.reviews, "past": past.reviews, "events": now.events, "labels": now.labels, "reports": sent}
+    for name, table in tables.items():
+        table.write(folder / f"{name}.csv")
+        frame = pl.read_csv(folder / f"{name}.csv", infer_schema_length=None)
+        marked(frame, PERSON[name]).write_csv(folder / f"{name}.csv")
+    places = now.rankings.frame.drop("count")
+    voter = pl.Series("voter", [f"{MARK}-voter-{n}" for n in range(places.height)])
+    places.insert_column(0, voter).write_csv(folder / "votes.csv")
+    long = places.unpivot(index="voter", variable_name="item", value_name="rank").rename({"voter": "ranking"})
+    long.write_csv(folder / "ballots.csv")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def readable() -> Iterator[None]:
+    """Files that are not made private can be read by others, whatever the machine's habit."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def study(data: Path, folder: Path) -> Path:
+    """A study of every step."""
+    head = '[study]\ntitle = "Marked"\n[accounts.main]\nepsilon = 100\n'
+    kinds = {"reviews": "reviews", "past": "reviews", "events": "events", "votes": "rankings", "labels": "labels",
+             "reports": "labels"}  # fmt: skip
+    sources = [f'[data.{name}]\npath = "{data / name}.csv"\nkind = "{kind}"\n' for name, kind in kinds.items()]
+    steps = [f'[[steps]]\nroom = "{room}"\ndo = "{do}"\n{rest}\n' for (room, do), rest in STEPS.items()]
+    file = folder / "study.toml"
+    file.write_text(head + "".join(sources + steps), encoding="utf-8")
+    return file
+
+
+# ---- the search ----------------------------------------------------------------------------------------------------
+
+
+def names(content: bytes, name: str = "") -> bool:
+    """Whether a file names a marked person: in its name or content, in an archive, escaped or in another encoding."""
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return any(names(archive.read(one), one) for one in archive.namelist())
+    if content[:2] == b"\x1f\x8b":
+        content = gzip.decompress(content)
+    texts = [name, *(content.decode(encoding, errors="ignore") for encoding in ("utf-8", "utf-16-le", "utf-16-be"))]
+    return any(MARK.casefold() in html.unescape(text).casefold() for text in texts)
+
+
+def split(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Files that others may read, and files that only their owner may."""
+    files = [path for path in folder.rglob("*") if path.is_file() and "ledger" not in path.name]
+    public = [path for path in files if stat.S_IMODE(path.stat().st_mode) & 0o077]
+    return public, [path for path in files if path not in public]
+
+
+def naming(files: list[Path], folder: Path) -> list[str]:
+    """Which of the files name somebody."""
+    return [str(path.relative_to(folder)) for path in files if names(path.read_bytes(), path.name)]
+
+
+def test_the_search_finds_what_is_hidden() -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.svg", "<title>c&#97;nary-7</title>")
+    for content, name in ((packed.getvalue(), "a.zip"), (gzip.compress(b"Canary-7"), "a.gz"),
+                          ("CANARY".encode("utf-16"), "a.csv"), (b"", "canary-7.csv")):  # fmt: skip
+        assert names(content, name)
+    assert not names(b"nobody", "a.csv")
+
+
+# ---- the actions ---------------------------------------------------------------------------------------------------
+
+
+def test_no_step_of_a_study_names_anybody_in_public(data: Path, tmp_path: Path) -> None:
+    assert set(STEPS) == {name for name, step in all_steps().items() if step.wants}, "a new step needs an entry"
+    done = run_study(study(data, tmp_path), tmp_path / "out", progress=False)
+    public, private = split(done.folder)
+    assert {path.relative_to(done.folder).parts[0] for path in public} == {"public"}
+    assert naming(public, done.folder) == []
+    # the search sees the marks where they belong: with the operator
+    inside = {name.split("/")[1] for name in naming(private, done.folder) if "/" in name}
+    assert {f"{room}-{do}" for room, do in PRIVATELY} <= inside
+
+
+def test_no_command_writes_a_name_for_others_to_read(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = set(leaves(get_command(build_app())))
+    assert known == set(COMMANDS) | set(OTHERS), known ^ (set(COMMANDS) | set(OTHERS))
+    monkeypatch.chdir(tmp_path)
+    found: dict[str, list[str]] = {}
+    told: set[str] = set()
+    for command, arguments in COMMANDS.items():
+        out = tmp_path / command.replace(" ", "-")
+        out.mkdir()
+        fill = {"DATA": str(data), "OUT": str(out / "out")}
+        given = arguments
+        for key, value in fill.items():
+            given = tuple(one.replace(key, value) for one in given)
+        code, _, err = run(capsys, *command.split(), *given)
+        assert code == 0, (command, err)
+        public, private = split(out)
+        assert public or private, command
+        found[command] = naming(public, out)
+        told |= {command} if naming(private, out) else set()
+    assert {command: files for command, files in found.items() if files} == {}
+    assert told
+
+
+def leaves(command: Any, prefix: str = "") -> Iterator[str]:
+    """The names of all commands."""
+    for name, one in command.commands.items():
+        full = f"{prefix} {name}".strip()
+        if hasattr(one, "commands"):
+            yield from leaves(one, full)
+        else:
+            yield full
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """A console for several people."""
+    made = Desk(tmp_path, local=False)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("do", ["infer", "randomize"])
+def test_no_page_or_archive_of_the_console_names_anybody_in_public(desk: Desk, data: Path, do: str) -> None:
+    """The run of an analyst: its archive, and what a reader to whom it was shown can open."""
+    analyst, reader = desk.joined("analyst", "analyst"), desk.joined("reader", "reader")
+    table = "reports" if do == "infer" else "labels"
+    file = where(analyst.add(f"{table}.csv", (data / f"{table}.csv").read_bytes())).rsplit("/", 1)[1]
+    desk.work("desk")
+    with Ledger.open(desk.settings.ledger) as book:
+        book.account("main", epsilon=100)
+    fields = {"do": do, "data": file, "account": "main", "epsilon": "2", "classes": "0, 1"}
+    page = where(analyst.send("/truth", "/truth/prepare", fields))
+    desk.work()
+    analyst.send(page, f"{page}/start")
+    desk.work()
+    analyst.send(page, f"{page}/show", {"shared": "yes"})
+    opened = {path: reader.get(f"{page}{path}") for path in ("", "?view=public", "/public.zip", "/report.html")}
+    assert {path: answer.status_code for path, answer in opened.items()} == dict.fromkeys(opened, 200)
+    with zipfile.ZipFile(io.BytesIO(opened["/public.zip"].content)) as archive:
+        listed = archive.namelist()
+    assert f"truth-{do}/labels.csv" in listed
+    opened |= {f"/public/{name}": reader.get(f"{page}/public/{name}") for name in listed}
+    assert [path for path, answer in opened.items() if names(answer.content, path)] == []
