@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.engines import micros, open_table, rows_of
+from peerveil.engines import open_table, rows_of
 from peerveil.result import plain
 from peerveil.timing.adversary import LinkageAttack
+from peerveil.timing.clock import micros
 from peerveil.timing.durations import in_words, percent, read_duration
 
 if TYPE_CHECKING:
@@ -79,8 +80,9 @@ def audit_table(
     Parameters
     ----------
     source
-        A Parquet file (or a pattern such as ``log/*.parquet``) with columns actor, thread and time, the last one as
-        timestamps or whole microseconds since 1970; or an Ibis table that has them.
+        A Parquet or CSV file (or a pattern such as ``log/*.parquet``; Spark takes Parquet only) with columns actor, thread
+        and time, or an Ibis table that has them. Times are read as in memory, or refused: see
+        :mod:`peerveil.timing.clock`. Times without a zone are UTC.
     window
         Seconds: two comments of one person on different threads this close are a batch.
     thresholds
@@ -98,7 +100,7 @@ def audit_table(
     limits = np.unique(np.asarray(thresholds, dtype=float))
     cut = [round(1e6 * float(x)) for x in limits]
     columns = ["actor", "thread", "time", *([posted] if posted else [])]
-    with open_table(source, columns, engine=engine, memory=memory) as table:
+    with open_table(source, columns, engine=engine, memory=memory, texts=columns[2:]) as table:
         return _audit(table, micro, limits, cut, posted, baseline)
 
 
