@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -20,6 +21,8 @@ import typer
 from tests.services.process import Served
 
 from peerveil.cli import base
+from peerveil.judgements import Reviews
+from peerveil.study.release import Means
 
 ROOT = Path(__file__).parents[1]
 DOCS = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)
@@ -168,3 +171,21 @@ def test_every_page_is_reachable() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     for path in DOCS:
         assert path.stem == "index" or f"\n{name_of(path)}\n" in index, path.name
+
+
+def test_pages_plan_the_weight_that_they_release() -> None:
+    """A plan of ratings says nothing about a release of miscalibration."""
+
+    def weight(arguments: list[str]) -> str:
+        return arguments[arguments.index("--weight") + 1] if "--weight" in arguments else "rating"
+
+    listed = [(name_of(path), shlex.split(line, comments=True)[1:]) for path in PAGES for line in commands(path)]
+    planned = [(page, weight(line)) for page, line in listed if line[:2] == ["release", "plan"]]
+    assert {page for page, _ in planned} >= {"release", "guides/chair", "tutorials/release"}
+    draft = Means.suggest("reviews", Reviews(paper=[1, 1], reviewer=["ann", "bo"], score=[3, 4]))
+    assert draft is not None
+    drafted = tomllib.loads(draft)["steps"][0]["weight"]
+    assert f"release plan FILE --weight {drafted} " in draft
+    for page, plan in planned:
+        released = {weight(line) for other, line in listed if other == page and line[:2] == ["release", "means"]}
+        assert plan in (released or {drafted}), page

@@ -12,7 +12,8 @@ import polars as pl
 import pytest
 
 from peerveil import BadInput
-from peerveil.engines import micros, open_table, rows_of
+from peerveil.engines import open_table, rows_of
+from peerveil.timing.clock import micros
 
 MOMENT = datetime(2026, 3, 1, 12, 0, 0, 123_456, tzinfo=UTC)
 MICROS = 1_772_366_400_123_456  # date -u -d '2026-03-01 12:00' +%s, and the microseconds
@@ -37,7 +38,7 @@ def same_moment(path: Path, engine: str) -> None:
     names = ["utc", "tokyo", "naive", "whole"]
     with open_table(path, names, engine=engine) as table:
         assert rows_of(table.select(**{name: micros(table, name) for name in names})) == [dict.fromkeys(names, MICROS)]
-        with pytest.raises(BadInput, match="word: got a column of string"):
+        with pytest.raises(BadInput, match="word: got texts such as 'noon'"):
             micros(table, "word")
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 ENGINES: Final = ("duckdb", "spark")
 SPARK_SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.legacy.parquet.nanosAsLong": "true",  # else it refuses timestamps in nanoseconds
     "spark.sql.shuffle.partitions": "32",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -47,6 +48,7 @@ def open_table(
     memory: str | None = None,
     connection: Any = None,
     argument: str = "source",
+    texts: Sequence[str] = (),
 ) -> Iterator[Any]:
     """An Ibis table that has the columns, none of them with gaps; what was opened for it is closed afterwards.
 
@@ -65,6 +67,8 @@ def open_table(
         An Ibis connection to read a file on, such as one from :func:`connect`; it is left open.
     argument
         What errors call the source.
+    texts
+        Columns of a CSV file to take as texts, where the engine must not guess what they are (times).
     """
     if engine not in ENGINES:
         raise BadInput("engine", got=engine, want="'duckdb' or 'spark'")
@@ -72,17 +76,19 @@ def open_table(
         yield _checked(source, columns, argument)
         return
     if connection is not None:
-        yield _checked(_read(connection, source, argument), columns, argument)
+        yield _checked(_read(connection, source, argument, texts), columns, argument)
         return
     ibis = _ibis()
     if engine == "duckdb":
         with tempfile.TemporaryDirectory(prefix="peerveil-") as folder:
             connection = _duckdb(ibis, memory, folder)
             try:
-                yield _checked(_read(connection, source, argument), columns, argument)
+                yield _checked(_read(connection, source, argument, texts), columns, argument)
             finally:
                 connection.disconnect()
         return
+    if texts and _is_csv(source):
+        raise BadInput(argument, got=str(source), want="a Parquet file: Spark guesses what times in a CSV file are")
     session, ours = _spark(memory)
     try:
         yield _checked(_read(ibis.pyspark.connect(session), source, argument), columns, argument)
@@ -135,26 +141,7 @@ def rows_of(expression: Any) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in found]
 
 
-def micros(table: Any, name: str) -> Any:
-    """A column of times as whole microseconds since 1970: whole numbers are taken as such, timestamps converted.
-
-    Timestamps without a zone are read as UTC.
-    """
-    column = table[name]
-    kind = column.type()
-    if kind.is_integer():
-        return column.cast("int64")
-    if not kind.is_timestamp():
-        raise BadInput(name, got=Verbatim(f"a column of {kind}"), want="timestamps, or whole microseconds since 1970")
-    backend = table.get_backend().name
-    if backend == "pyspark":
-        return _builtin("unix_micros")(column.cast("timestamp('UTC')"))
-    if backend == "duckdb":
-        return _builtin("epoch_us")(column)
-    return column.truncate("s").epoch_seconds().cast("int64") * 1_000_000 + column.microsecond()
-
-
-def _builtin(name: str) -> Any:
+def builtin(name: str) -> Any:
     """A function that the database has and Ibis does not know."""
     ibis = _ibis()
 
@@ -214,7 +201,8 @@ def _spark(memory: str | None, master: str | None = None) -> tuple[Any, bool]:
     active = builder.getActiveSession()
     if active is not None and master is None:
         mine = active.newSession()  # its own settings on the same cluster: yours stay as they are
-        mine.conf.set("spark.sql.session.timeZone", "UTC")
+        for key in ("spark.sql.session.timeZone", "spark.sql.legacy.parquet.nanosAsLong"):
+            mine.conf.set(key, SPARK_SETTINGS[key])
         return mine, False
     start = builder.builder.appName("peerveil").master(master or "local[*]")
     here = master is None or master.startswith("local")
@@ -237,12 +225,19 @@ def _spark_size(memory: str) -> str:
     return text
 
 
-def _read(connection: Any, source: Any, argument: str) -> Any:
+def _is_csv(source: Any) -> bool:
+    return str(source).removesuffix(".gz").endswith(".csv")
+
+
+def _read(connection: Any, source: Any, argument: str, texts: Sequence[str] = ()) -> Any:
     path = str(source)
     try:
         with quiet():
-            is_csv = path.removesuffix(".gz").endswith(".csv")
-            return connection.read_csv(path) if is_csv else connection.read_parquet(path)
+            if not _is_csv(source):
+                return connection.read_parquet(path)
+            table = connection.read_csv(path)
+            known = {name: "VARCHAR" for name in texts if name in table.columns}
+            return connection.read_csv(path, types=known) if known else table
     except Exception as error:
         want = "an Ibis table, a Parquet or CSV file, or a pattern such as log/*.parquet"
         got = Verbatim(f"{source} ({type(error).__name__})")

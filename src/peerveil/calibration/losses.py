@@ -54,30 +54,42 @@ class Threshold:
 def sets_by_line(wrong: Floats, possible: NDArray[np.bool_], places: int | None) -> Sets:
     """Decisions, pivotal papers and members, for a line.
 
-    ``wrong`` holds, for rejecting and accepting, how wrong that is for every candidate and paper. A paper whose better
-    side is the same under every possible candidate is settled: it stands there in all decisions.
+    ``wrong`` holds, for rejecting and accepting, how wrong that is for every candidate and paper; v is the difference,
+    what is gained by accepting. Decisions are left out only where this provably costs nothing:
+
+    - **Without places**, a paper whose v has the same sign under every possible candidate stands on that side.
+    - **With places**, paper i *dominates* j if v_i >= v_j under every possible candidate (the first of two equal papers
+      does). Only sets that hold every paper dominating one of their own are kept. The side of the line does not matter
+      here: a paper that is above it for certain may still have to give its place to another.
+
+    *Proof.* Map a decision that is left out to a better one: put every settled paper on its side, or exchange a
+    dominated paper for one that dominates it and was left out (dominance is a partial order, so this ends, in a set that
+    is kept). The map never looks at the assignment, so a table followed by it is post-processing: the adversary errs at
+    least as much. Errors are sums over papers, so under every candidate the conference errs at most as much. Hence some
+    optimal table uses only what is kept, for every demand.
     """
-    papers = wrong.shape[2]
-    rather = np.sign(wrong[0] - wrong[1])[possible]  # +1: accept, -1: reject, 0: either
-    yes, no = (rather > 0).any(axis=0), (rather < 0).any(axis=0)
-    free = np.flatnonzero(yes & no).tolist()
-    settled = np.flatnonzero(yes & ~no).tolist()
+    gain = (wrong[0] - wrong[1])[possible]
+    papers = gain.shape[1]
     if places is None:
+        yes, no = (gain > 0).any(axis=0), (gain < 0).any(axis=0)
+        settled, free = np.flatnonzero(yes & ~no).tolist(), np.flatnonzero(yes & no).tolist()
         if 2 ** len(free) > _MOST_DECISIONS:
             raise BadInput("scores", got=Verbatim(f"{len(free)} papers near the line"), want="at most 14 in a panel")
         chosen = [tuple(compress(free, row)) for row in product((0, 1), repeat=len(free))]
-    else:
-        if whole("places", places, 0, papers) - len(settled) not in range(len(free) + 1):
-            free, settled = list(range(papers)), []  # more or fewer places than the line would fill
-        chosen = _subsets(free, places - len(settled))
-    pivotal = tuple(free) if len(chosen) > 1 else ()
-    return _members([tuple(sorted([*settled, *one])) for one in chosen], pivotal, papers)
+        return _members([(*settled, *one) for one in chosen], papers)
+    places = whole("places", places, 0, papers)
+    above = np.array([(gain[:, [i]] >= gain).all(axis=0) for i in range(papers)])  # i dominates j
+    above &= ~(above.T & np.tri(papers, dtype=np.bool_))
+    settled = np.flatnonzero(above.sum(axis=1) >= papers - places).tolist()
+    free = np.flatnonzero((above.sum(axis=1) < papers - places) & (above.sum(axis=0) < places)).tolist()
+    sets, _, inside = _members([(*settled, *one) for one in _subsets(free, places - len(settled))], papers)
+    kept = [not above[np.ix_(row == 0, row == 1)].any() for row in inside]
+    return _members(list(compress(sets, kept)), papers)
 
 
 def sets_by_quota(papers: int, places: int) -> Sets:
     """Decisions, pivotal papers and members, for a number of places."""
-    pivotal = tuple(range(papers)) if 0 < places < papers else ()
-    return _members(_subsets(list(range(papers)), places), pivotal, papers)
+    return _members(_subsets(list(range(papers)), places), papers)
 
 
 def _subsets(free: list[int], places: int) -> list[tuple[int, ...]]:
@@ -86,11 +98,13 @@ def _subsets(free: list[int], places: int) -> list[tuple[int, ...]]:
     return list(combinations(free, places))
 
 
-def _members(decisions: list[tuple[int, ...]], pivotal: tuple[int, ...], papers: int) -> Sets:
+def _members(decisions: list[tuple[int, ...]], papers: int) -> Sets:
+    """Decisions in order, papers that some of them accept and others do not, and who is in which."""
     inside = np.zeros((len(decisions), papers), dtype=np.int64)
     for row, accepted in enumerate(decisions):
         inside[row, list(accepted)] = 1
-    return tuple(decisions), pivotal, inside
+    pivotal = tuple(np.flatnonzero(np.ptp(inside, axis=0)).tolist())
+    return tuple(tuple(np.flatnonzero(row).tolist()) for row in inside), pivotal, inside
 
 
 def wrong_sides(beliefs: list[list[Belief]], which: Whole, line: float) -> Floats:

@@ -95,8 +95,10 @@ class Panel:
     posterior : array
         How likely each candidate is once the scores are known.
     decisions : tuple of tuples of int
-        Sets of accepted papers. With a threshold, papers whose better side is the same under every candidate are put
-        there in all of them (nothing is lost: another decision would cost error and could only tell more).
+        Sets of accepted papers. With a threshold, sets that no optimal strategy needs are left out:
+        :func:`peerveil.calibration.losses.sets_by_line` says which, and proves it.
+    pivotal : tuple of int
+        Papers that some of these sets accept and others do not.
     errors : array (assignments, decisions)
     """
 

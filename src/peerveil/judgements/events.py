@@ -41,7 +41,7 @@ class Events(Table):
     time
         when; see :mod:`peerveil.judgements.times` for what is understood
     id
-        ids of the posts, each once; numbered in order of time if left out
+        ids of the posts, each once; numbered in order of time (then actor, then thread) if left out
     reply_to
         the id of the post that is answered; missing where there is none
     extra
@@ -140,6 +140,11 @@ class Events(Table):
         if _ROW in frame.columns:
             self._cache["rows"] = read_only(frame[_ROW].cast(pl.Int64).to_numpy())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """With the rows of the input, which say in which order posts of one moment came."""
+        rebuild, (kind, frame, notes) = super().__reduce__()
+        return rebuild, (kind, frame.with_columns(pl.Series(_ROW, self.rows)), notes)
+
     @property
     def rows(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The row of the input that each event came from, counted from 1 over the rows that were read; read-only.
@@ -147,8 +152,6 @@ class Events(Table):
         >>> Events(actor=["bo", "ann"], thread=[7, 7], time=["2026-03-01T10:05Z", "2026-03-01T10:00Z"]).rows.tolist()
         [2, 1]
         """
-        if "rows" not in self._cache:  # a copy from another process: its own order is all that is known
-            self._cache["rows"] = read_only(np.arange(1, len(self) + 1))
         found: np.ndarray[Any, np.dtype[np.int64]] = self._cache["rows"]
         return found
 
@@ -244,8 +247,8 @@ def _checked(
         # numbered by content, so that the numbers do not depend on the order the rows came in
         by = ["time", "actor", "thread", *sorted(extras)]
         frame = frame.sort(by).with_row_index("id").with_columns(pl.col("id").cast(pl.Int64))
-        frame = frame.select(_ROW, "actor", "thread", "time", "id", *extras)
-    elif not frame["time"].is_sorted():
+        frame = frame.select(_ROW, "actor", "thread", "time", "id", *extras).sort(_ROW)
+    if not frame["time"].is_sorted():
         frame = frame.sort("time", maintain_order=True)
     return frame.rechunk(), notes
 

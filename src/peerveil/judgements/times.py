@@ -27,8 +27,8 @@ _NAIVE = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-
 _WANT = "a time such as 2026-03-01T09:30:00Z, or seconds or milliseconds since 1970"
 _ONE_KIND = "times that either all say their zone or all leave it out"
 _STEPS = ((1e11, 1_000_000.0), (1e14, 1_000.0), (1e17, 1.0), (np.inf, 1e-3))
-_EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
-_LATEST = datetime(9999, 12, 31, tzinfo=UTC)
+_FIRST = int(datetime(1, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
+_LAST = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp()) * 1_000_000
 
 
 def time_series(name: str, values: object) -> pl.Series:
@@ -135,9 +135,8 @@ def _from_numbers(column: str, series: pl.Series, problems: Problems) -> pl.Seri
     if not len(known):
         return series.cast(pl.Int64).cast(UTC_MICROSECONDS)
     largest = float(known.max())  # type: ignore[arg-type]
-    step = next(factor for bound, factor in _STEPS if largest < bound)
-    smallest_step = next(factor for bound, factor in _STEPS if float(known.min()) < bound)  # type: ignore[arg-type]
-    if step != smallest_step:
+    step = unit_of(largest)
+    if step != unit_of(float(known.min())):  # type: ignore[arg-type]
         bound = next(bound for bound, factor in reversed(_STEPS) if bound <= largest)
         refuse_where(
             column,
@@ -150,13 +149,22 @@ def _from_numbers(column: str, series: pl.Series, problems: Problems) -> pl.Seri
         exact = series.cast(pl.Int64, strict=False)
         micro = exact * int(step) if step >= 1 else exact // 1000
     else:
-        micro = (floats * step).round().cast(pl.Int64, strict=False)
+        micro = (floats * step + 0.5).floor().cast(pl.Int64, strict=False)
     return _in_calendar(column, micro, series, problems)
 
 
+def unit_of(size: float) -> float:
+    """How many microseconds one of a number of this size is."""
+    return next(factor for bound, factor in _STEPS if size < bound)
+
+
+def in_calendar(micro: float) -> bool:
+    """Whether a time lies between the years 1 and 9999."""
+    return _FIRST <= micro <= _LAST
+
+
 def _in_calendar(column: str, micro: pl.Series, series: pl.Series, problems: Problems) -> pl.Series:
-    low, high = int(_EARLIEST.timestamp()) * 1_000_000, int(_LATEST.timestamp()) * 1_000_000
-    outside = ((micro < low) | (micro > high)) | (micro.is_null() & series.is_not_null())
+    outside = ((micro < _FIRST) | (micro > _LAST)) | (micro.is_null() & series.is_not_null())
     if refuse_where(column, outside, problems, "a time between the years 1 and 9999", lambda row: series[row]):
         micro = micro.set(outside.fill_null(value=False), None)
     return micro.cast(UTC_MICROSECONDS)
@@ -175,9 +183,10 @@ def _from_text(column: str, series: pl.Series, problems: Problems, zone: str) ->
         minority = bare if bare.null_count() >= aware.null_count() else aware
         refuse_where(column, minority.is_not_null(), problems, _ONE_KIND, lambda row: series[row])
     elif not has_aware and not has_bare:
-        as_numbers = series.str.strip_chars().cast(pl.Float64, strict=False)
-        if as_numbers.null_count() == series.null_count():
-            return _from_numbers(column, as_numbers, problems)
+        for kind in (pl.Int64, pl.Float64):  # whole nanoseconds do not fit into a float
+            as_numbers = series.str.strip_chars().cast(kind, strict=False)
+            if as_numbers.null_count() == series.null_count():
+                return _from_numbers(column, as_numbers, problems)
     unread = series.is_not_null() & aware.is_null() & bare.is_null()
     refuse_where(column, unread, problems, _WANT, lambda row: series[row])
     if has_aware:

@@ -82,5 +82,10 @@ def laplace_sensitivity(public: PublicScores) -> Fraction:
 
 
 def sorted_means(weights: NDArray[np.float64], reviewer: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The private vector itself: each reviewer's mean weight, in ascending order."""
-    return np.sort(np.bincount(reviewer, weights=weights) / np.bincount(reviewer))
+    """The private vector itself: each reviewer's mean weight, in ascending order.
+
+    A reviewer's weights are added in ascending order, never in the order of rows, so that equal data give equal bits:
+    the vector is a function of who gave which weights, and the neighbors above are all that can move it.
+    """
+    order = np.lexsort((weights, reviewer))
+    return np.sort(np.bincount(reviewer[order], weights=weights[order]) / np.bincount(reviewer))

@@ -69,7 +69,7 @@ class Means(Step):
         low, high = (float(f(table.column("score"))) for f in (np.min, np.max))
         return f"""# How strict are reviewers? Published with differential privacy; {data} stays where it is.
 # It assumes that papers' scores and how many reviews each reviewer wrote are public: they are not protected.
-# `peerveil release plan` shows what each epsilon buys, for nothing.
+# `peerveil release plan FILE --weight miscalibration --scale {low:g}:{high:g}` shows what each epsilon buys, for nothing.
 [[steps]]
 room = "release"
 do = "means"

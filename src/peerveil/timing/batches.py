@@ -116,6 +116,7 @@ def find_batches(events: Any, window: Duration, *, baseline: bool = True) -> Bat
     -----
     *The counting rule of Appendix B.* A person's comments are put in order of time. Two that stand next to each
     other and are on different threads are consecutive; the first rate is the share of these at most the window apart.
+    Comments of one moment are put in order of thread: which of them came first does not matter to these counts.
     People with one comment do not count. For the second rate every pair of distinct persons counts once, people with
     one comment included, and is close if *any* two comments of theirs are at most the window apart, on whatever threads.
 
@@ -131,7 +132,8 @@ def find_batches(events: Any, window: Duration, *, baseline: bool = True) -> Bat
     events = Events.of(events, "events")
     micro = read_duration(window, "window", zero=True) // 1000
     actor, thread, times = codes(events)
-    order, before, after = nearest_elsewhere(actor, thread, times)
+    # posts of one moment in order of thread, so that the counts are the same for every row order and every engine
+    order, before, after = nearest_elsewhere(actor, thread, times, np.lexsort((thread, times, actor)))
     size = times.size
     batched, follow = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.bool_)
     follow[order] = before <= micro
@@ -190,14 +192,14 @@ def codes(events: Events) -> tuple[Any, Any, Whole]:
     return events.numbered("actor")[0], events.numbered("thread")[0], np.asarray(events.times, dtype=np.int64)
 
 
-def nearest_elsewhere(actor: Any, thread: Any, times: Whole) -> tuple[Whole, Whole, Whole]:
+def nearest_elsewhere(actor: Any, thread: Any, times: Whole, order: Whole | None = None) -> tuple[Whole, Whole, Whole]:
     """An order by actor and time and, in it, the microseconds to the actor's nearest comment on another thread.
 
     In a person's sequence, the nearest earlier comment on another thread is the last one before the run of comments
     on the same thread; the nearest later one the first after it. So one pass is enough, whatever the window.
     """
-    # the table is in order of time, and the sort is stable: equal times keep the order in which they came
-    order = np.argsort(actor, kind="stable")
+    if order is None:  # the events come in order of time, and the sort is stable: equal times keep their order
+        order = np.argsort(actor, kind="stable")
     a, t, when = actor[order], thread[order], times[order]
     far = np.int64(2**62)
     size = when.size

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.engines import micros, open_table, rows_of
+from peerveil.engines import open_table, rows_of
 from peerveil.result import plain
 from peerveil.timing.adversary import LinkageAttack
+from peerveil.timing.clock import micros
 from peerveil.timing.durations import in_words, percent, read_duration
 
 if TYPE_CHECKING:
@@ -79,9 +80,9 @@ def audit_table(
     Parameters
     ----------
     source
-        A Parquet file (or a pattern such as ``log/*.parquet``) with columns actor, thread and time, the last one as
-        timestamps or whole microseconds since 1970; or an Ibis table that has them. Equal times are taken in the order
-        of the column id, if there is one.
+        A Parquet or CSV file (or a pattern such as ``log/*.parquet``; Spark takes Parquet only) with columns actor, thread
+        and time, or an Ibis table that has them. Times are read as in memory, or refused: see
+        :mod:`peerveil.timing.clock`. Times without a zone are UTC.
     window
         Seconds: two comments of one person on different threads this close are a batch.
     thresholds
@@ -99,24 +100,22 @@ def audit_table(
     limits = np.unique(np.asarray(thresholds, dtype=float))
     cut = [round(1e6 * float(x)) for x in limits]
     columns = ["actor", "thread", "time", *([posted] if posted else [])]
-    with open_table(source, columns, engine=engine, memory=memory) as table:
+    with open_table(source, columns, engine=engine, memory=memory, texts=columns[2:]) as table:
         return _audit(table, micro, limits, cut, posted, baseline)
 
 
 def _audit(table: Any, micro: int, limits: Any, cut: list[int], posted: str | None, baseline: bool) -> TableAudit:
     import ibis
 
-    # equal times in the order of ids, where the log has them, as Events holds them
-    tie = table["id"] if "id" in table.columns else table["thread"]
     time, seen = (micros(table, name) for name in ("time", posted or "time"))
-    t = table.select(actor="actor", thread="thread", time=time, seen=seen, tie=tie)
+    t = table.select(actor="actor", thread="thread", time=time, seen=seen)
     # the nearest comment of the same person on another thread lies just outside the run of comments on one thread
-    mine = ibis.window(group_by=t.actor, order_by=[t.time, t.tie])
+    mine = ibis.window(group_by=t.actor, order_by=[t.time, t.thread])
     steps = t.mutate(last_thread=t.thread.lag().over(mine), last_time=t.time.lag().over(mine))
     fresh = (steps.last_thread.isnull() | (steps.last_thread != steps.thread)).cast("int64")
     steps = steps.mutate(fresh=fresh)
     runs = steps.mutate(run=steps.fresh.sum().over(ibis.window(
-        group_by=steps.actor, order_by=[steps.time, steps.tie], preceding=None, following=0)))  # fmt: skip
+        group_by=steps.actor, order_by=[steps.time, steps.thread], preceding=None, following=0)))  # fmt: skip
     ends = runs.group_by(["actor", "run"]).aggregate(start=runs.time.min(), stop=runs.time.max())
     order = ibis.window(group_by=ends.actor, order_by=ends.run)
     ends = ends.mutate(before=ends.stop.lag().over(order), after=ends.start.lead().over(order))
@@ -173,7 +172,7 @@ def _batched_pairs(t: Any, micro: int, cut: list[int]) -> Any:
     """Pairs of one person on different threads that arrived within the window, by how close they were seen."""
     import ibis
 
-    numbered = t.mutate(row=ibis.row_number().over(ibis.window(group_by=t.actor, order_by=[t.time, t.tie])))
+    numbered = t.mutate(row=ibis.row_number().over(ibis.window(group_by=t.actor, order_by=[t.time, t.thread])))
     other = numbered.view()
     pairs = numbered.join(
         other,

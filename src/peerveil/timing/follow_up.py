@@ -40,6 +40,9 @@ class FollowUp(ZeroInflated):
     the half of F on one side would count, a factor of up to 2:
     :func:`peerveil.timing.optimal_attack` shows all cases.
 
+    **Equal times.** Which of two comments of one moment came first is read from the file, or drawn:
+    :mod:`peerveil.timing.order` says when, and what is then promised.
+
     A whole batch of b comments is linked at (b - 1) epsilon, against b epsilon/2 under the symmetric mechanisms.
 
     Examples

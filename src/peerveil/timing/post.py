@@ -17,6 +17,7 @@ from peerveil.result import Result, plain
 from peerveil.timing.batches import codes
 from peerveil.timing.durations import in_words, read_duration
 from peerveil.timing.mechanism import DelayMechanism
+from peerveil.timing.order import ORDER_UNKNOWN, arrival_order, behind_parents, parents_of, posting_order
 from peerveil.timing.queue import Queue
 
 if TYPE_CHECKING:
@@ -175,7 +176,8 @@ def post(
     Parameters
     ----------
     events
-        The log, as it arrived: Events, a pandas or Polars frame with its columns, or a file name.
+        The log, as it arrived: Events, a pandas or Polars frame with its columns, or a file name. Equal times are
+        taken in the order of its rows, or at random where these cannot say: see :mod:`peerveil.timing.order`.
     mechanism
         :class:`FollowUp` (status by predecessor, the default choice), one of the symmetric mechanisms, or
         :class:`Queue`.
@@ -224,13 +226,19 @@ def post(
         guarantee, held, name = mechanism.guarantee, 0, repr(mechanism)
     else:
         mechanism, held = _held(mechanism, hold, declared, as_printed)
-        told = None if declared is None else _declared(declared, actor, times, mechanism)
-        look = held if as_printed else None
-        batched = mechanism.status(actor, thread, times, look) if told is None else told
+        order, known = arrival_order(events, source)
+        batched = np.empty(times.size, dtype=np.bool_)
+        if declared is None:
+            look = held if as_printed else None
+            batched[order] = mechanism.status(actor[order], thread[order], times[order], look)
+        else:
+            batched[order] = _declared(declared, order, actor[order], times[order], mechanism)
         ticks, gap = _draw(events, mechanism, batched, source, gaps, by)
         own = np.where(adopted, times + held + -(-ticks // 1000), times)
-        guarantee, name = _promise(mechanism, declared, as_printed, gap, adopters is not None), repr(mechanism)
-    parent = _parents(events)
+        ordered = known or (declared is None and not mechanism.by_predecessor)
+        guarantee = _promise(mechanism, declared, as_printed, gap, adopters is not None, ordered)
+        name = repr(mechanism)
+    parent = parents_of(events)
     posted = behind_parents(own, parent) if causal else own
     # the widest window that the mechanism treats as one sitting; attacks are measured on it unless told otherwise
     window = held / 1e6 if as_printed else mechanism.beta
@@ -240,17 +248,6 @@ def post(
     stamped = source.stamp(guarantee)
     threads, ids, rows = events.numbered("thread")[1], events.frame["id"], pl.Series(events.rows)
     return Posted(guarantee=stamped, truth=truth, threads=threads, ids=ids, rows=rows, mechanism=name)
-
-
-def behind_parents(own: Whole, parent: Whole) -> Whole:
-    """The latest own time along the way up to the root, by doubling the step: log2(depth) passes."""
-    latest, above = own.copy(), parent.copy()
-    while True:
-        going = np.flatnonzero(above >= 0)
-        if not going.size:
-            return latest
-        up = above[going]
-        latest[going], above[going] = np.maximum(latest[going], latest[up]), above[up]
 
 
 def _held(
@@ -291,13 +288,14 @@ def _adopted(events: Events, adopters: Collection[Any] | None) -> Flags:
         raise BadInput("adopters", got=adopters, want=f"actors of the log ({column.dtype})") from None
 
 
-def _declared(declared: ArrayLike, actor: Any, times: Whole, mechanism: DelayMechanism) -> Flags:
+def _declared(declared: ArrayLike, came: Whole, actor: Any, times: Whole, mechanism: DelayMechanism) -> Flags:
     said = np.asarray(declared)
     if said.dtype != np.bool_ or said.shape != times.shape:
         got = f"an array of {said.dtype}, shape {said.shape}"
         raise BadInput("declared", got=Verbatim(got), want=f"one boolean for each of the {times.size:,} events")
     if mechanism.by_predecessor:
         raise BadInput("declared", got=Verbatim("declarations"), want="a symmetric mechanism: FollowUp needs none")
+    said = said[came]
     order = np.argsort(actor, kind="stable")
     place = np.arange(times.size)
     last = np.maximum.accumulate(np.where(said[order], place, -1))
@@ -341,7 +339,9 @@ def _with_gap(mechanism: DelayMechanism, gap: float, by: str) -> DelayMechanism:
     return mechanism.with_gap(gap)
 
 
-def _promise(mechanism: DelayMechanism, declared: object, as_printed: bool, gap: Any, partial: bool) -> Any:
+def _promise(
+    mechanism: DelayMechanism, declared: object, as_printed: bool, gap: Any, partial: bool, ordered: bool
+) -> Any:
     guarantee = mechanism.guarantee
     if as_printed:
         # the noise hides shifts of the gap only; the claim with beta-batching would be false
@@ -357,6 +357,8 @@ def _promise(mechanism: DelayMechanism, declared: object, as_printed: bool, gap:
         extra.append("the gap is that of the later comment's group, at least the one stated")
     if partial:
         extra.append("for people who use the mechanism for all of their comments")
+    if not ordered:
+        extra.append(ORDER_UNKNOWN)
     if not extra:
         return guarantee
     least = mechanism.gap if gap is None else float(gap.min())
@@ -364,31 +366,6 @@ def _promise(mechanism: DelayMechanism, declared: object, as_printed: bool, gap:
         mechanism.exact_epsilon, gap=least, unit=guarantee.unit,
         neighbours=f"{guarantee.neighbours}; {'; '.join(extra)}",
     )  # fmt: skip
-
-
-def _parents(events: Events) -> Whole:
-    """The row of what each event answers, -1 where it answers nothing."""
-    if not events.has_replies:
-        return np.full(len(events), -1, dtype=np.int64)
-    frame = events.frame
-    rows = pl.DataFrame({"id": frame["id"].cast(frame["reply_to"].dtype)}).with_row_index("row")
-    found = pl.DataFrame({"id": frame["reply_to"]}).join(rows, on="id", how="left", maintain_order="left")["row"]
-    return found.cast(pl.Int64).fill_null(-1).to_numpy().astype(np.int64)
-
-
-def posting_order(truth: Truth) -> Whole:
-    """The order of posting; parents before replies that appear in the same moment.
-
-    Replies that waited for one parent share its moment. Their order is that of their own drawn times, which the
-    guarantee covers, and random where these are equal. The order of the rows is that of arrival: it must never break
-    a tie, or ids would tell what the delays hide.
-    """
-    depth = np.zeros(truth.posted.size, dtype=np.int64)
-    above = truth.parent.copy()
-    while (going := np.flatnonzero(above >= 0)).size:
-        depth[going] += 1
-        above[going] = truth.parent[above[going]]
-    return np.lexsort((truth.shuffle, truth.own, depth, truth.posted))
 
 
 def _public(threads: pl.Series, truth: Truth, place: Whole) -> pl.DataFrame:
