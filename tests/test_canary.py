@@ -49,7 +49,7 @@ STEPS: dict[tuple[str, str], str] = {
         "decide",
     ): 'data = "reviews"\nhistory = "past"\nadversary_error = 0.4\naccept = 6\ndraws = 1\niterations = 600',
     ("rankings", "test"): 'data = "votes"\naccount = "main"\nepsilon = 1\nmethod = "rank-norm"',
-    ("truth", "infer"): 'data = "reports"\nepsilon = 2\nclasses = [0, 1]',
+    ("truth", "infer"): 'data = "reports"\nrandomized = "yes"\nepsilon = 2\nclasses = [0, 1]',
     ("truth", "randomize"): 'data = "labels"\naccount = "main"\nepsilon = 2\nclasses = [0, 1]',
     ("truth", "label"): 'data = "labels"\nclasses = [0, 1]',
     ("truth", "compare"): 'data = "labels"\nepsilons = [1]\ndraws = 2',
@@ -74,7 +74,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "rankings test": ("DATA/votes.csv", "--epsilon", "1", "--out", "OUT"),
     "rankings report": ("DATA/ballots.csv", "--epsilon", "1", "--to", "OUT/reports.jsonl"),
     "truth randomize": ("DATA/labels.csv", "--epsilon", "2", "--classes", "0,1", "--out", "OUT"),
-    "truth infer": ("DATA/reports.csv", "--epsilon", "2", "--out", "OUT"),
+    "truth infer": ("DATA/reports.csv", "--randomized", "--epsilon", "2", "--out", "OUT"),
     "truth compare": ("DATA/labels.csv", "--epsilons", "1", "--draws", "2", "--out", "OUT"),
 }  # fmt: skip
 NO_PEOPLE, NO_FILE = "reads no table of people", "writes no file that says something about people"
@@ -239,6 +239,7 @@ def test_no_page_or_archive_of_the_console_names_anybody_in_public(desk: Desk, d
     with Ledger.open(desk.settings.ledger) as book:
         book.account("main", epsilon=100)
     fields = {"do": do, "data": file, "account": "main", "epsilon": "2", "classes": "0, 1"}
+    fields |= {"randomized": "yes"} if do == "infer" else {}
     page = where(analyst.send("/truth", "/truth/prepare", fields))
     desk.work()
     analyst.send(page, f"{page}/start")

@@ -36,7 +36,7 @@ def test_release_takes_columns_and_says_that_nobody_counts(tmp_path: Path, capsy
     assert code == 0
     assert "no ledger was named" in out
     assert "are not protected" in out
-    code, _, err = run(capsys, *given, "--column", "score")
+    code, _, err = run(capsys, *given, "--column", "score", "--force")
     assert code == 2
     assert "ours=theirs" in err
 

@@ -38,6 +38,7 @@ kind = "labels"
 room = "truth"
 do = "infer"
 data = "reports"
+randomized = "yes"
 epsilon = 2
 classes = [0, 1]
 """
