@@ -89,7 +89,7 @@ class Checked:
         out = []
         for one in self.planned:
             spec = one.step.spec
-            spent = "nothing"
+            spent = f"recorded in {spec.account}, not debited" if spec.account and not self.simulated else "nothing"
             if one.guarantee is not None:
                 epsilon = one.guarantee.exact_epsilon
                 spent = f"epsilon {printed(epsilon, 'up'):g}" if epsilon is not None else one.guarantee.notion.value
@@ -206,12 +206,14 @@ def _read(file: DataFile, kind: str) -> tuple[Any, str]:
 
 def _afford(checked: Checked, tag: str | None) -> Checked:
     """Refuse before the first step what would be refused in the last. Debits of an interrupted run count as paid."""
-    if not checked.spends:
+    study, spending = checked.study, _spending(checked)
+    if not spending:
         return checked
-    study = checked.study
     remaining, paid = dict(study.accounts), dict.fromkeys(study.accounts, Fraction(0))
     if "://" in study.ledger or Path(study.ledger).exists():
         with Ledger.open(study.ledger) as book:
+            for one in spending:
+                book.require_free(str(one.step.spec.account), one.table, once=one.step.once, run=tag)
             for account in book.accounts():
                 if account.name not in remaining:
                     continue
@@ -228,3 +230,22 @@ def _afford(checked: Checked, tag: str | None) -> Checked:
         if amount > remaining[name]:
             raise BudgetExceeded(name, requested=amount, remaining=remaining[name])
     return known
+
+
+def _spending(checked: Checked) -> list[Planned]:
+    """The steps that would be entered in the ledger; two accounts for the same data are refused."""
+    spending = [one for one in checked.planned if one.step.spec.account is not None and not checked.simulated]
+    owners: dict[str, str] = {}
+    decided: set[str] = set()
+    for one in spending:
+        account = str(one.step.spec.account)
+        owner = owners.setdefault(one.table.identity, account)
+        if owner != account:
+            want = f"account {owner!r}, from which an earlier step spends on the same data"
+            raise BadInput(f"{one.step.spec.place}.account", got=account, want=want)
+        if one.step.once and one.table.identity in decided:
+            want = "one decision of the same reviews: two together say more about who wrote what"
+            raise BadInput(one.step.spec.place, got=Verbatim("a second decision"), want=want)
+        if one.step.once:
+            decided.add(one.table.identity)
+    return spending

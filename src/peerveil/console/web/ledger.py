@@ -63,6 +63,7 @@ def one(visit: Visit) -> Response:
             "epsilon": account.epsilon,
             "spent": account.spent,
             "remaining": account.remaining,
+            "data_sets": len({entry.fingerprint for entry in entries}),
         }
         steps = tuple((row["time"], row["debit"]) for row in rows if row["debited"])
     picture = _history(steps, shown["epsilon"]) if steps else ""
