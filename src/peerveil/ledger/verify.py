@@ -2,8 +2,8 @@
 
 Noticed: an entry that was changed, removed, reordered or inserted, a changed total, count, name or budget, a
 removed account, data that were moved to another account or that two accounts spent on. Not noticed from the
-inside: somebody who can rewrite the whole database can also compute a whole new chain, or put back an older copy. Keep ``account.head`` elsewhere (in a mail, in the minutes): with
-it, that is noticed too.
+inside: somebody who can rewrite the whole database can also compute a whole new chain, or put back an older copy.
+Keep ``account.head`` elsewhere (in a mail, in the minutes): with it, that is noticed too.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.errors import BadInput
@@ -99,9 +99,8 @@ def open_account(visit: Visit) -> Response:
     return visit.go(target if target in ("/release", "/timing", "/rankings", "/truth") else "/ledger", "opened")
 
 
-def export(visit: Visit) -> Response:
+def export(visit: Visit, kind: str) -> Response:
     """The whole ledger, for safe keeping and for others to verify."""
-    kind = visit.part("kind")
     with visit.house.ledger() as book:
         text = book.to_csv() if kind == "csv" else book.to_json(indent=2)
     return visit.file(text.encode(), f"ledger.{kind}", "text/csv" if kind == "csv" else "application/json")
@@ -160,6 +159,6 @@ def routes(page: Any, post: Any) -> list[Any]:
         page("/ledger", overview),
         post("/ledger/open", open_account, "operator"),
         page("/ledger/verify", verify),
-        page("/ledger/export.{kind}", export),
+        *(page(f"/ledger/export.{kind}", partial(export, kind=kind)) for kind in ("csv", "json")),
         page("/ledger/account", one),
     ]
