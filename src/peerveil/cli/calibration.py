@@ -284,13 +284,10 @@ def _check_picture(path: Path | None) -> None:
 
 def _write_picture(path: Path, what: Any, alt: str) -> None:
     from peerveil.files import write_text
-    from peerveil.report.figures import house_style, new_axes, svg
+    from peerveil.report import new_axes, safe_svg
 
-    (ax,) = new_axes(6, 4)
-    with house_style():
-        what.plot(ax)
     page = '<svg style="color: #1b1f24; background: #ffffff" '
-    write_text(path, svg(ax, alt=alt).replace("<svg ", page, 1))
+    write_text(path, safe_svg(lambda: what.plot(new_axes(6, 4)[0]), alt).replace("<svg ", page, 1))
 
 
 def _known(

@@ -400,10 +400,7 @@ def _write_result(result: TruthResult, out: Path) -> list[Path]:
 def _picture(plot: Callable[[Axes], Axes], path: Path, words: str) -> Path:
     """A picture in a file of its own: on white, in dark ink."""
     from peerveil.files import write_text
-    from peerveil.report import house_style, new_axes, svg
+    from peerveil.report import new_axes, safe_svg
 
-    (ax,) = new_axes(height=4)
-    with house_style():
-        plot(ax)
-        picture = svg(ax, words)
+    picture = safe_svg(lambda: plot(new_axes(height=4)[0]), words)
     return write_text(path, picture.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1))
