@@ -9,11 +9,10 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from tests.console.desk import Desk, said, where
 
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pa: Any = import_module("pyarrow")
+pq: Any = import_module("pyarrow.parquet")
 GROUP = 1_000_000
 WORK = """
 import resource, sys, io

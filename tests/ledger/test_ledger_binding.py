@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import pickle
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import polars as pl
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DatabaseError
+from tests.ledger.test_ledger_processes import SPENDER
 from tests.ledger.test_ledger_verify import tamper
 
 from peerveil.guarantee import Guarantee
@@ -23,7 +25,6 @@ from peerveil.release import publish
 from peerveil.truth import randomize_answers
 
 if TYPE_CHECKING:
-    from multiprocessing.synchronize import Barrier
     from pathlib import Path
 
 CONFERENCE = synthetic_conference(40, 30, seed=3)
@@ -161,36 +162,19 @@ def test_a_second_decision_of_the_same_data_is_refused(ledger: Ledger) -> None:
 # ---- the ledger itself ---------------------------------------------------------------------------------------------
 
 
-def race(start: Barrier, results: Any, url: str, name: str) -> None:
-    with Ledger.open(url) as ledger:
-        account, owned = ledger.account(name), []
-        for data in range(12):
-            start.wait(timeout=60)
-            try:
-                account.spend(PROMISE, purpose="race", data=f"data {data}", randomness=SECURE)
-                owned.append(data)
-            except DataBound:
-                continue
-    results.put((name, owned))
-
-
 def test_of_eight_processes_with_accounts_of_their_own_one_gets_the_data(ledger_url: str) -> None:
-    names = [f"account {number}" for number in range(8)]
     with Ledger.open(ledger_url) as ledger:
-        for name in names:
-            ledger.account(name, epsilon=20)
-    context = multiprocessing.get_context("forkserver")
-    start, results = context.Barrier(8), context.SimpleQueue()
-    children = [context.Process(target=race, args=(start, results, ledger_url, name)) for name in names]
-    for child in children:
-        child.start()
-    owned = dict(results.get() for _ in children)
-    for child in children:
-        child.join()
+        for number in range(8):
+            ledger.account(f"account {number}", epsilon=20)
+    command = [sys.executable, str(SPENDER), "claim", ledger_url, "12"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=300, check=True)
+    owned = {one["name"]: one["owned"] for one in json.loads(done.stdout)}
     assert sorted(data for own in owned.values() for data in own) == list(range(12))
     with Ledger.open(ledger_url) as ledger:
         assert ledger.verify().ok
-        assert {name: len(ledger.account(name)) for name in names} == {name: len(own) for name, own in owned.items()}
+        assert {account.name: len(account) for account in ledger.accounts()} == {
+            n: len(own) for n, own in owned.items()
+        }
 
 
 def test_a_moved_or_forgotten_binding_is_noticed(ledger: Ledger) -> None:
