@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from importlib import import_module
@@ -210,25 +211,24 @@ def _afford(checked: Checked, tag: str | None) -> Checked:
     if not spending:
         return checked
     remaining, paid = dict(study.accounts), dict.fromkeys(study.accounts, Fraction(0))
-    if "://" in study.ledger or Path(study.ledger).exists():
-        with Ledger.open(study.ledger) as book:
+    exists = "://" in study.ledger or Path(study.ledger).exists()
+    with Ledger.open(study.ledger) if exists else nullcontext() as book:
+        for account in book.accounts() if book is not None else ():
+            if account.name not in remaining:
+                continue
+            if account.exact_epsilon != remaining[account.name]:
+                raise BadInput(f"accounts.{account.name}.epsilon", got=str(remaining[account.name]),
+                               want=f"{account.exact_epsilon}, with which it was opened in the ledger")  # fmt: skip
+            remaining[account.name] = account.exact_remaining
+            if tag is not None:
+                paid[account.name] = sum((e.exact_debit for e in account.entries() if tag in e.purpose), Fraction(0))
+        known = replace(checked, remaining=remaining, paid=paid)
+        for name, amount in known.due.items():
+            if amount > remaining[name]:
+                raise BudgetExceeded(name, requested=amount, remaining=remaining[name])
+        if book is not None:
             for one in spending:
                 book.require_free(str(one.step.spec.account), one.table, once=one.step.once, run=tag)
-            for account in book.accounts():
-                if account.name not in remaining:
-                    continue
-                if account.exact_epsilon != remaining[account.name]:
-                    raise BadInput(f"accounts.{account.name}.epsilon", got=str(remaining[account.name]),
-                                   want=f"{account.exact_epsilon}, with which it was opened in the ledger")  # fmt: skip
-                remaining[account.name] = account.exact_remaining
-                if tag is not None:
-                    paid[account.name] = sum(
-                        (e.exact_debit for e in account.entries() if tag in e.purpose), Fraction(0)
-                    )
-    known = replace(checked, remaining=remaining, paid=paid)
-    for name, amount in known.due.items():
-        if amount > remaining[name]:
-            raise BudgetExceeded(name, requested=amount, remaining=remaining[name])
     return known
 
 
