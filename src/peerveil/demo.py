@@ -81,6 +81,7 @@ room = "calibration"
 do = "decide"
 name = "decisions"
 data = "reviews"
+account = "chairs"
 history = "last-year"
 adversary_error = 0.4
 accept = {accept}

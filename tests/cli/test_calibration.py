@@ -136,3 +136,27 @@ def test_wrong_use_is_named(arguments: tuple[str, ...], words: str, files: Path)
     given = [one.format(people=files / "people.csv") for one in arguments]
     with pytest.raises(BadInput, match=words):
         run("frontier", files / "reviews.csv", *given)
+
+
+def test_a_second_decision_is_refused_or_warned_of(tmp_path: Path) -> None:
+    from peerveil.ledger import DataBound, Ledger
+
+    for year, seed in (("past", 1), ("now", 2)):
+        synthetic_conference(papers=18, reviewers=15, seed=seed).reviews.write(tmp_path / f"{year}.csv")
+    given = ("decide", tmp_path / "now.csv", "--history", tmp_path / "past.csv", "--accept", 6, "--group-size", 3,
+             "--adversary-error", 0.4, "--draws", 1, "--no-pictures")  # fmt: skip
+    assert "nothing stops a second decision" in run(*given, "--out", tmp_path / "unrecorded")
+    with Ledger.open(tmp_path / "l.db") as ledger:
+        for name in ("first", "second"):
+            ledger.account(name, epsilon=1)
+    book = ("--ledger", tmp_path / "l.db", "--account")
+    assert "second decision" not in run(*given, "--out", tmp_path / "one", *book, "first")
+    frame = pl.read_csv(tmp_path / "now.csv").sample(fraction=1, shuffle=True, seed=0)
+    frame.write_csv(tmp_path / "copy.csv")
+    again = ("decide", tmp_path / "copy.csv", *given[2:], "--out", tmp_path / "two")
+    for account in ("first", "second"):
+        with pytest.raises(DataBound, match="decided" if account == "first" else "belong to account 'first'"):
+            run(*again, *book, account)
+    assert not (tmp_path / "two").exists()
+    with pytest.raises(BadInput, match="--account"):
+        run(*again, "--ledger", tmp_path / "l.db")

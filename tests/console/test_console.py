@@ -170,6 +170,7 @@ def test_every_step_of_every_room(desk: Desk) -> None:
             {
                 "do": "decide",
                 "data": reviews,
+                "account": "main",
                 "history": past,
                 "adversary_error": "0.3",
                 "draws": "1",

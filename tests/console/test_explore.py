@@ -390,7 +390,7 @@ def test_the_steps_of_every_setting_are_accepted_by_a_study(room: str, files: Pa
     for found in explored(room):
         for step in found.steps:
             full = {**step, "data": "mine"}
-            if step["do"] in ("means", "post", "test", "randomize"):
+            if step["do"] in ("means", "post", "decide", "test", "randomize"):
                 full["account"] = "main"
             if room == "calibration":
                 full["history"] = "past"

@@ -466,3 +466,44 @@ def test_parallel_starts_of_one_draft(desk: Desk) -> None:
     assert sorted(codes) == [303, *[409] * 7]
     desk.work("runs")
     assert "1 of 5 spent" in said(me.get("/ledger/account?name=main"))
+
+
+# ---- budgets -------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_bytes_under_another_account_are_refused(desk: Desk) -> None:
+    """Upload a file again, under another name, choose a fresh account: the ledger knows the data."""
+    me = desk.browser()
+    finished(desk, me, me)
+    me.send("/ledger", "/ledger/open", {"name": "fresh", "epsilon": "5"})
+    file = bring(desk, me, "something else.csv")
+    fields = {"do": "means", "data": file, "account": "fresh", "epsilon": "1"}
+    run = where(me.send("/release", "/release/prepare", fields))
+    desk.work("desk")
+    assert "belong to account &#39;main&#39;" in me.get(run).text
+    with desk.house.ledger() as book:
+        assert {account.name: account.spent for account in book.accounts()} == {"main": 1.0, "fresh": 0.0}
+    assert "1 data set belongs to this account" in said(me.get("/ledger/account?name=main"))
+
+
+def test_a_conference_is_decided_once(desk: Desk) -> None:
+    me = desk.browser()
+    me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "5"})
+    file = bring(desk, me)
+    past = synthetic_conference(30, 20, seed=2).reviews.frame.select("paper", "reviewer", "score").write_csv()
+    history = where(me.add("past.csv", past.encode())).rsplit("/", 1)[1]
+    desk.work("desk")
+    fields = {"do": "decide", "history": history, "adversary_error": "0.4", "draws": "1", "iterations": "600"}
+    assert me.send("/calibration", "/calibration/prepare", {**fields, "data": file}).status_code == 422  # no account
+    drafts = [
+        where(me.send("/calibration", "/calibration/prepare", {**fields, "data": data, "account": "main"}))
+        for data in (file, bring(desk, me, "copy.csv"))
+    ]
+    desk.work("desk")
+    for run in drafts:
+        me.send(run, f"{run}/start")
+    desk.work("runs")
+    assert "Take it with you" in said(me.get(drafts[0]))
+    assert "these data were decided on" in said(me.get(drafts[1]))
+    with desk.house.ledger() as book:
+        assert len(book.account("main")) == 1

@@ -3,6 +3,8 @@
 ``spender.py race URL BUDGET EPSILON FAULT`` starts eight processes that open the ledger at the same moment and spend
 until each was refused twice; prints what happened as JSON.
 
+``spender.py claim URL COUNT`` starts eight processes with accounts of their own that spend on the same data sets.
+
 ``spender.py loop URL BUDGET EPSILON ORDER RELEASES`` forks, for every line on its input, a child that opens the ledger
 and then spends and releases without end; prints the child's process number, and another line when it is dead.
 """
@@ -19,12 +21,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from peerveil.guarantee import Guarantee
-from peerveil.ledger import Account, BudgetExceeded, Ledger, LedgerError
+from peerveil.ledger import Account, BudgetExceeded, DataBound, Ledger, LedgerError
 from peerveil.ledger.account import LIBRARY
 from peerveil.ledger.records import append, read_account
 from peerveil.randomness import Randomness
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from fractions import Fraction
     from multiprocessing.synchronize import Barrier
 
@@ -70,6 +73,21 @@ def run(start: Barrier, url: str, budget: str, epsilon: str, fault: str) -> dict
     return {"spent": spent, "refused": refused, "seconds": time.perf_counter() - began}
 
 
+def claim(start: Barrier, url: str, name: str, data_sets: str) -> dict[str, Any]:
+    """Spend on each data set at the same moment as all others, each from an account of one's own."""
+    owned = []
+    with Ledger.open(url) as ledger:
+        account = ledger.account(name)
+        for number in range(int(data_sets)):
+            start.wait(timeout=60)
+            try:
+                account.spend(promise("1"), purpose="claim", data=f"data {number}", randomness=SECURE)
+                owned.append(number)
+            except DataBound:
+                continue
+    return {"name": name, "owned": owned}
+
+
 def warm_up() -> None:
     """Import everything once, before any fork, so that the children's time goes into spending."""
     importlib.import_module("sqlalchemy.dialects.postgresql.psycopg")
@@ -78,11 +96,12 @@ def warm_up() -> None:
         ledger.account(NAME, epsilon=1).spend(promise("1"), purpose="warm", data="up", randomness=SECURE)
 
 
-def race(*arguments: str) -> list[dict[str, float]]:
+def race(work: Callable[..., dict[str, Any]], *arguments: list[str]) -> list[dict[str, Any]]:
+    """Eight processes; each gets the arguments of its number."""
     fork = multiprocessing.get_context("fork")  # this script has no threads; imports are paid once
     start = fork.Barrier(EIGHT)
     results = fork.SimpleQueue()
-    children = [fork.Process(target=lambda: results.put(run(start, *arguments))) for _ in range(EIGHT)]
+    children = [fork.Process(target=lambda own=own: results.put(work(start, *own))) for own in arguments]
     for child in children:
         child.start()
     told = []
@@ -136,6 +155,9 @@ def loop(*arguments: str) -> None:
 if __name__ == "__main__":
     warm_up()
     if sys.argv[1] == "race":
-        print(json.dumps(race(*sys.argv[2:])), flush=True)
+        print(json.dumps(race(run, *[sys.argv[2:]] * EIGHT)), flush=True)
+    elif sys.argv[1] == "claim":
+        address, count = sys.argv[2:]
+        print(json.dumps(race(claim, *([address, f"account {one}", count] for one in range(EIGHT)))), flush=True)
     else:
         loop(*sys.argv[2:])

@@ -43,6 +43,7 @@ def test_public_names() -> None:
     assert sorted(peerveil.ledger.__all__) == [
         "Account",
         "BudgetExceeded",
+        "DataBound",
         "Entry",
         "Ledger",
         "LedgerError",

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 
+NEXT = schema.VERSION + 1
+
+
 def test_every_way_to_name_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "not yet" / "there" / "budget 100%?#.db"
@@ -151,11 +154,11 @@ def test_an_older_ledger_is_migrated_once(ledger_url: str, monkeypatch: pytest.M
         connection.execute(text("CREATE TABLE peerveil_new (a INTEGER)"))
 
     Ledger.open(ledger_url).close()
-    monkeypatch.setattr(schema, "VERSION", 2)
-    monkeypatch.setattr(schema, "MIGRATIONS", {1: step})
+    monkeypatch.setattr(schema, "VERSION", NEXT)
+    monkeypatch.setattr(schema, "MIGRATIONS", {NEXT - 1: step})
     for _ in range(2):
         with Ledger.open(ledger_url) as ledger, ledger._database.reading() as connection:
-            assert connection.execute(text("SELECT version FROM peerveil_ledger")).scalar() == 2
+            assert connection.execute(text("SELECT version FROM peerveil_ledger")).scalar() == NEXT
             assert connection.execute(text("SELECT count(*) FROM peerveil_new")).scalar() == 0
     assert steps == [1]
 
@@ -167,12 +170,12 @@ def test_a_migration_that_fails_changes_nothing(ledger_url: str, monkeypatch: py
 
     Ledger.open(ledger_url).close()
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "VERSION", 2)
-        patch.setattr(schema, "MIGRATIONS", {1: step})
+        patch.setattr(schema, "VERSION", NEXT)
+        patch.setattr(schema, "MIGRATIONS", {NEXT - 1: step})
         with pytest.raises(LedgerError, match="missing.*nothing was changed"):
             Ledger.open(ledger_url)
     with Ledger.open(ledger_url) as ledger, ledger._database.reading() as connection:
-        assert connection.execute(text("SELECT version FROM peerveil_ledger")).scalar() == 1
+        assert connection.execute(text("SELECT version FROM peerveil_ledger")).scalar() == NEXT - 1
 
 
 @pytest.mark.parametrize("patience", [-1, float("nan"), "soon", 1e9, None])

@@ -26,7 +26,9 @@ def ledger(ledger_url: str) -> Iterator[Ledger]:
             account = opened.account(name, epsilon=1)
             for i in range(3):
                 promise = Guarantee.pure_dp("0.1", unit="one review", neighbours="one review has another score")
-                account.spend(promise, purpose=f"release {i}", data="reviews", randomness=Randomness.secure())
+                account.spend(
+                    promise, purpose=f"release {i}", data=f"reviews of {name}", randomness=Randomness.secure()
+                )
         yield opened
 
 
@@ -35,7 +37,7 @@ def tamper(ledger: Ledger, *statements: str, belt: bool = False) -> None:
     with ledger._database.writing("open") as connection:
         if not belt:
             sqlite = connection.dialect.name == "sqlite"
-            for table in ("entries", "accounts"):
+            for table in ("entries", "accounts", "bindings"):
                 if sqlite:
                     triggers = f"SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name LIKE '%{table}'"
                     for name in connection.execute(text(triggers)).scalars().all():
@@ -171,7 +173,8 @@ def test_a_changed_account(ledger: Ledger, change: str) -> None:
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_removed_account(ledger: Ledger, number: int) -> None:
-    tamper(ledger, f"DELETE FROM {ENTRIES} WHERE account = {number}", f"DELETE FROM {ACCOUNTS} WHERE number = {number}")
+    rows = (f"{ENTRIES} WHERE account", "peerveil_bindings WHERE account", f"{ACCOUNTS} WHERE number")
+    tamper(ledger, *(f"DELETE FROM {row} = {number}" for row in rows))
     assert not ledger.verify()
 
 

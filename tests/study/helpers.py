@@ -62,6 +62,7 @@ DECIDE = """
 room = "calibration"
 do = "decide"
 data = "reviews"
+account = "chairs"
 history = "past"
 adversary_error = 0.4
 accept = 8

@@ -64,6 +64,8 @@ from peerveil.randomness import Randomness
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
+    from peerveil.ledger import Account
+
 _MOST_CANDIDATES = 5_040
 _ASKED = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
 
@@ -254,13 +256,22 @@ class Conference:
     # ---- the mechanism ------------------------------------------------------------------------------------------
 
     def decide(
-        self, *, adversary_error: float, randomness: Randomness, progress: bool | None = None
+        self,
+        *,
+        adversary_error: float,
+        randomness: Randomness,
+        account: Account | None = None,
+        progress: bool | None = None,
     ) -> ConferenceDecision:
-        """Decide everything: every review as well protected as asked, or as its scores allow."""
+        """Decide everything: every review as well protected as asked, or as its scores allow.
+
+        The guarantee holds for one decision. ``account``, of a ledger, records it before anything is drawn and refuses a
+        second decision of the same reviews (:class:`peerveil.ledger.DataBound`). Without one, deciding once is up to you.
+        """
         asked = number("adversary_error", adversary_error, low=0.0, high=1.0, want="a probability")
         if not isinstance(randomness, Randomness):
             raise BadInput("randomness", got=randomness, want="Randomness.secure(), or Randomness.simulation(seed)")
-        accepted: dict[Hashable, bool] = {}
+        chances: list[tuple[tuple[Hashable, ...], Any, Any]] = []  # papers, possible decisions, their probabilities
         rows: list[tuple[Any, ...]] = []
         error = least = 0.0
         line = self.rules[0].quality
@@ -268,14 +279,12 @@ class Conference:
             for index, group in enumerate(self.groups()):
                 panel, count = group.panel, len(group.papers)
                 caught, paid, table = solved(panel, asked)
-                # the one step that sees the true assignment, and the only random one
-                drawn = 0 if table is None else int(randomness.choose(table[group.true])[0])
-                chosen, left = set(panel.decisions[drawn]), ceilings(panel)
+                chances.append((group.papers, panel.decisions, None if table is None else table[group.true].copy()))
+                left = ceilings(panel)
                 error += paid * count
                 least += float(panel.posterior @ panel.errors.min(axis=1)) * count
                 place = 0
                 for paper, name in enumerate(group.papers):
-                    accepted[name] = paper in chosen
                     for who in self._papers[name][0]:
                         settled = paper not in panel.pivotal
                         rows.append((index, name, who, settled, float(caught[place]), float(left[place])))
@@ -283,8 +292,16 @@ class Conference:
                 advance(1)
         names = ("group", "paper", "reviewer", "settled", "adversary_error", "from_scores")
         sheet = pl.DataFrame(rows, schema=list(names), orient="row")
+        guarantee = randomness.stamp(self._promise(sheet))
+        if account is not None:
+            account.spend(guarantee, purpose="decisions of a conference", data=self.reviews, randomness=randomness)
+        accepted: dict[Hashable, bool] = {}
+        for papers, decisions, row in chances:
+            # the one random step; the row is that of the true assignment
+            chosen = set(decisions[0 if row is None else int(randomness.choose(row)[0])])
+            accepted |= {name: paper in chosen for paper, name in enumerate(papers)}
         return ConferenceDecision(
-            guarantee=randomness.stamp(self._promise(sheet)),
+            guarantee=guarantee,
             decisions=pl.DataFrame({"paper": list(self._papers), "accepted": [accepted[p] for p in self._papers]}),
             chair=sheet,
             conference_error=error / len(self._papers),

@@ -18,6 +18,8 @@ from peerveil.result import plain
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from matplotlib.axes import Axes
+
 CHECK_FAILED: Final = 1
 BAD_INPUT: Final = 2
 BUDGET_EXCEEDED: Final = 3
@@ -124,15 +126,12 @@ def check_keeps(source: str | Path, *written: Path) -> None:
             raise BadInput("--out", got=str(path.parent), want=f"another folder: {path.name} there is what is read")
 
 
-def write_picture(plot: Callable[..., object], path: Path, words: str, *, private: bool = False) -> Path:
+def write_picture(plot: Callable[[Axes], Axes], path: Path, words: str, *, private: bool = False) -> Path:
     """A picture in a file of its own: on white, in dark ink."""
     from peerveil.files import write_text
-    from peerveil.report import house_style, new_axes, svg
+    from peerveil.report import new_axes, safe_svg
 
-    (ax,) = new_axes(height=4)
-    with house_style():
-        plot(ax)
-        picture = svg(ax, words)
+    picture = safe_svg(lambda: plot(new_axes(height=4)[0]), words)
     text = picture.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1)
     return write_text(path, text, private=private)
 

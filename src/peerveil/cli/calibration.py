@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from peerveil.cli.base import AsJson, Column, Debug, columns_named, emit, example, new_group, print_table
+from peerveil.cli.base import (
+    AsJson,
+    Column,
+    Debug,
+    check_spending,
+    columns_named,
+    emit,
+    example,
+    new_group,
+    print_table,
+)
 from peerveil.errors import BadInput
 
 if TYPE_CHECKING:
@@ -36,6 +47,13 @@ Picture = Annotated[Path | None, typer.Option(help="Where to write the picture, 
 GroupSize = Annotated[int, typer.Option(help="Papers whose committees could have been exchanged, 2 to 6.")]
 Accept = Annotated[int | None, typer.Option(help="How many papers to accept, exactly.")]
 
+Ledger = Annotated[str | None, typer.Option(envvar="PEERVEIL_LEDGER", help="The ledger that records the decision.")]
+Account = Annotated[str | None, typer.Option(help="The account that records it; it must exist.")]
+
+_NOT_RECORDED = (
+    "no ledger was named, so nothing stops a second decision of these reviews, which would weaken this guarantee "
+    "(--ledger FILE --account NAME; `peerveil ledger open` makes one)"
+)
 _AT_ONCE = 720  # so many candidate assignments are solved as one panel; more papers are a conference
 
 
@@ -134,15 +152,23 @@ def decide(
         str, typer.Option(help="committees: whole committees may be exchanged; reviews: within them too.")
     ] = "committees",
     pictures: Annotated[bool, typer.Option(help="Draw protection and trade-off into chair/.")] = True,
+    ledger: Ledger = None,
+    account: Account = None,
     seed: Seed = None,
     column: Column = None,
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Decide a whole conference, and keep apart what may be published. Decide once: two runs show two decisions."""
+    """Decide a whole conference, and keep apart what may be published.
+
+    Decide once: two decisions of the same reviews say more about who wrote what than one. With --ledger and --account
+    the decision is recorded, and a second one is refused.
+    """
     from peerveil.calibration import Conference, Threshold
+    from peerveil.ledger import Ledger as LedgerBook
     from peerveil.randomness import Randomness
 
+    check_spending(ledger, account, seed)
     reviews = _read(file, column)
     if (accept is None) == (accepted is None):
         raise BadInput("--accept, --accepted", got=(accept, accepted), want="one of the two: a number, or a share")
@@ -150,7 +176,9 @@ def decide(
     randomness = Randomness.secure() if seed is None else Randomness.simulation(seed)
     rule: int | Threshold = Threshold.share(accepted) if accepted is not None else accept  # type: ignore[assignment]
     conference = Conference(reviews, functions, level, rule, size=group_size, exactly=not about, exchange=exchange)
-    decision = conference.decide(adversary_error=adversary_error, randomness=randomness)
+    with nullcontext() if ledger is None else LedgerBook.open(ledger, create=False) as book:
+        recorded = None if book is None else book.account(str(account))
+        decision = conference.decide(adversary_error=adversary_error, randomness=randomness, account=recorded)
     folder = decision.write(out)
     data = {"folder": str(folder), "summary": decision.summary(), **decision.to_dict()}
     lines = [str(decision), *_warnings(conference)]
@@ -161,6 +189,8 @@ def decide(
             (folder / "chair" / f"{name}.svg").chmod(0o600)
         data["tradeoff"] = tried.to_dict()
         lines.append(f"trade-off: {tried}")
+    if ledger is None and seed is None:
+        lines.append(_NOT_RECORDED)
     lines += [f"may be published: {folder / 'public'}", f"for the chair alone: {folder / 'chair'}"]
     emit(data, as_json, "\n".join(lines))
 
@@ -254,13 +284,10 @@ def _check_picture(path: Path | None) -> None:
 
 def _write_picture(path: Path, what: Any, alt: str) -> None:
     from peerveil.files import write_text
-    from peerveil.report.figures import house_style, new_axes, svg
+    from peerveil.report import new_axes, safe_svg
 
-    (ax,) = new_axes(6, 4)
-    with house_style():
-        what.plot(ax)
     page = '<svg style="color: #1b1f24; background: #ffffff" '
-    write_text(path, svg(ax, alt=alt).replace("<svg ", page, 1))
+    write_text(path, safe_svg(lambda: what.plot(new_axes(6, 4)[0]), alt).replace("<svg ", page, 1))
 
 
 def _known(

@@ -204,13 +204,15 @@ def _read_items(ballots: Ballots) -> str:
 def _finish(found: UniformityTest, path: Path, as_json: bool, ballots: Ballots | None = None) -> None:
     """Write the finding as JSON and as a figure, and show it."""
     from peerveil.files import write_text
-    from peerveil.report import house_style, new_axes, svg
+    from peerveil.report import new_axes, safe_svg
 
-    (ax,) = new_axes(height=4)
-    with house_style():
+    def drawn() -> Any:
+        (ax,) = new_axes(height=4)
         found.plot(ax)
         ax.set_title(found.summary(), fontsize=9, loc="left")
-        picture = svg(ax, found.summary())
+        return ax
+
+    picture = safe_svg(drawn, found.summary())
     written = [
         write_text(path.with_name(f"{path.name}.json"), found.to_json(indent=2) + "\n"),
         write_text(path.with_name(f"{path.name}.svg"), _alone(picture)),

@@ -135,15 +135,17 @@ def _write_published(published: PublishedMeans, out: Path) -> list[Path]:
     """What may be published: the means and the region as CSV, everything as JSON, and the figure."""
     from peerveil.files import write_text
     from peerveil.release.figures import draw_release
-    from peerveil.report import house_style, new_axes, svg
+    from peerveil.report import new_axes, safe_svg
 
-    left, right = new_axes(width=8, height=4, columns=2)
-    with house_style():
+    def drawn() -> Any:
+        left, right = new_axes(width=8, height=4, columns=2)
         draw_release(published, left, right)
         left.get_figure(root=True).suptitle(  # type: ignore[union-attr]
             "\n".join(_wrap(published.guarantee.in_short)), fontsize=9, x=0.01, ha="left"
         )
-        picture = svg(left, f"{published.summary()}. {published.beyond_public()}")
+        return left
+
+    picture = safe_svg(drawn, f"{published.summary()}. {published.beyond_public()}")
     contents = (published.to_csv(), published.to_json(indent=2) + "\n", _alone(picture))
     files = _published_files(published.weight, out)
     return [write_text(path, content) for path, content in zip(files, contents, strict=True)]

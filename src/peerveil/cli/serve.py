@@ -35,6 +35,10 @@ def serve(
         Path | None, typer.Option(help="Files in this folder may be named instead of uploaded.", show_default=False)
     ] = None,
     upload_limit: Annotated[int, typer.Option(help="The largest upload, in megabytes.", min=1, max=100_000)] = 200,
+    row_limit: Annotated[int, typer.Option(help="The most rows that a table may have.", min=1)] = 5_000_000,
+    memory_limit: Annotated[
+        int, typer.Option(help="The most memory that reading a table may take, in megabytes, by estimate.", min=1)
+    ] = 4_000,
     gateway: Annotated[
         str | None,
         typer.Option(
@@ -66,6 +70,8 @@ def serve(
         https=https,
         data_folder=data_folder,
         upload_limit=upload_limit * 1_000_000,
+        row_limit=row_limit,
+        memory_limit=memory_limit * 1_000_000,
         gateway=gateway,
         collect=collect,
     )

@@ -28,7 +28,7 @@ from peerveil.engines import quiet
 from peerveil.errors import BadInput, PeerveilError, Verbatim
 from peerveil.judgements import Labels
 from peerveil.rankings.aggregate import answer_of_sums
-from peerveil.report import house_style, new_axes, svg
+from peerveil.report import new_axes, safe_svg
 from peerveil.services import database_time
 from peerveil.services.errors import Conflict
 from peerveil.truth import PrivateDawidSkene, plan_truth
@@ -36,6 +36,8 @@ from peerveil.truth.outcome import CONFIDENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from matplotlib.axes import Axes
 
     from peerveil.collect.store import Known, Store
     from peerveil.guarantee import Guarantee
@@ -205,16 +207,19 @@ def _label_content(known: Known, result: TruthResult, plan: TruthPlan | None) ->
 
 
 def _figure(result: TruthResult, plan: TruthPlan | None, content: dict[str, Any]) -> str:
-    (ax,) = new_axes(height=3.6)
-    with house_style():
-        if plan is None:
-            result.plot(ax)
-            return svg(ax, f"Abilities of {content['people']:,} people with intervals; {result.summary()}")
+    if plan is None:
+        alt = f"Abilities of {content['people']:,} people with intervals; {result.summary()}"
+        return safe_svg(lambda: result.plot(new_axes(height=3.6)[0]), alt)
+    x = max(content["answers_a_task"], 0.1)
+
+    def drawn() -> Axes:
+        (ax,) = new_axes(height=3.6)
         plan.plot(ax)
-        x = max(content["answers_a_task"], 0.1)
         ax.axvline(x, color="#c98a00", lw=1.5, label="this campaign")
         ax.legend(fontsize="small", loc="lower right")
-        return svg(ax, f"This campaign has {x:.1f} answers a task. {plan.advice()}")
+        return ax
+
+    return safe_svg(drawn, f"This campaign has {x:.1f} answers a task. {plan.advice()}")
 
 
 def _rankings(
@@ -237,10 +242,7 @@ def _rankings(
     progress.stage("testing")
     test = answer_of_sums(campaign.protocol, counts, sums, int(counts.sum()), level, answers=campaign.answers)
     content = _ranking_content(known, test, counts, sums)
-    (ax,) = new_axes(height=3.6)
-    with house_style():
-        test.plot(ax)
-        figure = svg(ax, test.summary())
+    figure = safe_svg(lambda: test.plot(new_axes(height=3.6)[0]), test.summary())
     store_result(store, known, kind, content, figure)
     return content
 

@@ -72,7 +72,7 @@ def _literal(text: str) -> Any:
     """A TOML value, or the text itself if it is none; dates stay text."""
     try:
         value = tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # no TOML, a number of too many digits, or too deeply nested
         return text
     return value if isinstance(value, (bool, int, float, str, list)) else text
 

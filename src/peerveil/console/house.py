@@ -45,6 +45,8 @@ class Settings:
         A folder whose files may be named instead of uploaded; everywhere, for one person alone.
     upload_limit
         Bytes that an uploaded file may have.
+    row_limit, memory_limit
+        Rows that a table may have, and bytes of memory that reading it may take, by estimate.
     gateway, collect
         Databases of the two services, if there are any.
     """
@@ -56,6 +58,8 @@ class Settings:
     https: bool = False
     data_folder: Path | None = None
     upload_limit: int = 200_000_000
+    row_limit: int = 5_000_000
+    memory_limit: int = 4_000_000_000
     gateway: str | None = None
     collect: str | None = None
 

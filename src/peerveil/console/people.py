@@ -286,6 +286,8 @@ def new_password(house: House, asker: Asker, old: str, new: str) -> None:
     """Change one's own password; all other sessions end."""
     from argon2.exceptions import VerificationError
 
+    if asker.alone:
+        raise Forbidden("nobody signs in at this console, so there is no password to change")
     _check_new(asker.name, new)
     with house.database.writing("take") as connection:
         stored = connection.execute(select(people.c.password).where(people.c.id == asker.id)).scalar_one()

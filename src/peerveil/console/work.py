@@ -20,6 +20,7 @@ from sqlalchemy import select
 
 from peerveil.console import files, jobs, simulations
 from peerveil.console.house import House, Settings
+from peerveil.console.limits import admit
 from peerveil.console.runs import set_state
 from peerveil.console.schema import files as files_table
 from peerveil.errors import PeerveilError
@@ -95,7 +96,11 @@ class Worker:
     def _look(self, job: Job) -> None:
         with self.house.database.reading() as connection:
             row = connection.execute(select(files_table).where(files_table.c.id == job.subject)).first()
-        look = {} if row is None else files.look_at(files.from_row(row))
+        look = {}
+        if row is not None:
+            file = files.from_row(row)
+            admit(file.path, self.house.settings)
+            look = files.look_at(file)
         with self.house.database.writing("take") as connection:
             files.seen(connection, job.subject, "good" if look.get("tables") else "bad", look)
             jobs.finish(connection, job)
@@ -127,7 +132,10 @@ class Worker:
         """The study of a run. Its ledger is the console's, which the file does not name where that holds a password."""
         from peerveil.study import Study
 
-        return replace(Study.read(self.house.runs / job.subject / "study.toml"), ledger=self.house.settings.ledger)
+        study = Study.read(self.house.runs / job.subject / "study.toml")
+        for file in study.data.values():  # one that was pointed to may have grown since it was looked at
+            admit(file.path, self.house.settings)
+        return replace(study, ledger=self.house.settings.ledger)
 
     def _run(self, job: Job) -> None:
         from peerveil.study import run_study
@@ -150,7 +158,9 @@ class Worker:
         if file:
             with self.house.database.reading() as connection:
                 row = connection.execute(select(files_table).where(files_table.c.id == file)).first()
-            table = None if row is None else files.from_row(row).read(simulations.KINDS[room])
+            if row is not None:
+                admit(Path(row.path), self.house.settings)
+                table = files.from_row(row).read(simulations.KINDS[room])
         made = simulations.make(room, table, lambda share: jobs.say(self.house, job, share))
         with self.house.database.writing("take") as connection:
             simulations.keep(connection, job.subject, made)

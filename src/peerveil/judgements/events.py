@@ -71,6 +71,7 @@ class Events(Table):
     _required: ClassVar[tuple[str, ...]] = ("actor", "thread", "time")
     _optional: ClassVar[dict[str, str]] = {"id": "which post", "reply_to": "answers what"}
     _kinds: ClassVar[dict[str, str]] = {"time": "time"}
+    _core: ClassVar[tuple[str, str, str]] = ("actor", "thread", "time")
 
     def __init__(
         self,

@@ -55,6 +55,7 @@ class Labels(Table):
     _required: ClassVar[tuple[str, ...]] = ("task", "worker", "label")
     _optional: ClassVar[dict[str, str]] = {"truth": "the right answer"}
     _kinds: ClassVar[dict[str, str]] = {"label": "label", "truth": "label"}
+    _core: ClassVar[tuple[str, str, str]] = ("worker", "task", "label")
 
     def __init__(self, *, task: Any, worker: Any, label: Any, truth: Any = None) -> None:
         values = {"task": task, "worker": worker, "label": label}

@@ -12,6 +12,7 @@ import polars as pl
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.files import write_text
+from peerveil.judgements.digest import RankingSums
 from peerveil.judgements.orders import (
     Ranks,
     RankSet,
@@ -263,6 +264,11 @@ complete rankings without ties: the rank-norm test compares the places of all it
         digest.update(distinct.tobytes())
         digest.update(counts.tobytes())
         return digest.hexdigest()
+
+    def _identity(self) -> str:
+        sums = RankingSums()
+        sums.add(self._ranks, self._counts, self._items)
+        return sums.hexdigest(self._items)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Rankings):

@@ -63,6 +63,7 @@ class Reviews(Table):
     _required: ClassVar[tuple[str, ...]] = ("paper", "score")
     _optional: ClassVar[dict[str, str]] = {"reviewer": "who wrote it", "time": "when"}
     _kinds: ClassVar[dict[str, str]] = {"paper": "id", "reviewer": "id", "score": "number", "time": "time"}
+    _core: ClassVar[tuple[str, str, str]] = ("reviewer", "paper", "score")
 
     def __init__(
         self,

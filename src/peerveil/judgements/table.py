@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import polars as pl
 
 from peerveil.errors import BadInput, Verbatim
-from peerveil.judgements.digest import fingerprint_of
+from peerveil.judgements.digest import fingerprint_of, identity_of
 from peerveil.judgements.problems import Source
 from peerveil.judgements.readers.files import Raw, Wish
 from peerveil.judgements.readers.tabular import map_columns, renamed
@@ -31,6 +31,9 @@ class Table:
     fingerprint : str
         SHA-256 of the content in hex: the same for any row order and file format, another one for any
         changed cell or repeated row. Computed on first use.
+    identity : str
+        SHA-256 of who judged what and how, in hex: what a ledger knows the data by. Further columns, the kind of table
+        and the types of columns do not matter. Computed on first use.
     notes : tuple of str
         What the reader left out of the file, in words.
     """
@@ -38,6 +41,8 @@ class Table:
     _required: ClassVar[tuple[str, ...]] = ()
     _optional: ClassVar[dict[str, str]] = {}
     _kinds: ClassVar[dict[str, str]] = {}
+    _core: ClassVar[tuple[str, str, str]] = ("", "", "")
+    """The columns that say who judged what and how."""
 
     _frame: pl.DataFrame
     _notes: tuple[str, ...]
@@ -105,6 +110,19 @@ class Table:
         if "fingerprint" not in self._cache:
             self._cache["fingerprint"] = self._digest()
         return str(self._cache["fingerprint"])
+
+    @property
+    def identity(self) -> str:
+        """SHA-256 of who judged what and how, in hex."""
+        if "identity" not in self._cache:
+            self._cache["identity"] = self._identity()
+        return str(self._cache["identity"])
+
+    def _identity(self) -> str:
+        who, what, value = self._core
+        return identity_of(
+            self._frame[who] if who in self._frame.columns else None, self._frame[what], self._frame[value]
+        )
 
     def _digest(self) -> str:
         return fingerprint_of(type(self).__name__, self._frame)

@@ -3,7 +3,7 @@
 - open one: :meth:`Ledger.open`, a SQLite file or a PostgreSQL database;
 - spend before the noise is drawn: :meth:`Ledger.account`, then :meth:`Account.spend`, which returns an
   :class:`Entry`;
-- refusals: :class:`BudgetExceeded`, :class:`SimulationRefused`, :class:`LedgerError`;
+- refusals: :class:`BudgetExceeded`, :class:`DataBound`, :class:`SimulationRefused`, :class:`LedgerError`;
 - read it: :meth:`Account.statement` (a :class:`Statement` with a :class:`Subtotal` per unit),
   :meth:`Ledger.table`, :meth:`Ledger.to_json`, :meth:`Ledger.to_csv`;
 - check it: :meth:`Ledger.verify` (a :class:`Verification`), and :func:`verify_export` for an exported one.
@@ -32,13 +32,14 @@ account 'iclr': requested 0.1, remaining 0, 0.1 too much; nothing was spent
 from peerveil.ledger.account import Account
 from peerveil.ledger.book import Ledger
 from peerveil.ledger.entry import Entry
-from peerveil.ledger.errors import BudgetExceeded, LedgerError, SimulationRefused
+from peerveil.ledger.errors import BudgetExceeded, DataBound, LedgerError, SimulationRefused
 from peerveil.ledger.statement import Statement, Subtotal
 from peerveil.ledger.verify import Verification, verify_export
 
 __all__ = [
     "Account",
     "BudgetExceeded",
+    "DataBound",
     "Entry",
     "Ledger",
     "LedgerError",

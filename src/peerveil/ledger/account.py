@@ -52,7 +52,7 @@ class Account:
             What is released, for whom, in 1 to 500 characters.
         data
             The data set: a table of judgements, bytes, an array of numbers, or a text that stands for it.
-            Only a keyed fingerprint of it is stored.
+            Only a keyed fingerprint of it is stored. The first spend binds it to this account for good.
         randomness
             The lane that will draw the noise: ``Randomness.secure()``.
 
@@ -60,6 +60,9 @@ class Account:
         ------
         BudgetExceeded
             The account cannot cover it; nothing was spent.
+        DataBound
+            Another account spent on the same data before, or the guarantee is one that holds for a single release
+            (the error of a MAP adversary) and was given for these data before; nothing was spent.
         SimulationRefused
             The guarantee or the lane is a simulation; nothing was spent.
         LedgerError
@@ -182,5 +185,6 @@ def account_dict(connection: Connection, state: AccountState) -> dict[str, Any]:
         "count": state.entries,
         "digest": state.head,
         "statement": make_statement(state, entries).to_dict(),
+        "data": list(dict.fromkeys(entry.fingerprint for entry in entries)),
         "entries": [entry.to_dict() for entry in entries],
     }

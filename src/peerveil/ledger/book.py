@@ -15,11 +15,11 @@ from peerveil.database import Address
 from peerveil.errors import BadInput
 from peerveil.guarantee import read_epsilon
 from peerveil.ledger.account import LIBRARY, Account, account_dict
-from peerveil.ledger.checks import read_name
+from peerveil.ledger.checks import fingerprint, read_name
 from peerveil.ledger.database import Database
 from peerveil.ledger.entry import opening_seal, timestamp
-from peerveil.ledger.errors import safe_words
-from peerveil.ledger.records import AccountState, all_accounts, find_account, read_entries
+from peerveil.ledger.errors import DataBound, safe_words
+from peerveil.ledger.records import AccountState, all_accounts, find_account, find_owner, read_entries, refuse_second
 from peerveil.ledger.schema import VERSION, accounts, book, prepare
 from peerveil.ledger.verify import Verification, verify_database
 from peerveil.numerics.exact import exact
@@ -154,6 +154,19 @@ class Ledger:
         with self._database.reading() as connection:
             states = all_accounts(connection)
         return [self._account(state) for state in states]
+
+    def require_free(self, account: str, data: Any, *, once: bool = False, run: str | None = None) -> None:
+        """Refuse now what a spend would refuse later: data of another account and, with ``once``, a second decision.
+
+        ``account`` need not exist yet. Entries whose purpose names ``run`` do not count as an earlier decision.
+        """
+        what = fingerprint(data, self._secret)
+        with self._database.reading() as connection:
+            owner = find_owner(connection, what)
+            if owner is not None and owner.name != account:
+                raise DataBound.elsewhere(account, owner.name)
+            if owner is not None and once:
+                refuse_second(connection, owner, what, run=run)
 
     def _account(self, state: AccountState) -> Account:
         return Account(self._database, self._secret, number=state.number, name=state.name)

@@ -92,8 +92,8 @@ def require_secure(randomness: object) -> str:
 def fingerprint(data: Any, secret: bytes) -> str:
     """A keyed fingerprint of a data set: equal data give equal fingerprints, within one ledger only.
 
-    ``data`` is an object with a ``fingerprint`` (every table of judgements has one), bytes, an array of
-    numbers, or a string that you chose to stand for the data set.
+    ``data`` is an object with an ``identity`` (every table of judgements has one) or a ``fingerprint``, bytes, an
+    array of numbers, or a string that you chose to stand for the data set.
 
     A plain hash of private data would let a reader of an exported ledger confirm a guess: hash the data set
     as it would be with another score, and compare. Keyed with a secret that never leaves the ledger, the
@@ -118,7 +118,7 @@ def _content(data: Any) -> bytes:
         if not raw:
             raise BadInput("data", got=Verbatim("no bytes"), want=want)
         return b"bytes:" + raw
-    text = data if isinstance(data, str) else getattr(data, "fingerprint", None)
+    text = data if isinstance(data, str) else getattr(data, "identity", None) or getattr(data, "fingerprint", None)
     if not isinstance(text, str):
         raise BadInput("data", got=Verbatim(f"a {type(data).__name__}"), want=want)
     if not text.strip():

@@ -91,6 +91,49 @@ def _rebuild_exceeded(
     return kind(account, requested=requested, remaining=remaining)
 
 
+class DataBound(PeerveilError):
+    """The data belong to another account, or were decided already; nothing was spent.
+
+    Attributes
+    ----------
+    account : str
+        The account that was asked to spend.
+    owner : str
+        The account that the data belong to.
+    """
+
+    def __init__(self, message: str, *, account: str, owner: str) -> None:
+        self.account = account
+        self.owner = owner
+        super().__init__(message)
+
+    @classmethod
+    def elsewhere(cls, account: str, owner: str) -> DataBound:
+        """Another account spent on these data first."""
+        message = (
+            f"account {account!r}: these data belong to account {owner!r}, which spent on them first; nothing was "
+            f"spent. Spend from account {owner!r}: all releases about the same data add up in one budget"
+        )
+        return cls(message, account=account, owner=owner)
+
+    @classmethod
+    def decided(cls, account: str, serial: int, when: str) -> DataBound:
+        """A guarantee that holds for one release only was given for these data before."""
+        message = (
+            f"account {account!r}: these data were decided on {when} (entry {serial}); nothing was drawn. Publish that "
+            "decision: two decisions of the same reviews together say more about who wrote what than either "
+            "guarantee allows"
+        )
+        return cls(message, account=account, owner=account)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_bound, (type(self), str(self), self.account, self.owner)
+
+
+def _rebuild_bound(kind: type[DataBound], message: str, account: str, owner: str) -> DataBound:
+    return kind(message, account=account, owner=owner)
+
+
 def safe_words(value: Fraction, rounding: Literal["up", "down"]) -> str:
     """An exact number as people write it, and rounded in the stated direction where it is too long for that.
 

@@ -10,12 +10,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from peerveil.errors import BadInput, Verbatim
-from peerveil.guarantee import Guarantee
+from peerveil.guarantee import Guarantee, Notion
 from peerveil.ledger.entry import Entry, canonical, timestamp
-from peerveil.ledger.errors import BudgetExceeded, LedgerError
-from peerveil.ledger.schema import accounts, entries
+from peerveil.ledger.errors import BudgetExceeded, DataBound, LedgerError
+from peerveil.ledger.schema import accounts, bindings, entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,14 @@ _UPDATE: Final = (
     update(accounts)
     .where(accounts.c.number == bindparam("which"))
     .values({name: bindparam(name) for name in ("spent", "entries", "head")})
+)
+_BIND: Final = {  # a second account waits here until the first has committed, then finds its row
+    kind.dialect().name: kind.insert(bindings).on_conflict_do_nothing() for kind in (sqlite, postgresql)
+}
+_OWNER: Final = (
+    select(accounts)
+    .join(bindings, bindings.c.account == accounts.c.number)
+    .where(bindings.c.fingerprint == bindparam("data"))
 )
 
 
@@ -114,7 +123,10 @@ def append(
     lane: str,
     library: str,
 ) -> Entry:
-    """Write the next entry and the account's new total; the caller holds the lock and asked ``afford``."""
+    """Bind the data, write the next entry and the account's new total; the caller holds the lock and asked ``afford``."""
+    _bind(connection, state, fingerprint)
+    if guarantee.notion is Notion.MAP_ERROR:
+        refuse_second(connection, state, fingerprint)
     entry = Entry.sealed(
         account=state.name,
         serial=state.entries + 1,
@@ -132,6 +144,32 @@ def append(
     total = {"spent": str(state.spent + debit), "entries": entry.serial, "head": entry.digest}
     connection.execute(_UPDATE, {"which": state.number, **total})
     return entry
+
+
+def find_owner(connection: Connection, fingerprint: str) -> AccountState | None:
+    """The account that a data set belongs to."""
+    row = connection.execute(_OWNER, {"data": fingerprint}).one_or_none()
+    return None if row is None else AccountState.from_row(row)
+
+
+def _bind(connection: Connection, state: AccountState, fingerprint: str) -> None:
+    """Give a data set to the account that spends on it first; refuse every other account."""
+    connection.execute(_BIND[connection.dialect.name], {"fingerprint": fingerprint, "account": state.number})
+    owner = find_owner(connection, fingerprint)
+    if owner is None or owner.number != state.number:
+        raise DataBound.elsewhere(state.name, "unknown" if owner is None else owner.name)
+
+
+def refuse_second(connection: Connection, state: AccountState, fingerprint: str, *, run: str | None = None) -> None:
+    """The error of a MAP adversary is bounded for one decision; nothing is known of two, so there is no second one."""
+    earlier = connection.execute(
+        select(entries.c.serial, entries.c.at, entries.c.purpose)
+        .where(entries.c.account == state.number, entries.c.fingerprint == fingerprint)
+        .where(entries.c.notion == Notion.MAP_ERROR.value)
+    ).all()
+    for entry in earlier:
+        if run is None or run not in entry.purpose:
+            raise DataBound.decided(state.name, entry.serial, entry.at[:10])
 
 
 def entry_row(entry: Entry) -> dict[str, Any]:

@@ -34,11 +34,8 @@ if TYPE_CHECKING:
 
     from peerveil.ledger.database import Database
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The version of the tables that this library writes."""
-
-MIGRATIONS: Final[Mapping[int, Callable[[Connection], None]]] = {}
-"""From each older version, the step to the next; it runs once, inside the transaction that records it."""
 
 metadata = MetaData()
 
@@ -89,7 +86,15 @@ entries = Table(
     PrimaryKeyConstraint("account", "serial"),
 )
 
+bindings = Table(
+    "peerveil_bindings",
+    metadata,
+    Column("fingerprint", Text, primary_key=True),  # of a data set; unique, so that only one account can ever own it
+    Column("account", Integer, ForeignKey(accounts.c.number), nullable=False),
+)
+
 _APPEND_ONLY: Final = "peerveil: entries of a ledger are append-only"
+_BOUND: Final = "peerveil: a data set stays with its account"
 _FIXED: Final = "peerveil: an account keeps its name and budget, and is never removed"
 
 _SQLITE_TRIGGERS: Final = (
@@ -107,6 +112,13 @@ _SQLITE_TRIGGERS: Final = (
     BEGIN SELECT RAISE(ABORT, '{_FIXED}'); END""",
     f"""CREATE TRIGGER peerveil_accounts_no_delete BEFORE DELETE ON peerveil_accounts
     BEGIN SELECT RAISE(ABORT, '{_FIXED}'); END""",
+)
+
+_SQLITE_BINDING_TRIGGERS: Final = (
+    f"""CREATE TRIGGER peerveil_bindings_no_update BEFORE UPDATE ON peerveil_bindings
+    BEGIN SELECT RAISE(ABORT, '{_BOUND}'); END""",
+    f"""CREATE TRIGGER peerveil_bindings_no_delete BEFORE DELETE ON peerveil_bindings
+    BEGIN SELECT RAISE(ABORT, '{_BOUND}'); END""",
 )
 
 _POSTGRESQL_TRIGGERS: Final = (
@@ -128,6 +140,31 @@ _POSTGRESQL_TRIGGERS: Final = (
     FOR EACH STATEMENT EXECUTE FUNCTION peerveil_fixed()""",
 )
 
+_POSTGRESQL_BINDING_TRIGGERS: Final = (
+    f"""CREATE FUNCTION peerveil_bound() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN RAISE EXCEPTION '{_BOUND}'; END $$""",
+    """CREATE TRIGGER peerveil_bindings_no_change BEFORE UPDATE OR DELETE ON peerveil_bindings
+    FOR EACH ROW EXECUTE FUNCTION peerveil_bound()""",
+    """CREATE TRIGGER peerveil_bindings_no_truncate BEFORE TRUNCATE ON peerveil_bindings
+    FOR EACH STATEMENT EXECUTE FUNCTION peerveil_bound()""",
+)
+
+
+def _bind_entries(connection: Connection) -> None:
+    """Version 1 to 2: every data set belongs to the account that spent on it first."""
+    bindings.create(connection)
+    _guard_bindings(connection)
+    owners: dict[str, int] = {}
+    for row in connection.execute(select(entries.c.fingerprint, entries.c.account).order_by(entries.c.at)):
+        owners.setdefault(row.fingerprint, row.account)
+    if owners:
+        rows = [{"fingerprint": data, "account": account} for data, account in owners.items()]
+        connection.execute(insert(bindings), rows)
+
+
+MIGRATIONS: Final[Mapping[int, Callable[[Connection], None]]] = {1: _bind_entries}
+"""From each older version, the step to the next; it runs once, inside the transaction that records it."""
+
 
 def prepare(database: Database, *, create: bool) -> tuple[str, bytes]:
     """Make or migrate the tables where needed; the ledger's public name and its secret."""
@@ -143,6 +180,13 @@ def _create(connection: Connection) -> None:
     sqlite = connection.dialect.name == "sqlite"
     for statement in _SQLITE_TRIGGERS if sqlite else _POSTGRESQL_TRIGGERS:
         connection.exec_driver_sql(statement)
+    _guard_bindings(connection)
     now = timestamp(datetime.now(UTC))
     connection.execute(insert(book).values(id=1, version=VERSION, ledger=os.urandom(16).hex(), created=now, accounts=0))
     connection.execute(insert(secret).values(id=1, key=os.urandom(32)))
+
+
+def _guard_bindings(connection: Connection) -> None:
+    sqlite = connection.dialect.name == "sqlite"
+    for statement in _SQLITE_BINDING_TRIGGERS if sqlite else _POSTGRESQL_BINDING_TRIGGERS:
+        connection.exec_driver_sql(statement)

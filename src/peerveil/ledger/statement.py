@@ -68,6 +68,7 @@ class Statement:
     account: str
     exact_epsilon: Fraction
     exact_spent: Fraction
+    data_sets: int
     subtotals: tuple[Subtotal, ...]
 
     @property
@@ -82,6 +83,7 @@ class Statement:
             "epsilon": str(self.exact_epsilon),
             "spent": str(self.exact_spent),
             "remaining": str(self.exact_remaining),
+            "data_sets": self.data_sets,
             "subtotals": [subtotal.to_dict() for subtotal in self.subtotals],
             "explanation": EXPLANATION,
         }
@@ -93,19 +95,27 @@ class Statement:
             f"{safe_words(self.exact_remaining, 'down')} remains."
         ]
         lines += [f"- {subtotal}" for subtotal in self.subtotals]
-        return "\n".join([*lines, EXPLANATION] if self.subtotals else lines)
+        if self.subtotals:
+            which, it = (
+                ("1 data set belongs", "it") if self.data_sets == 1 else (f"{self.data_sets} data sets belong", "them")
+            )
+            lines += [EXPLANATION, f"{which} to this account: no other account can spend on {it}."]
+        return "\n".join(lines)
 
 
 def make_statement(state: AccountState, entries: Iterable[Entry]) -> Statement:
     """Group an account's entries by what they promise to whom."""
     groups: dict[tuple[Notion, str, str], list[Entry]] = {}
+    data_sets = set()
     for entry in entries:
         promise = entry.guarantee
+        data_sets.add(entry.fingerprint)
         groups.setdefault((promise.notion, promise.unit, promise.neighbours), []).append(entry)
     return Statement(
         account=state.name,
         exact_epsilon=state.epsilon,
         exact_spent=state.spent,
+        data_sets=len(data_sets),
         subtotals=tuple(
             Subtotal(
                 notion=notion,

@@ -1,9 +1,9 @@
 """Whether a ledger is what it was when it was written.
 
 Noticed: an entry that was changed, removed, reordered or inserted, a changed total, count, name or budget, a
-removed account. Not noticed from the inside: somebody who can rewrite the whole database can also compute a
-whole new chain, or put back an older copy. Keep ``account.head`` elsewhere (in a mail, in the minutes): with
-it, that is noticed too.
+removed account, data that were moved to another account or that two accounts spent on. Not noticed from the
+inside: somebody who can rewrite the whole database can also compute a whole new chain, or put back an older copy.
+Keep ``account.head`` elsewhere (in a mail, in the minutes): with it, that is noticed too.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from peerveil.errors import BadInput
 from peerveil.ledger.entry import Entry, opening_seal
 from peerveil.ledger.errors import LedgerError
 from peerveil.ledger.records import AccountState, entry_from_row, entry_rows
-from peerveil.ledger.schema import accounts, book, entries
+from peerveil.ledger.schema import accounts, bindings, book, entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -67,6 +67,7 @@ def verify_database(connection: Connection, ledger: str, known: Mapping[str, str
     problems: list[str] = []
     heads: dict[str, str] = {}
     checked = 0
+    owners: dict[str, str] = {}
     rows = connection.execute(select(accounts).order_by(accounts.c.number)).all()
     written = connection.execute(select(book.c.accounts)).scalar_one()
     if [row.number for row in rows] != list(range(1, written + 1)):
@@ -78,10 +79,11 @@ def verify_database(connection: Connection, ledger: str, known: Mapping[str, str
             problems.append(str(error))
             continue
         found = ((r.serial, entry_from_row(r, state.name)) for r in entry_rows(connection, state.number))
-        report = _check(ledger, state, found, expected.pop(state.name, None))
+        report = _check(ledger, state, found, expected.pop(state.name, None), owners)
         problems += report.problems
         checked += report.entries
         heads |= report.heads
+    problems += _check_bindings(connection, owners)
     strays = connection.execute(
         select(func.count()).where(entries.c.account.not_in([row.number for row in rows]) | (entries.c.serial < 1))
     ).scalar_one()
@@ -96,6 +98,7 @@ def verify_export(data: Mapping[str, Any], *, known: Mapping[str, str] | None = 
     expected = read_heads(known)
     problems: list[str] = []
     heads: dict[str, str] = {}
+    owners: dict[str, str] = {}
     checked = 0
     try:
         for record in data["accounts"]:
@@ -109,7 +112,10 @@ def verify_export(data: Mapping[str, Any], *, known: Mapping[str, str] | None = 
                 head=record["digest"],
             )
             found = ((item["serial"], _exported(item)) for item in record["entries"])
-            report = _check(data["ledger"], state, found, expected.pop(state.name, None))
+            report = _check(data["ledger"], state, found, expected.pop(state.name, None), owners)
+            named = dict.fromkeys(item["fingerprint"] for item in record["entries"])
+            if record["data"] != list(named):
+                problems.append(f"account {state.name!r}: the data sets listed for it are not those of its entries")
             problems += report.problems
             checked += report.entries
             heads |= report.heads
@@ -131,9 +137,13 @@ def _exported(item: Mapping[str, Any]) -> Entry | None:
 
 
 def _check(
-    ledger: str, state: AccountState, found: Iterable[tuple[int, Entry | None]], known: tuple[int, str] | None
+    ledger: str,
+    state: AccountState,
+    found: Iterable[tuple[int, Entry | None]],
+    known: tuple[int, str] | None,
+    owners: dict[str, str],
 ) -> Verification:
-    """Walk one account's chain from its opening to its head."""
+    """Walk one account's chain from its opening to its head; ``owners`` gathers which account has which data."""
     name = f"account {state.name!r}"
     problems: list[str] = []
     digest = opening = opening_seal(
@@ -155,6 +165,9 @@ def _check(
             problems.append(f"{where} was changed: its digest does not fit its fields")
         if entry.previous != digest:
             problems.append(f"{where} does not continue what stands before it: changed, removed, reordered or inserted")
+        owner = owners.setdefault(entry.fingerprint, state.name)
+        if owner != state.name:
+            problems.append(f"{where} spends on data of account {owner!r}: the budgets of both add up for these data")
         promised = entry.exact_epsilon if entry.notion.adds_up else Fraction(0)
         if entry.exact_debit != promised:
             problems.append(f"{where} debits {entry.exact_debit}, its guarantee says {promised}")
@@ -178,6 +191,18 @@ def _check(
         entries=seen,
         heads={state.name: f"{state.entries}:{state.head}"},
     )
+
+
+def _check_bindings(connection: Connection, owners: Mapping[str, str]) -> list[str]:
+    """The table of bindings must say what the entries say, which the chains cover."""
+    query = select(bindings.c.fingerprint, accounts.c.name).outerjoin(accounts, bindings.c.account == accounts.c.number)
+    written = {row.fingerprint: row.name for row in connection.execute(query)}
+    said = "the table of bindings gives data {}... to account {!r}, its entries to account {!r}"
+    return [
+        f"account {owners.get(data, written.get(data))!r}: {said.format(data[:8], written.get(data), owners.get(data))}"
+        for data in sorted({*owners, *written})
+        if owners.get(data) != written.get(data)
+    ]
 
 
 def read_heads(known: Mapping[str, str] | None) -> dict[str, tuple[int, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,6 +11,8 @@ import numpy as np
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements import Rankings
+from peerveil.judgements.digest import RankingSums
+from peerveil.judgements.orders import checked_items
 from peerveil.judgements.table import is_frame
 from peerveil.rankings.kernels import add_pairs, add_ranks, first_bad_row
 
@@ -46,7 +47,7 @@ class Ballots:
 
     def __init__(self, pieces: Iterable[Any], table: Rankings | None = None) -> None:
         self._table = table
-        self._digest = hashlib.sha256(b"peerveil rankings 1")
+        self._sums = RankingSums()
         self._rest: Iterator[tuple[Any, Ints]] = self._checked(pieces)
         self._parts: list[tuple[Any, Ints]] = []
         self.items = 0
@@ -127,14 +128,17 @@ class Ballots:
             if self.total > _MOST_COUNT:
                 raise BadInput("rankings", got=Verbatim("more than 2^40 rankings"), want="at most 2^40")
             if self._table is None:
-                self._digest.update(np.ascontiguousarray(ranks, dtype="<i4").tobytes())
-                self._digest.update(np.ascontiguousarray(counts, dtype="<i8").tobytes())
+                self._sums.add(ranks, counts, self._item_names)
             yield ranks, counts
 
     @property
     def data(self) -> Any:
         """What a ledger may fingerprint; for a stream only after it was read."""
-        return self._table if self._table is not None else f"rankings sha256:{self._digest.hexdigest()}"
+        return self._table if self._table is not None else self._sums.hexdigest(self._item_names)
+
+    @property
+    def _item_names(self) -> tuple[str, ...]:
+        return self.names or checked_items(None, self.items)
 
     def blocks(self) -> Iterator[tuple[Any, Ints]]:
         """Ranks and counts, piece by piece; once only if they are not held."""

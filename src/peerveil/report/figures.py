@@ -6,6 +6,7 @@ import hashlib
 import html
 import io
 import re
+import warnings
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from peerveil.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -25,9 +26,13 @@ COLOURS: Final[Mapping[str, str]] = MappingProxyType(
 for the colour-blind (checked in order of lightness) and on white and black."""
 
 _INK: Final = "#010203"  # drawn in this, shown in the page's own text colour
+_UNPRINTABLE: Final = re.compile(  # what XML forbids, and what turns the direction of all text behind it
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 _STYLE: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "peerveil",
+    "text.parse_math": False,  # names are shown as they are written: a "$" begins no formula
     "font.family": "sans-serif",
     "font.sans-serif": ["system-ui", "DejaVu Sans"],
     "font.size": 10,
@@ -99,7 +104,10 @@ def svg(drawing: Figure | Axes, alt: str) -> str:
         raise BadInput("alt", got=alt, want="a sentence that says what the figure shows")
     figure = drawing.get_figure(root=True) if hasattr(drawing, "get_lines") else drawing
     buffer = io.StringIO()
-    with house_style():
+    with house_style(), warnings.catch_warnings():
+        # the page's font draws the text, and a name that is too long leaves no place for the rest
+        warnings.filterwarnings("ignore", message="Glyph .* missing|constrained_layout not applied")
+        _plain_powers(figure)
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})  # type: ignore[union-attr]
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
@@ -110,11 +118,46 @@ def svg(drawing: Figure | Axes, alt: str) -> str:
     text = text.replace("<svg ", '<svg stroke-linejoin="round" stroke-linecap="butt" ', 1)
     text = re.sub(r' style="([^"]*)"', lambda found: _attributes(found.group(1)), text)
     text = text.replace(' id="mark"', "")  # each axes of a figure has one, and nothing refers to it
+    text = _UNPRINTABLE.sub("\ufffd", text)
     # several figures stand on one page: their ids must differ
     own = hashlib.sha256(text.encode()).hexdigest()[:8]
     text = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{own}-", text)
-    label = html.escape(" ".join(alt.split()), quote=True)
+    label = _label(alt)
     return text.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+
+
+def safe_svg(draw: Callable[[], Figure | Axes], alt: str) -> str:
+    """:func:`svg` of what ``draw`` returns; where drawing fails, a figure that says so: no run or page fails for it.
+
+    >>> print(safe_svg(lambda: 1 / 0, "a curve"))  # doctest: +ELLIPSIS
+    <svg role="img" aria-label="a curve (this figure could not be drawn: ZeroDivisionError)"...
+    """
+    try:
+        with house_style():
+            return svg(draw(), alt)
+    except Exception as error:  # whatever it was: the figure is the least of what was paid for
+        reason = f"this figure could not be drawn: {type(error).__name__}"
+        shown = f"{reason[0].upper()}{reason[1:]}."
+        return (
+            f'<svg role="img" aria-label="{_label(f"{alt} ({reason})")}" xmlns="http://www.w3.org/2000/svg" '
+            f'viewBox="0 0 500 40"><text x="8" y="26" fill="currentColor" font-size="14">{shown}</text></svg>'
+        )
+
+
+def _plain_powers(figure: Any) -> None:
+    """Numbers on logarithmic axes as people read them; Matplotlib would write them as formulas."""
+    from matplotlib.ticker import FuncFormatter, LogFormatterMathtext, NullFormatter
+
+    for ax in figure.axes:
+        for axis in (ax.xaxis, ax.yaxis):
+            if isinstance(axis.get_major_formatter(), LogFormatterMathtext):
+                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            if isinstance(axis.get_minor_formatter(), LogFormatterMathtext):
+                axis.set_minor_formatter(NullFormatter())
+
+
+def _label(alt: str) -> str:
+    return html.escape(_UNPRINTABLE.sub("\ufffd", " ".join(alt.split())), quote=True)
 
 
 def _attributes(style: str) -> str:

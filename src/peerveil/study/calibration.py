@@ -25,6 +25,7 @@ class Decide(Step):
     about = "accept the better papers, correcting for strictness, without the decisions naming the reviewer"
     publishes = "which papers are accepted"
     wants = "reviews"
+    spends = once = True
     also: ClassVar = {"history": "reviews"}
     options: ClassVar = (
         Option(
@@ -74,7 +75,8 @@ class Decide(Step):
         """That it is done once, and how much the past tells."""
         reviewers = table.frame["reviewer"].n_unique()
         return [
-            "Decide once: two decisions of the same conference together tell more about who wrote what than one does.",
+            "Decide once: two decisions of the same reviews together say more about who wrote what than one does. The "
+            "account records this one and refuses a second.",
             f"The past tells about {self._known(table)} of the {reviewers} reviewers; the others are taken for average.",
         ]
 
@@ -88,18 +90,21 @@ class Decide(Step):
 # room = "calibration"
 # do = "decide"
 # data = "{data}"
+# account = "main"
 # history = "past"
 # adversary_error = 0.5      # the best guess of a review's writer is wrong at least this often
 # accepted = 0.25
 """
 
     def promise(self, table: Reviews) -> None:
-        """None to debit: such promises do not add up. All that can be refused is refused here."""
+        """None to debit: the guarantee is recorded once it is known. All that can be refused is refused here."""
         self._conference(table)
 
-    def carry_out(self, table: Reviews, randomness: Randomness, account: Account | None) -> Outcome:  # noqa: ARG002
+    def carry_out(self, table: Reviews, randomness: Randomness, account: Account | None) -> Outcome:
         """Decide once."""
-        decision = self._conference(table).decide(adversary_error=self.adversary_error, randomness=randomness)
+        decision = self._conference(table).decide(
+            adversary_error=self.adversary_error, randomness=randomness, account=account
+        )
         outcome = Outcome("Which papers should be accepted, if strict reviewers are corrected for?")
         outcome.promises(decision.guarantee)
         accepted, papers = int(decision.decisions["accepted"].sum()), decision.decisions.height

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from importlib import import_module
@@ -89,7 +90,7 @@ class Checked:
         out = []
         for one in self.planned:
             spec = one.step.spec
-            spent = "nothing"
+            spent = f"recorded in {spec.account}, not debited" if spec.account and not self.simulated else "nothing"
             if one.guarantee is not None:
                 epsilon = one.guarantee.exact_epsilon
                 spent = f"epsilon {printed(epsilon, 'up'):g}" if epsilon is not None else one.guarantee.notion.value
@@ -206,25 +207,45 @@ def _read(file: DataFile, kind: str) -> tuple[Any, str]:
 
 def _afford(checked: Checked, tag: str | None) -> Checked:
     """Refuse before the first step what would be refused in the last. Debits of an interrupted run count as paid."""
-    if not checked.spends:
+    study, spending = checked.study, _spending(checked)
+    if not spending:
         return checked
-    study = checked.study
     remaining, paid = dict(study.accounts), dict.fromkeys(study.accounts, Fraction(0))
-    if "://" in study.ledger or Path(study.ledger).exists():
-        with Ledger.open(study.ledger) as book:
-            for account in book.accounts():
-                if account.name not in remaining:
-                    continue
-                if account.exact_epsilon != remaining[account.name]:
-                    raise BadInput(f"accounts.{account.name}.epsilon", got=str(remaining[account.name]),
-                                   want=f"{account.exact_epsilon}, with which it was opened in the ledger")  # fmt: skip
-                remaining[account.name] = account.exact_remaining
-                if tag is not None:
-                    paid[account.name] = sum(
-                        (e.exact_debit for e in account.entries() if tag in e.purpose), Fraction(0)
-                    )
-    known = replace(checked, remaining=remaining, paid=paid)
-    for name, amount in known.due.items():
-        if amount > remaining[name]:
-            raise BudgetExceeded(name, requested=amount, remaining=remaining[name])
+    exists = "://" in study.ledger or Path(study.ledger).exists()
+    with Ledger.open(study.ledger) if exists else nullcontext() as book:
+        for account in book.accounts() if book is not None else ():
+            if account.name not in remaining:
+                continue
+            if account.exact_epsilon != remaining[account.name]:
+                raise BadInput(f"accounts.{account.name}.epsilon", got=str(remaining[account.name]),
+                               want=f"{account.exact_epsilon}, with which it was opened in the ledger")  # fmt: skip
+            remaining[account.name] = account.exact_remaining
+            if tag is not None:
+                paid[account.name] = sum((e.exact_debit for e in account.entries() if tag in e.purpose), Fraction(0))
+        known = replace(checked, remaining=remaining, paid=paid)
+        for name, amount in known.due.items():
+            if amount > remaining[name]:
+                raise BudgetExceeded(name, requested=amount, remaining=remaining[name])
+        if book is not None:
+            for one in spending:
+                book.require_free(str(one.step.spec.account), one.table, once=one.step.once, run=tag)
     return known
+
+
+def _spending(checked: Checked) -> list[Planned]:
+    """The steps that would be entered in the ledger; two accounts for the same data are refused."""
+    spending = [one for one in checked.planned if one.step.spec.account is not None and not checked.simulated]
+    owners: dict[str, str] = {}
+    decided: set[str] = set()
+    for one in spending:
+        account = str(one.step.spec.account)
+        owner = owners.setdefault(one.table.identity, account)
+        if owner != account:
+            want = f"account {owner!r}, from which an earlier step spends on the same data"
+            raise BadInput(f"{one.step.spec.place}.account", got=account, want=want)
+        if one.step.once and one.table.identity in decided:
+            want = "one decision of the same reviews: two together say more about who wrote what"
+            raise BadInput(one.step.spec.place, got=Verbatim("a second decision"), want=want)
+        if one.step.once:
+            decided.add(one.table.identity)
+    return spending

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from peerveil.report import house_style, new_axes, svg
+from peerveil.report import new_axes, safe_svg
 from peerveil.result import plain
 
 if TYPE_CHECKING:
@@ -104,8 +104,9 @@ class Outcome:
         columns: int = 1,
     ) -> None:
         """Draw on new axes (as many as ``columns``) and keep the figure; the mark is written across each."""
-        axes: Sequence[Axes] = new_axes(height=height, columns=columns)
-        with house_style():
+
+        def drawn() -> Axes:
+            axes: Sequence[Axes] = new_axes(height=height, columns=columns)
             draw(*axes)
             if self.mark:
                 from peerveil.result import stamp_axes
@@ -113,7 +114,9 @@ class Outcome:
                 for ax in axes:
                     if not any(text.get_gid() == "mark" for text in ax.texts):
                         stamp_axes(ax, self.mark)
-            self.pictures.append(Picture(svg(axes[0], alt), caption, public))
+            return axes[0]
+
+        self.pictures.append(Picture(safe_svg(drawn, alt), caption, public))
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, public: bool) -> None:
         """Keep a table."""

@@ -116,7 +116,7 @@ class Study:
             content = tomllib.loads(text)
         except UnicodeDecodeError:
             raise BadInput("study", got=str(where), want="a text file in UTF-8") from None
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:  # no TOML, a number of too many digits, or too deeply nested
             raise BadInput(str(where), got=Verbatim(str(error)), want="a TOML file") from None
         from peerveil.study.check import make_steps
 
@@ -145,7 +145,11 @@ def regular_file(path: Path, argument: str) -> Path:
     """A path to a file that can be read from beginning to end: no folder, device or pipe."""
     if "\0" in str(path):
         raise BadInput(argument, got=str(path), want="a path without a zero byte")
-    if not path.exists():
+    try:
+        exists = path.exists()
+    except (OSError, ValueError):  # a name that is too long, or that no file can have
+        exists = False
+    if not exists:
         raise BadInput(argument, got=str(path), want="a file that exists")
     if not path.is_file():
         raise BadInput(argument, got=str(path), want="a regular file")

@@ -54,6 +54,8 @@ class Step(ABC):
     options: ClassVar[tuple[Option, ...]] = ()
     spends: ClassVar[bool] = False
     """Whether it debits an account, which must then be named (unless the study simulates)."""
+    once: ClassVar[bool] = False
+    """Whether its guarantee holds for a single release, so that the ledger refuses a second one on the same data."""
 
     def __init__(self, spec: StepSpec) -> None:
         self.spec = spec

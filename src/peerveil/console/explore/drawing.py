@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from peerveil.console.explore.exploration import Figure
 from peerveil.console.explore.words import EPSILONS, chance, right_at_most
-from peerveil.report import COLOURS, house_style, svg
+from peerveil.report import COLOURS, safe_svg
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,8 @@ def draw_curves(
 
     place = list(values).index(chosen)
     top = high if high is not None else 1.08 * max(max(curve.values) for curve in curves) or 1.0
-    with house_style():
+
+    def drawn() -> Drawing:
         figure = Drawing(figsize=(WIDTH, HEIGHT))
         box = (_LEFT / WIDTH, _BOTTOM / HEIGHT, 1 - (_LEFT + _RIGHT) / WIDTH, 1 - (_BOTTOM + _TOP) / HEIGHT)
         ax = figure.add_axes(box)
@@ -76,7 +77,9 @@ def draw_curves(
         ax.set_yticks(_ticks(low, top))
         ax.set_xlabel(across)
         ax.set_ylabel(up)
-        return svg(figure, alt)
+        return figure
+
+    return safe_svg(drawn, alt)
 
 
 def attack_figure(epsilon: str, today: Fraction, what: str) -> Figure:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.errors import BadInput
 from peerveil.guarantee import read_epsilon
-from peerveil.report import COLOURS, house_style, new_axes, svg
+from peerveil.report import COLOURS, new_axes, safe_svg
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from starlette.responses import Response
 
     from peerveil.console.house import House
@@ -63,6 +65,7 @@ def one(visit: Visit) -> Response:
             "epsilon": account.epsilon,
             "spent": account.spent,
             "remaining": account.remaining,
+            "data_sets": len({entry.fingerprint for entry in entries}),
         }
         steps = tuple((row["time"], row["debit"]) for row in rows if row["debited"])
     picture = _history(steps, shown["epsilon"]) if steps else ""
@@ -98,9 +101,8 @@ def open_account(visit: Visit) -> Response:
     return visit.go(target if target in ("/release", "/timing", "/rankings", "/truth") else "/ledger", "opened")
 
 
-def export(visit: Visit) -> Response:
+def export(visit: Visit, kind: str) -> Response:
     """The whole ledger, for safe keeping and for others to verify."""
-    kind = visit.part("kind")
     with visit.house.ledger() as book:
         text = book.to_csv() if kind == "csv" else book.to_json(indent=2)
     return visit.file(text.encode(), f"ledger.{kind}", "text/csv" if kind == "csv" else "application/json")
@@ -116,41 +118,45 @@ def verify(visit: Visit) -> Response:
 @lru_cache(maxsize=64)
 def _picture(accounts: tuple[tuple[str, float, float], ...]) -> str:
     """Bars: what was spent, what is left."""
+    said = "; ".join(f"{name}: {spent:g} spent, {left:g} left" for name, spent, left in accounts)
+    return safe_svg(lambda: _draw_accounts(accounts), f"Budgets. {said}.")
+
+
+def _draw_accounts(accounts: tuple[tuple[str, float, float], ...]) -> Axes:
     (ax,) = new_axes(7, 0.8 + 0.5 * len(accounts))
     names = [name if len(name) <= 24 else f"{name[:23]}…" for name, _, _ in accounts]
-    with house_style():
-        whole = [max(used + rest, 1e-12) for _, used, rest in accounts]
-        spent = [100 * one[1] / all_of for one, all_of in zip(accounts, whole, strict=True)]
-        left = [100 - share for share in spent]
-        places = list(range(len(accounts)))
-        ax.barh(places, spent, color=COLOURS["leak"], label="spent")
-        ax.barh(places, left, left=spent, color=COLOURS["private"], label="left")
-        ax.set_yticks(places, names)
-        ax.invert_yaxis()
-        ax.set_xlabel("of 100 parts of each budget")
-        ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2)
-    said = "; ".join(f"{name}: {spent:g} spent, {left:g} left" for name, spent, left in accounts)
-    return svg(ax, f"Budgets. {said}.")
+    whole = [max(used + rest, 1e-12) for _, used, rest in accounts]
+    spent = [100 * one[1] / all_of for one, all_of in zip(accounts, whole, strict=True)]
+    left = [100 - share for share in spent]
+    places = list(range(len(accounts)))
+    ax.barh(places, spent, color=COLOURS["leak"], label="spent")
+    ax.barh(places, left, left=spent, color=COLOURS["private"], label="left")
+    ax.set_yticks(places, names)
+    ax.invert_yaxis()
+    ax.set_xlabel("of 100 parts of each budget")
+    ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2)
+    return ax
 
 
 @lru_cache(maxsize=64)
 def _history(steps: tuple[tuple[str, float], ...], budget: float) -> str:
     """What was spent, debit by debit, against the whole budget."""
+    heights = [0.0, *accumulate(debit for _, debit in steps)]
+    alt = f"What was spent after each of {len(steps)} debits: {heights[-1]:g} of {budget:g}."
+    return safe_svg(lambda: _draw_history(heights, budget), alt)
+
+
+def _draw_history(heights: list[float], budget: float) -> Axes:
     from matplotlib.ticker import MaxNLocator
 
     (ax,) = new_axes(7, 2.6)
-    total, heights = 0.0, [0.0]
-    for _, debit in steps:
-        total += debit
-        heights.append(total)
-    with house_style():
-        places = [*range(len(heights)), len(heights) - 0.5]  # half a step more, to show where it stands now
-        ax.step(places, [*heights, total], where="post", color=COLOURS["leak"], label="spent")
-        ax.axhline(budget, color=COLOURS["truth"], linestyle="--", label="whole budget")
-        ax.set(xlabel="debits, one after another", ylabel="epsilon", ylim=(0, budget * 1.1))
-        ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    return svg(ax, f"What was spent after each of {len(steps)} debits: {total:g} of {budget:g}.")
+    places = [*range(len(heights)), len(heights) - 0.5]  # half a step more, to show where it stands now
+    ax.step(places, [*heights, heights[-1]], where="post", color=COLOURS["leak"], label="spent")
+    ax.axhline(budget, color=COLOURS["truth"], linestyle="--", label="whole budget")
+    ax.set(xlabel="debits, one after another", ylabel="epsilon", ylim=(0, budget * 1.1))
+    ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return ax
 
 
 def routes(page: Any, post: Any) -> list[Any]:
@@ -159,6 +165,6 @@ def routes(page: Any, post: Any) -> list[Any]:
         page("/ledger", overview),
         post("/ledger/open", open_account, "operator"),
         page("/ledger/verify", verify),
-        page("/ledger/export.{kind}", export),
+        *(page(f"/ledger/export.{kind}", partial(export, kind=kind)) for kind in ("csv", "json")),
         page("/ledger/account", one),
     ]

@@ -101,9 +101,8 @@ def invite(visit: Visit) -> Response:
     if visit.asker.alone:
         raise Forbidden("register yourself first: otherwise whoever joins would shut you out")
     token = people.invite(visit.house, visit.asker, visit.form.get("role", ""))
-    base = visit.request.url
-    scheme = "https" if visit.console.settings.https else base.scheme
-    return _page(visit, f"{scheme}://{base.netloc}/join/{token}")
+    scheme = "https" if visit.console.settings.https else visit.request.scope["scheme"]
+    return _page(visit, f"{scheme}://{visit.request.headers.get('host', '')}/join/{token}")
 
 
 def withdraw(visit: Visit) -> Response:

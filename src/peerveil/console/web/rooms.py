@@ -156,7 +156,7 @@ def _form(kind: type[Step], file: File | None, proposed: Any, mine: list[File]) 
         "about": kind.about,
         "publishes": kind.publishes,
         "spends": kind.spends,
-        "recorded": (kind.room, kind.do) == ("timing", "post"),
+        "recorded": (kind.room, kind.do) in (("timing", "post"), ("calibration", "decide")),
         "wants": kind.wants,
         "fields": fields,
     }

@@ -15,7 +15,7 @@ import secrets
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import SplitResult, urlencode, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -31,7 +31,7 @@ from peerveil.console.house import LOCAL
 from peerveil.console.people import Asker
 from peerveil.console.web.words import DONE, ago, clock, size_in_words
 from peerveil.errors import BadInput, PeerveilError
-from peerveil.services.errors import Forbidden, ServiceError
+from peerveil.services.errors import Forbidden, NotFound, ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -90,7 +90,10 @@ class Visit:
 
     def part(self, name: str) -> str:
         """A part of the path."""
-        return str(self.request.path_params[name])
+        part = str(self.request.path_params[name])
+        if "\0" in part:  # nothing has such a name, and PostgreSQL refuses to look for it
+            raise NotFound("there is no such page")
+        return part
 
     def asked(self, name: str, default: str = "") -> str:
         """A value after the question mark."""
@@ -107,7 +110,7 @@ class Visit:
         shown = self.console.templates.get_template(template).render(
             asker=self.asker,
             form_token=self.form_token,
-            path=self.request.url.path,
+            path=self.request.scope["path"],
             done=DONE.get(self.asked("done")),
             **values,
         )
@@ -194,11 +197,19 @@ def require(visit: Visit, role: str | None) -> None:
 
 def check_local(request: Request) -> None:
     """The one person of a machine comes by its own address; a name that was pointed at it is refused."""
-    host = urlsplit(f"//{request.headers.get('host', '')}").hostname
+    host = split_address(f"//{request.headers.get('host', '')}").hostname
     if host not in _LOCAL_NAMES:
         raise Forbidden(
             "this console is for one person on this machine: open it at http://127.0.0.1 or http://localhost"
         )
+
+
+def split_address(text: str) -> SplitResult:
+    """The parts of an address that a stranger sent; all empty if it is none, such as ``http://[``."""
+    try:
+        return urlsplit(text)
+    except ValueError:
+        return SplitResult("", "", "", "", "")
 
 
 def check_origin(request: Request) -> None:
@@ -207,7 +218,8 @@ def check_origin(request: Request) -> None:
         return
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
     host = request.headers.get("host", "")
-    if site not in (None, "same-origin", "none") or (origin not in (None, "null") and urlsplit(origin).netloc != host):
+    elsewhere = origin not in (None, "null") and split_address(origin).netloc != host
+    if site not in (None, "same-origin", "none") or elsewhere:
         raise Forbidden("this form was sent by another site; nothing was done")
     if origin == "null" and site is None:
         raise Forbidden("this form was sent by a page of no site; nothing was done")
@@ -228,7 +240,7 @@ def refusal(console: Console, request: Request, error: Exception, visit: Visit |
     """A refusal as a page that says what was wrong and where to go."""
     status = error.status if isinstance(error, ServiceError) else 422
     if isinstance(error, SignInFirst):
-        target = request.url.path if request.method == "GET" else "/"
+        target = request.scope["path"] if request.method == "GET" else "/"
         return RedirectResponse("/sign-in?" + urlencode({"next": target}), 303)
     lines = str(error).split("\n") if not isinstance(error, MultiPartException) else ["this form cannot be read"]
     retry = error.retry_after if isinstance(error, ServiceError) else None
@@ -253,7 +265,7 @@ def problem_page(
         429: "Slow down",
         500: "Our fault",
     }
-    back = urlsplit(came_from).path if came_from else "/"
+    back = split_address(came_from).path if came_from else "/"
     text = console.templates.get_template("problem.html").render(
         asker=visit and visit.asker, done=None, path="", form_token=visit.form_token if visit else "",
         title=titles.get(status, "That did not work"), lines=lines, back=back if back.startswith("/") else "/",

@@ -1,0 +1,52 @@
+"""The attack: decide the same conference twice, and read both decisions together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from peerveil.calibration import Affine, Conference
+from peerveil.calibration.conference import solved
+from peerveil.calibration.strategy import guess_errors
+from peerveil.judgements import Reviews
+from peerveil.ledger import DataBound, Ledger
+from peerveil.randomness import Randomness
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PEOPLE = {"ann": Affine(1, 1.7), "bo": Affine(1, -1.2), "cy": Affine(1, -0.7)}
+
+
+@pytest.fixture(scope="module")
+def conference() -> Conference:
+    reviews = Reviews(paper=[1, 2, 3], reviewer=["ann", "bo", "cy"], score=[1.7, 0.5, -0.3])
+    return Conference(reviews, PEOPLE, 0.5, 1, size=3)
+
+
+def test_two_decisions_together_break_the_guarantee(conference: Conference) -> None:
+    """Why a second decision is refused: exactly computed, the best guess from two is better than what was promised."""
+    (group,) = conference.groups()
+    panel = group.panel
+    errors, _, table = solved(panel, 0.45)
+    assert table is not None
+    both = (table[:, :, None] * table[:, None, :]).reshape(len(table), -1)
+    twice = guess_errors(panel.assignments, panel.posterior, both, panel.adversary)
+    assert np.all(twice <= errors + 1e-9)
+    assert np.max(errors - twice) > 0.02
+
+
+def test_an_account_allows_one_decision(conference: Conference, tmp_path: Path) -> None:
+    secure = Randomness.secure()
+    with Ledger.open(tmp_path / "l.db") as ledger:
+        account = ledger.account("conference", epsilon=1)
+        first = conference.decide(adversary_error=0.3, randomness=secure, account=account)
+        for asked in (0.3, 0.1):  # other settings are no way around
+            with pytest.raises(DataBound, match="entry 1.*Publish that decision"):
+                conference.decide(adversary_error=asked, randomness=secure, account=account)
+        (entry,) = account.entries()
+        assert entry.guarantee == first.guarantee
+        with pytest.raises(DataBound, match="belong to account 'conference'"):
+            conference.decide(adversary_error=0.3, randomness=secure, account=ledger.account("other", epsilon=1))
