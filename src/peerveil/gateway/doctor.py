@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select, text
 
-from peerveil.gateway.intake import BINS
 from peerveil.gateway.page import fit_verdict
 from peerveil.gateway.tables import VERSION, clock, held, hooks, tokens
-from peerveil.gateway.tally import read_tally
+from peerveil.gateway.tally import BINS, read_tally
 from peerveil.services.clock import SECOND, database_time
 from peerveil.services.vault import VARIABLE, Vault
 
