@@ -29,6 +29,7 @@ from peerveil.gateway import (
     restore,
 )
 from peerveil.gateway.hooks import Deliveries, sign
+from peerveil.gateway.sending import Attempt
 from peerveil.gateway.tables import held, hooks
 from peerveil.services import Journal, Vault
 from peerveil.services.errors import Forbidden, Gone, NotFound, Unavailable
@@ -140,8 +141,9 @@ def test_two_workers_do_not_deliver_the_same(
     with gateway.database.reading() as connection:
         row = connection.execute(select(hooks)).one()
     first, second = Deliveries(gateway, Journal("a")), Deliveries(gateway, Journal("b"))
-    assert first._deliver(row, time.now) == 1
-    assert second._deliver(row, time.now) == 0
+    attempt = Attempt("a", 60.0, lambda _: 0)
+    assert first._deliver(row, time.now, attempt) == 1
+    assert second._deliver(row, time.now, attempt) == 0
     assert len(receiver.seen) == 1
 
 

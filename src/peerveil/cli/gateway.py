@@ -161,6 +161,7 @@ def work(
     import threading
 
     from peerveil.gateway import Worker
+    from peerveil.gateway.pulse import Pulse
     from peerveil.services import Journal
     from peerveil.services.journal import quiet_libraries
 
@@ -172,10 +173,17 @@ def work(
     with _opened(config, db) as (gateway, _):
         worker = Worker(gateway, journal)
         worker.start()
+        pulse = Pulse(gateway, journal, worker.alive)
+        pulse.start()
         journal.write("working")
-        stop.wait()
+        while not stop.wait(1.0) and not pulse.dead():
+            pass
+        dead = pulse.dead()
+        pulse.stop()
         worker.stop()
         journal.write("stopped")
+    if dead:  # whoever supervises this process starts it again
+        raise typer.Exit(1)
 
 
 @app.command("token", epilog=example("peerveil gateway token --space forum --role author --actor user-17"))
@@ -219,7 +227,7 @@ def doctor(
         as_json,
         lambda: print_table(("", "what", "found", "what to do"), rows),
     )
-    if not all(one.ok for one in found if one.what != "worker"):
+    if any(one.fails and not one.ok for one in found):
         stop_with_failed_check()
 
 
