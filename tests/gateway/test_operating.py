@@ -29,6 +29,7 @@ from peerveil.gateway import (
     restore,
 )
 from peerveil.gateway.hooks import Deliveries, sign
+from peerveil.gateway.sending import Attempt
 from peerveil.gateway.tables import held, hooks
 from peerveil.services import Journal, Vault
 from peerveil.services.errors import Forbidden, Gone, NotFound, Unavailable
@@ -140,8 +141,9 @@ def test_two_workers_do_not_deliver_the_same(
     with gateway.database.reading() as connection:
         row = connection.execute(select(hooks)).one()
     first, second = Deliveries(gateway, Journal("a")), Deliveries(gateway, Journal("b"))
-    assert first._deliver(row, time.now) == 1
-    assert second._deliver(row, time.now) == 0
+    attempt = Attempt("a", 60.0, lambda _: 0)
+    assert first._deliver(row, time.now, attempt) == 1
+    assert second._deliver(row, time.now, attempt) == 0
     assert len(receiver.seen) == 1
 
 
@@ -261,6 +263,31 @@ def test_a_damaged_backup_changes_nothing(sqlite_url: str, make: Any, tmp_path: 
         restore(str(new), Vault.read(KEY), tmp_path / "none")
 
 
+def test_tables_of_another_version_are_refused_in_words(url: str, make: Any, tmp_path: Path) -> None:
+    gateway: Gateway = make(url)
+    with gateway.database.writing("x") as connection:
+        connection.execute(text("UPDATE gateway_book SET version = 1"))
+    for create in (True, False):
+        with pytest.raises(Unavailable, match="older peerveil .version 1.*no migration"):
+            Gateway(url, Vault.read(KEY), create=create)
+
+
+def test_an_old_key_can_be_taken_away_once_its_posts_are_out(url: str, make: Any, time: FakeTime) -> None:
+    gateway: Gateway = make(url)
+    token = gateway.issue_token(role="author", space="forum", actor="kim")
+    receipt = submit(gateway, "t", "before")["receipt"]
+    time.advance(1000)
+    work(gateway)
+    new = Vault.new_key("new")
+    with Gateway(url, Vault.read(f"{new},{KEY}"), watch=time.watch_for()) as both:
+        both.configure([both.space("forum")])
+    with Gateway(url, Vault.read(new), watch=time.watch_for()) as later:
+        identity = later.tokens.check(f"Bearer {token}")
+        assert identity.actor == "kim"
+        assert later.status(identity, receipt) == "posted"
+        assert [item.content for item in everything(later)] == ["before"]
+
+
 # ---- two steps --------------------------------------------------------------------------------------------------
 
 
@@ -284,7 +311,7 @@ def test_nobody_reads_a_held_post_alone(url: str, make: Any, time: FakeTime) -> 
     assert approve_reveal(gateway, two, number) == {"space": "forum", "thread": "t", "content": "the text"}
     with pytest.raises(Forbidden, match="already"):
         approve_reveal(gateway, two, number)
-    for statement in ("UPDATE gateway_audit SET reason = 'x'", "DELETE FROM gateway_audit"):
+    for statement in ("UPDATE gateway_audit SET action = 'x'", "DELETE FROM gateway_audit"):
         with pytest.raises(Unavailable, match="append-only|two writers"), gateway.database.writing("x") as connection:
             connection.execute(text(statement))
     late = request_reveal(gateway, one, receipt, "a threat, case 13")
@@ -372,8 +399,8 @@ def test_gaps_are_learned_from_history(tmp_path: Path) -> None:
 def test_the_page_says_whether_delays_fit(sqlite_url: str, make: Any, time: FakeTime) -> None:
     from tests.gateway.test_closures import take_many
 
-    from peerveil.gateway.intake import BINS
     from peerveil.gateway.page import fit_verdict
+    from peerveil.gateway.tally import BINS
 
     gateway = make(sqlite_url)
     assert "Nothing has been released yet" in operator_page(gateway, ["forum"]).html()
@@ -432,8 +459,14 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert run(capsys, "gateway", "restore", "b.backup", "--db", "new.db")[0] == 0
     assert run(capsys, "gateway", "page", "--out", "p.html")[0] == 0
     operator = run(capsys, "gateway", "token", "--space", "*", "--role", "operator")[1].strip()
-    assert run(capsys, "gateway", "reveal", "--token", operator)[0] == 2
-    assert run(capsys, "gateway", "reveal", "--token", operator, "--receipt", "x", "--reason", "a long reason")[0] == 2
+    monkeypatch.setenv("PEERVEIL_TOKEN", operator)
+    assert run(capsys, "gateway", "reveal")[0] == 2
+    assert run(capsys, "gateway", "reveal", "--receipt", "x", "--reason", "a long reason")[0] == 2
+    assert run(capsys, "gateway", "reveal", "--log", "--json")[:2] == (0, "[]\n")
+    code, _, err = run(capsys, "gateway", "doctor", "--db", "postgresql://chair:swordfish@db/gateway")
+    assert code == 2
+    assert "PGPASSWORD" in err
+    assert "swordfish" not in err
     (tmp_path / "gateway.key").write_text(Vault.new_key())
     code, _, err = run(capsys, "gateway", "doctor")
     assert code == 2

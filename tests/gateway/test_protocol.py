@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -221,6 +222,34 @@ def test_replies_come_after_their_parents(url: str, make: Callable[..., Gateway]
     time.advance(1000)
     work(gateway)
     assert everything(gateway)[-1].reply_to == thread[2].id
+
+
+def test_a_reply_to_a_post_that_is_being_released_is_refused_or_appears(
+    postgres_url: str, make: Callable[..., Gateway], time: FakeTime
+) -> None:
+    """It would wait for ever for a parent that is not there any more."""
+    gateway = make(postgres_url)
+    parent = submit(gateway, "t", "parent")["receipt"]
+    time.advance(1000)
+    outcomes: list[str] = []
+
+    def answer() -> None:
+        try:
+            submit(gateway, "t", "reply", reply_to=parent)
+            outcomes.append("taken")
+        except Unprocessable:
+            outcomes.append("refused")
+
+    replying = threading.Thread(target=answer)
+    with gateway.database.writing("release") as connection:
+        assert gateway.release.release(connection, gateway.space("forum"), time.now).count == 1
+        replying.start()
+        replying.join(1.0)  # with the lock it waits; without, it is done before the release is committed
+    replying.join()
+    time.advance(1000)
+    work(gateway)
+    assert outcomes in (["taken"], ["refused"])
+    assert len(everything(gateway)) == 1 + (outcomes == ["taken"])
 
 
 def test_the_feed_is_read_by_a_cursor(url: str, make: Callable[..., Gateway], time: FakeTime) -> None:

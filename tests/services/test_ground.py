@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import threading
@@ -46,11 +47,15 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service
 
 
 def test_a_token_is_known_by_its_hash_alone(database: ServiceDatabase) -> None:
-    keeper = Tokens(database, tokens, ("author", "reader"))
+    keeper = Tokens(database, tokens, ("author", "reader"), Vault.read(Vault.new_key()))
     with database.writing("open") as connection:
         token = keeper.issue(connection, role="author", scope="iclr", actor="kim")
         stored = connection.execute(select(tokens)).one()
+        with pytest.raises(BadInput, match="no key"):
+            Tokens(database, tokens, ("author",)).issue(connection, role="author", scope="iclr", actor="kim")
     assert token not in str(stored)
+    assert stored.actor
+    assert b"kim" not in base64.b64decode(stored.actor)
     identity = keeper.check(f"Bearer {token}")
     assert (identity.role, identity.scope, identity.actor) == ("author", "iclr", "kim")
     with pytest.raises(Forbidden):

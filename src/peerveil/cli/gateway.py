@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from contextlib import contextmanager
 from enum import StrEnum
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from peerveil.cli.base import AsJson, Debug, emit, example, new_group, print_table, stop_with_failed_check
-from peerveil.errors import BadInput
+from peerveil.database import Address
+from peerveil.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +48,13 @@ class Moved(StrEnum):
 
 def _settings(config: Path | None, db: str | None) -> Settings:
     from peerveil.gateway import Settings
+    from peerveil.gateway.settings import PREFIX
 
+    if db is not None and Address.read(db).has_password:
+        want = (
+            f"an address without one: everybody on this machine can read it. Use PGPASSWORD, ~/.pgpass or {PREFIX}_DB"
+        )
+        raise BadInput("--db", got=Verbatim("an address with a password"), want=want)
     return Settings.find(config, db)
 
 
@@ -87,8 +95,6 @@ def init(
 
 def _first_files(path: Path) -> list[str]:
     """A configuration and a key to begin with."""
-    import os
-
     from peerveil.files import write_text
     from peerveil.gateway.settings import EXAMPLE
     from peerveil.services.vault import VARIABLE, Vault
@@ -118,6 +124,7 @@ def serve(
 ) -> None:
     """Take posts and answer questions, until stopped. Releases posts too, unless told otherwise."""
     from peerveil.gateway import Gateway, create_app
+    from peerveil.gateway.settings import PREFIX
     from peerveil.services import Journal
     from peerveil.services.serving import run_processes, this_command
     from peerveil.services.serving import serve as run
@@ -135,10 +142,11 @@ def serve(
             return
     if number == 0:
         raise BadInput("--port", got=0, want="a fixed port for several processes")
-    shared = ["gateway", "serve", "--processes", "1", "--host", address, "--port", str(number), "--db", settings.db]
+    shared = ["gateway", "serve", "--processes", "1", "--host", address, "--port", str(number)]
     shared += [] if config is None else ["--config", str(config)]
     commands = [[*this_command(), *shared, "--worker" if worker and k == 0 else "--no-worker"] for k in range(many)]
-    code = run_processes(commands, journal)
+    # the address may hold a password, and everybody on the machine can read the arguments of a process
+    code = run_processes(commands, journal, {f"{PREFIX}_DB": settings.db})
     if code:
         raise typer.Exit(code)
 
@@ -153,6 +161,7 @@ def work(
     import threading
 
     from peerveil.gateway import Worker
+    from peerveil.gateway.pulse import Pulse
     from peerveil.services import Journal
     from peerveil.services.journal import quiet_libraries
 
@@ -164,10 +173,17 @@ def work(
     with _opened(config, db) as (gateway, _):
         worker = Worker(gateway, journal)
         worker.start()
+        pulse = Pulse(gateway, journal, worker.alive)
+        pulse.start()
         journal.write("working")
-        stop.wait()
+        while not stop.wait(1.0) and not pulse.dead():
+            pass
+        dead = pulse.dead()
+        pulse.stop()
         worker.stop()
         journal.write("stopped")
+    if dead:  # whoever supervises this process starts it again
+        raise typer.Exit(1)
 
 
 @app.command("token", epilog=example("peerveil gateway token --space forum --role author --actor user-17"))
@@ -211,7 +227,7 @@ def doctor(
         as_json,
         lambda: print_table(("", "what", "found", "what to do"), rows),
     )
-    if not all(one.ok for one in found if one.what != "worker"):
+    if any(one.fails and not one.ok for one in found):
         stop_with_failed_check()
 
 
@@ -247,7 +263,8 @@ def restore(
 
     settings = _settings(config, db)
     fill(settings.db, settings.vault(), backup_file)
-    emit({"restored": settings.db}, as_json, f"restored: {settings.db}")
+    shown = Address.read(settings.db).shown
+    emit({"restored": shown}, as_json, f"restored: {shown}")
 
 
 @app.command("page", epilog=example("peerveil gateway page --out operator.html"))
@@ -269,27 +286,38 @@ def page(
 @app.command(
     "reveal",
     epilog=example(
-        "peerveil gateway reveal --receipt RECEIPT --reason 'a threat, case 12' --token pv_...",
-        "peerveil gateway reveal --approve 1 --token pv_...",
+        "peerveil gateway reveal --receipt RECEIPT --reason 'a threat, case 12'",
+        "peerveil gateway reveal --approve 1",
+        "peerveil gateway reveal --log",
     ),
 )
 def reveal(
-    token_: Annotated[str, typer.Option("--token", envvar="PEERVEIL_TOKEN", help="Your operator's token.")],
     receipt: Annotated[str | None, typer.Option(help="First step: the receipt of the post.")] = None,
     reason: Annotated[str, typer.Option(help="First step: why it must be read.")] = "",
     approve: Annotated[int | None, typer.Option(help="Second step, by another operator: the request's number.")] = None,
+    log: Annotated[bool, typer.Option("--log", help="Show all requests and approvals instead.")] = False,
     db: Where = None,
     config: Config = None,
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
-    """Read one held post: one operator asks, another approves, both are written down. There is no other way."""
-    from peerveil.gateway import approve_reveal, request_reveal
+    """Read one held post: one operator asks, another approves, both are written down. There is no other way.
 
-    if (receipt is None) is (approve is None):
-        raise BadInput("--receipt", got=receipt, want="either --receipt with --reason, or --approve")
+    Your operator's token is taken from the environment variable PEERVEIL_TOKEN, or asked for: never from the command line,
+    which everybody on the machine can read.
+    """
+    from peerveil.gateway import approve_reveal, read_audit, request_reveal
+
+    if (receipt is not None) + (approve is not None) + log != 1:
+        raise BadInput("--receipt", got=receipt, want="either --receipt with --reason, or --approve, or --log")
     with _opened(config, db) as (gateway, _):
+        token_ = os.environ.get("PEERVEIL_TOKEN") or typer.prompt("Operator's token", hide_input=True, err=True)
         operator = gateway.tokens.check(f"Bearer {token_}")
+        if log:
+            rows = read_audit(gateway, operator)
+            columns = ("number", "at", "action", "request", "name", "receipt", "reason")
+            emit(rows, as_json, lambda: print_table(columns, [[str(row[name]) for name in columns] for row in rows]))
+            return
         if approve is None:
             assert receipt is not None
             number = request_reveal(gateway, operator, receipt, reason)

@@ -25,7 +25,7 @@ from peerveil.collect.reports import LONGEST
 from peerveil.collect.store import ALL, Job, Store, report_key
 from peerveil.services import GroupCommit, Journal
 from peerveil.services.app import new_app, page_answer
-from peerveil.services.errors import ServiceError, Unauthorised
+from peerveil.services.errors import ServiceError, Unauthorised, Unavailable
 from peerveil.services.records import read_key
 from peerveil.services.tokens import hash_token
 
@@ -102,6 +102,7 @@ def build_app(
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         writer.start()
         watching = asyncio.create_task(_watch(store, log, after_close, look)) if after_close is not None else None
+        app.state.background = lambda: {"writer": writer.is_alive(), "watch": watching is None or not watching.done()}
         yield
         if watching is not None:
             watching.cancel()
@@ -169,8 +170,11 @@ def _person_routes(app: FastAPI, store: Store, writer: GroupCommit[Job, bool]) -
     ) -> dict[str, Any]:
         return await run_in_threadpool(published_results, store, await _known(store, campaign), after, limit)
 
-    @app.get("/healthz", summary="Whether the database answers")
+    @app.get("/healthz", summary="Whether the database answers and the background tasks run")
     async def health() -> dict[str, bool]:
+        dead = sorted(name for name, alive in app.state.background().items() if not alive)
+        if dead:
+            raise Unavailable(f"not running any more in this process: {', '.join(dead)}; restart it")
         await run_in_threadpool(_touch, store)
         return {"ok": True}
 
@@ -263,6 +267,6 @@ async def _watch(store: Store, log: Journal, after_close: Callable[[str], bool] 
             for name in await run_in_threadpool(store.due):
                 if await run_in_threadpool(after_close, name):
                     log.write("inference", campaign=name)
-        except ServiceError as error:
+        except Exception as error:  # tried again: one campaign that fails must not end the others' inference
             log.error("watching", error)
         await asyncio.sleep(look)

@@ -74,6 +74,11 @@ class Address:
             raise BadInput(str(path), got=Verbatim("a directory"), want="a file, not a directory")
         return cls(path, None, str(path))
 
+    @property
+    def has_password(self) -> bool:
+        """Whether the address itself holds a password."""
+        return any(True for _ in self._secrets())
+
     def without_secrets(self, message: object) -> str:
         """A driver's message on one line, the password (if it should appear) replaced."""
         text = " ".join(str(message).split())

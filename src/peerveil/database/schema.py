@@ -69,6 +69,11 @@ def prepare(database: Database, schema: Schema, *, create: bool) -> None:
             if version is None:
                 schema.create(connection)
                 version = schema.version
+            if any(step not in schema.migrations for step in range(version, schema.version)):
+                raise database.error(
+                    f"the {database.noun} at {database.shown} was written by an older peerveil (version {version} of the "
+                    f"tables; this library knows {schema.version}), and there is no migration: begin with a new database"
+                )
             for step in range(version, schema.version):
                 schema.migrations[step](connection)
                 connection.execute(update(schema.book).values(version=step + 1))

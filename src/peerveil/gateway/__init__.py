@@ -8,8 +8,8 @@ It takes a post, answers at once, and makes it visible at a random later time, e
   :class:`Refused`.
 - **Adapt**: :class:`Follower`, :class:`OpenReviewPoster`, :func:`check_signature` for receivers of webhooks,
   :func:`atom` and :func:`rss`.
-- **Operate**: :func:`backup`, :func:`restore`, :func:`examine`, :func:`operator_page`, :func:`request_reveal` and
-  :func:`approve_reveal`.
+- **Operate**: :func:`backup`, :func:`restore`, :func:`examine`, :func:`operator_page`, :func:`request_reveal`,
+  :func:`approve_reveal` and :func:`read_audit`.
 
 Names are imported on first use: a client needs neither a web server nor a database.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from peerveil.gateway.doctor import examine
     from peerveil.gateway.hooks import check_signature
     from peerveil.gateway.page import operator_page
-    from peerveil.gateway.reveal import approve_reveal, request_reveal
+    from peerveil.gateway.reveal import approve_reveal, read_audit, request_reveal
     from peerveil.gateway.settings import Settings
     from peerveil.gateway.space import Space
     from peerveil.gateway.syndication import atom, rss
@@ -51,6 +51,7 @@ __all__ = [
     "create_app",
     "examine",
     "operator_page",
+    "read_audit",
     "request_reveal",
     "restore",
     "rss",
@@ -73,6 +74,7 @@ _HOMES: Final = {
     "create_app": "app",
     "examine": "doctor",
     "operator_page": "page",
+    "read_audit": "reveal",
     "request_reveal": "reveal",
     "restore": "copies",
     "rss": "syndication",

@@ -16,6 +16,7 @@ from sqlalchemy import select
 from peerveil.gateway.feed import MOST
 from peerveil.gateway.intake import Edit, Submit, Withdraw
 from peerveil.gateway.models import Change, Feed, Health, Post, State, Taken
+from peerveil.gateway.pulse import Pulse
 from peerveil.gateway.syndication import atom, rss
 from peerveil.gateway.tables import clock
 from peerveil.gateway.tally import metrics
@@ -54,14 +55,21 @@ def _body(model: type[BaseModel], *parameters: dict[str, Any]) -> dict[str, Any]
 
 def create_app(gateway: Gateway, journal: Journal, *, worker: bool = True) -> FastAPI:
     """The application for a gateway. With ``worker`` it also releases posts, in a thread."""
+    beside = Worker(gateway, journal) if worker else None
+
+    def parts() -> dict[str, bool]:
+        return {"intake": gateway.group.is_alive(), **({} if beside is None else beside.alive())}
+
+    pulse = Pulse(gateway, journal, parts)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         gateway.group.start()
-        beside = Worker(gateway, journal) if worker else None
         if beside is not None:
             beside.start()
+        pulse.start()
         yield
+        await asyncio.to_thread(pulse.stop)
         if beside is not None:
             await asyncio.to_thread(beside.stop)
         await asyncio.to_thread(gateway.group.stop)
@@ -189,6 +197,9 @@ def create_app(gateway: Gateway, journal: Journal, *, worker: bool = True) -> Fa
             with gateway.database.reading() as connection:
                 return str(connection.execute(select(clock.c.state)).scalar_one())
 
+        dead = pulse.dead()
+        if dead:
+            raise Unavailable(f"not running any more in this process: {', '.join(dead)}; restart it")
         state = await asyncio.to_thread(look)
         if state != "running":
             raise Unavailable("halted: the database's clock is in doubt")

@@ -23,7 +23,7 @@ from sqlalchemy import func, select, update
 from peerveil.database import Address
 from peerveil.errors import BadInput, Verbatim
 from peerveil.files import write_atomically
-from peerveil.gateway.tables import VERSION, book, clock, insert_rows, metadata, schema
+from peerveil.gateway.tables import VERSION, beats, book, clock, insert_rows, metadata, schema
 from peerveil.services import open_database
 
 if TYPE_CHECKING:
@@ -54,7 +54,9 @@ def backup(gateway: Gateway, path: str | os.PathLike[str]) -> dict[str, int]:
             with gateway.database.reading() as connection:
                 for table in metadata.sorted_tables:
                     counts[table.name] = 0
-                    for row in connection.execution_options(yield_per=_ROWS).execute(select(table)):
+                    for row in connection.execution_options(yield_per=_ROWS).execute(
+                        select(table).order_by(*table.primary_key)  # never as they lie: PostgreSQL appends
+                    ):
                         line([table.name, [_plain(value) for value in row]])
                         counts[table.name] += 1
             out.write(json.dumps({"digest": digest.hexdigest()}).encode() + b"\n")
@@ -87,6 +89,7 @@ def restore(url: str, vault: Vault, path: str | os.PathLike[str]) -> dict[str, i
                     insert_rows(connection, table, waiting.pop(name))
             for name, rows in waiting.items():
                 insert_rows(connection, metadata.tables[name], rows)
+            connection.execute(beats.delete())  # nothing runs here yet
             connection.execute(update(book).values(epoch=secrets.token_hex(8)))
             sealed = connection.execute(select(book.c.secret)).scalar_one()
             vault.open(bytes(sealed), about="gateway secret")  # another key: nothing is written

@@ -64,7 +64,9 @@ class Gateway:
         self.epoch = str(row.epoch)
         self.digests = Digests(secret)
         self.watch = Watch() if watch is None else watch
-        self.tokens = Tokens(self.database, tokens, ROLES)
+        # sealed with a key of its own: it stays when PEERVEIL_KEY is changed, for the secret is then sealed anew
+        self.names = Vault({"names": self.digests.key("names")})
+        self.tokens = Tokens(self.database, tokens, ROLES, self.names)
         self.records = Records(records, vault)
         self.cursors = Cursors(self.digests, self.epoch)
         self.intake = Intake(vault, self.digests, self.records, self.watch)
@@ -94,6 +96,7 @@ class Gateway:
         listed = list(wanted)
         secrets_of = {url: _secret(name, f"spaces.{s.name}.webhooks") for s in listed for url, name in s.webhooks}
         with self.database.writing("open") as connection:
+            self._reseal_secret(connection)
             known = set(connection.execute(select(spaces.c.name)).scalars())
             for space in listed:
                 if space.name in known:
@@ -103,6 +106,13 @@ class Gateway:
                     connection.execute(insert(spaces).values(name=space.name, settings=space.to_json(), last=0))
                 self._configure_hooks(connection, space, secrets_of)
         self._spaces = (0.0, {})
+
+    def _reseal_secret(self, connection: Connection) -> None:
+        """Seal the secret with the current key, so that an older one can be taken away."""
+        sealed = bytes(connection.execute(select(book.c.secret).with_for_update()).scalar_one())
+        if Vault.key_of(sealed) != self.vault.current:
+            secret = self.vault.open(sealed, about="gateway secret")
+            connection.execute(update(book).values(secret=self.vault.seal(secret, about="gateway secret")))
 
     def _configure_hooks(self, connection: Connection, space: Space, secrets_of: dict[str, str]) -> None:
         known = set(connection.execute(select(hooks.c.name).where(hooks.c.space == space.name)).scalars())

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select, text
 
-from peerveil.gateway.intake import BINS
 from peerveil.gateway.page import fit_verdict
+from peerveil.gateway.pulse import PARTS, signs_of_life
 from peerveil.gateway.tables import VERSION, clock, held, hooks, tokens
-from peerveil.gateway.tally import read_tally
+from peerveil.gateway.tally import BINS, read_tally
 from peerveil.services.clock import SECOND, database_time
 from peerveil.services.vault import VARIABLE, Vault
 
@@ -32,6 +32,8 @@ class Finding:
     ok: bool
     found: str
     do: str = ""
+    fails: bool = True
+    """Whether it is a fault, if it is not ok: what was not started is none."""
 
 
 def examine(gateway: Gateway) -> list[Finding]:
@@ -50,6 +52,14 @@ def _findings(gateway: Gateway, connection: Connection) -> Iterator[Finding]:
         f"put the old key back into {VARIABLE}, behind the new one",
     )  # fmt: skip
     yield from _time(connection)
+    signs = signs_of_life(connection, gateway.watch.source(connection))
+    for part, command in PARTS.items():
+        state, ago = signs.get(part, ("not started yet", 0))
+        faulty = state in ("dead", "silent")
+        found = f"{state}, {ago / SECOND:.0f} s ago" if part in signs else state
+        yield Finding(
+            f"{part} thread", state == "running", found, f"restart {command}" if faulty else command, fails=faulty
+        )
     yield from _durability(connection)
     yield Finding("spaces", bool(gateway.spaces), ", ".join(sorted(gateway.spaces)) or "none", "peerveil gateway init")
     roles = set(connection.execute(select(tokens.c.role).where(tokens.c.state == "good").distinct()).scalars())
@@ -87,9 +97,6 @@ def _time(connection: Connection) -> Iterator[Finding]:
     now = database_time(connection)
     apart = now / SECOND - time.time()
     yield Finding("this machine's clock", abs(apart) < 5, f"{apart:+.1f} s from the database's", "set the clocks (NTP)")
-    idle = (now - row.high) / SECOND
-    yield Finding("worker", row.high > 0 and idle < 60, "none yet" if not row.high else f"at work {max(idle, 0):.0f} s ago",
-                  "peerveil gateway serve, or work")  # fmt: skip
 
 
 def _durability(connection: Connection) -> Iterator[Finding]:

@@ -3,6 +3,10 @@
 A webhook follows the feed by a position of its own, so what it sends, and when it tries again, depends on what was
 released and on the receiver's answers, never on arrivals. Receivers drop what they have seen by its id.
 
+Receivers are independent: each attempt has its own thread and a deadline for the whole of it. Whatever a receiver answers, or
+does not, is a failure of that attempt alone; it is recorded, and tried again after a pause that doubles. When the gateway
+stops, attempts under way are cut off.
+
 The signature is an HMAC-SHA256 under the webhook's secret of the timestamp, a dot and the body:
 ``Peerveil-Signature: v1=<hex>``, ``Peerveil-Timestamp: <seconds>``.
 """
@@ -12,17 +16,18 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
+import ssl
 import time
-import urllib.error
-import urllib.request
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import select, update
 
-from peerveil.errors import BadInput, PeerveilError
+from peerveil.errors import BadInput
 from peerveil.gateway.feed import read_items
-from peerveil.gateway.tables import hooks
+from peerveil.gateway.sending import Attempt
+from peerveil.gateway.tables import hooks, spaces
 from peerveil.services.clock import SECOND
 
 if TYPE_CHECKING:
@@ -31,95 +36,127 @@ if TYPE_CHECKING:
     from sqlalchemy import Row
 
     from peerveil.gateway.core import Gateway
+    from peerveil.gateway.feed import Item
     from peerveil.services import Journal
 
-_ITEMS: Final = 100
-_LEASE: Final = 60 * SECOND
-_PATIENCE: Final = 15.0
-_LONGEST_PAUSE: Final = 3600.0
+DEADLINE: Final = 15.0
+"""Seconds that one attempt may take in all."""
+MOST: Final = 32
+"""Attempts at a time. Webhooks that failed before get half of them at most, so that the others find room."""
 OLDEST: Final = 300.0
 """Seconds after which a receiver should refuse a signature."""
+
+_ITEMS: Final = 100
+_CLAIM: Final = 60 * SECOND
+_LONGEST_PAUSE: Final = 3600.0
+_GRACE: Final = 3.0  # seconds in which attempts that were cut off may still record it
 
 
 class Deliveries:
     """Sends what was released to all webhooks."""
 
-    def __init__(self, gateway: Gateway, journal: Journal) -> None:
+    def __init__(self, gateway: Gateway, journal: Journal, *, deadline: float = DEADLINE, most: int = MOST) -> None:
         self._gateway = gateway
         self._journal = journal
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        self._deadline = deadline
+        self._most = most
+        self._running: dict[str, Attempt] = {}
+        self._context = ssl.create_default_context()
 
     def run(self, stop: threading.Event) -> None:
-        """Deliver until stopped."""
+        """Deliver until stopped; then cut off what is under way."""
         while not stop.is_set():
             try:
-                sent = self.step()
-            except PeerveilError as error:
+                self.begin()
+            except Exception as error:
                 self._journal.error("webhooks_failed", error)
-                sent = 0
-            stop.wait(0.05 if sent else 1.0)
+            self._look_after()
+            stop.wait(0.1 if self._running else 1.0)
+        end = time.monotonic() + _GRACE
+        for attempt in self._running.values():
+            attempt.cut()
+        for attempt in self._running.values():
+            attempt.join(max(0.0, end - time.monotonic()))
 
     def step(self) -> int:
         """One attempt for every webhook that has something to send and is due; how many items were accepted."""
-        gateway, sent = self._gateway, 0
-        with gateway.recording_halts():
-            with gateway.database.reading() as connection:
-                rows = connection.execute(select(hooks).where(hooks.c.active == 1)).all()
-                now = gateway.watch.now(connection) if rows else 0
-            for row in rows:
-                if row.next_try <= now:
-                    sent += self._deliver(row, now)
-        return sent
+        begun = self.begin()
+        while any(attempt.is_alive() for attempt in begun):
+            self._look_after()
+            begun[0].join(0.02)
+        return sum(attempt.result for attempt in begun)
 
-    def _deliver(self, row: Row[Any], now: int) -> int:
+    def begin(self) -> list[Attempt]:
+        """Start an attempt for every webhook that has something to send, is due, and has none under way."""
         gateway = self._gateway
-        with gateway.database.reading() as connection:
-            items = read_items(connection, row.space, row.after, _ITEMS)
-        if not items:
+        waiting = select(hooks).join(spaces, hooks.c.space == spaces.c.name)
+        waiting = waiting.where(hooks.c.active == 1, hooks.c.after < spaces.c.last).order_by(hooks.c.attempts)
+        with gateway.recording_halts(), gateway.database.reading() as connection:
+            rows = connection.execute(waiting).all()
+            now = gateway.watch.now(connection) if rows else 0
+        begun = []
+        for row in rows:
+            room = self._most // 2 if row.attempts else self._most
+            if row.next_try <= now and row.name not in self._running and len(self._running) < room:
+                attempt = Attempt(row.name, self._deadline, partial(self._deliver, row, now))
+                attempt.start()
+                self._running[row.name] = attempt
+                begun.append(attempt)
+        return begun
+
+    def _look_after(self) -> None:
+        """Cut off what is late, and forget what has ended."""
+        for attempt in self._running.values():
+            attempt.cut_if_late()
+        self._running = {name: attempt for name, attempt in self._running.items() if attempt.is_alive()}
+
+    def _deliver(self, row: Row[Any], now: int, attempt: Attempt) -> int:
+        try:
+            return self._claim_and_send(row, now, attempt)
+        except Exception as error:  # on our side: the claim ends after a minute, and it is tried again
+            self._journal.error("webhook_broken", error, hook=row.name)
             return 0
+
+    def _claim_and_send(self, row: Row[Any], now: int, attempt: Attempt) -> int:
+        gateway, claim = self._gateway, now + _CLAIM
         mine = (hooks.c.name == row.name) & (hooks.c.next_try == row.next_try) & (hooks.c.after == row.after)
         with gateway.database.writing("deliver") as connection:
-            lease = now + _LEASE
-            if not connection.execute(update(hooks).where(mine).values(next_try=lease)).rowcount:
+            if not connection.execute(update(hooks).where(mine).values(next_try=claim)).rowcount:
                 return 0  # another worker has it
-        last = items[-1].position
-        body = {
-            "space": row.space,
-            "items": [item.to_dict() for item in items],
-            "next": gateway.cursors.write(row.space, last),
-        }
-        secret = gateway.vault.open(bytes(row.secret), about=row.name).decode()
-        accepted = self._send(row.url, secret, json.dumps(body, ensure_ascii=False).encode())
+            items = read_items(connection, row.space, row.after, _ITEMS)
+        try:
+            accepted = self._send(row, items, attempt)
+        except Exception as error:  # whatever a receiver does, it is that receiver's failure
+            self._journal.error("webhook_failed", error, hook=row.name)
+            accepted = False
         attempts = 0 if accepted else row.attempts + 1
         # the pause is random and depends on failures alone
         pause = min(2.0 ** min(attempts, 12), _LONGEST_PAUSE) * (0.5 + secrets.randbelow(1000) / 1000)
-        values = {"attempts": attempts, "next_try": now + (0 if accepted else int(pause * SECOND))}
-        if accepted:
-            values["after"] = last
-        else:
+        if not accepted:
             self._journal.write("webhook_refused", level="warning", hook=row.name, attempt=attempts)
-        with gateway.database.writing("deliver") as connection:
+        with gateway.recording_halts(), gateway.database.writing("deliver") as connection:
+            values = {
+                "attempts": attempts,
+                "next_try": gateway.watch.now(connection) + (0 if accepted else int(pause * SECOND)),
+                "after": items[-1].position if accepted else row.after,
+            }
             connection.execute(
-                update(hooks).where(hooks.c.name == row.name, hooks.c.next_try == lease).values(**values)
+                update(hooks).where(hooks.c.name == row.name, hooks.c.next_try == claim).values(**values)
             )
         return len(items) if accepted else 0
 
-    def _send(self, url: str, secret: str, body: bytes) -> bool:
-        request = urllib.request.Request(url, data=body, method="POST")  # noqa: S310
-        for name, value in sign(secret, body).items():
-            request.add_header(name, value)
-        request.add_header("Content-Type", "application/json")
-        try:
-            with self._opener.open(request, timeout=_PATIENCE) as answer:
-                return bool(200 <= answer.status < 300)
-        except (urllib.error.URLError, OSError, ValueError):
-            return False
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        """A signed body goes where it was sent, and nowhere else."""
-        return
+    def _send(self, row: Row[Any], items: list[Item], attempt: Attempt) -> bool:
+        body = json.dumps(
+            {
+                "space": row.space,
+                "items": [item.to_dict() for item in items],
+                "next": self._gateway.cursors.write(row.space, items[-1].position),
+            },
+            ensure_ascii=False,
+        ).encode()
+        secret = self._gateway.vault.open(bytes(row.secret), about=row.name).decode()
+        headers = sign(secret, body) | {"Content-Type": "application/json"}
+        return 200 <= attempt.post(row.url, body, headers, self._context) < 300
 
 
 def sign(secret: str, body: bytes, at: float | None = None) -> dict[str, str]:

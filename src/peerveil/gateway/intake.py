@@ -10,30 +10,38 @@ what its author did to another one meanwhile, and neighbours would differ in mor
 **Order.** Jobs of one transaction have one time of arrival. Of two posts of one person in it, the second follows the
 first. On PostgreSQL a lock on the person (as a hash) keeps two servers from overlooking each other's.
 
+**What is stored about people.** Nothing that repeats: the owner of a receipt is a MAC of receipt, space and actor; the record
+of a key is a MAC of person and key, and its body one of that and the request; which held post answers which stands inside
+the sealed posts. The arrivals of a sitting are one sealed row per person, under a name that changes every day.
+
 **What an author is told** is a random receipt and the longest delay that the thread's mechanism allows: the same fields,
 the same length, whatever was drawn.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from sqlalchemy import delete, select, text, update
+from sqlalchemy import bindparam, delete, select, text, update
 
-from peerveil.gateway.tables import among, feed, held, insert_rows, receipts, recent
+from peerveil.gateway.sittings import Arrival, Sittings
+from peerveil.gateway.tables import among, feed, held, insert_rows, receipts
+from peerveil.gateway.tally import place_delays
 from peerveil.randomness import Randomness
-from peerveil.services.errors import Conflict, NotFound, ServiceError, Unprocessable
+from peerveil.services.errors import Conflict, NotFound, ServiceError, Unavailable, Unprocessable
 from peerveil.services.records import DAY, Record, end_of_day
+from peerveil.services.vault import CannotOpen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
     from sqlalchemy import Connection, Row
 
     from peerveil.gateway.space import Space
@@ -85,19 +93,31 @@ Job = Submit | Edit | Withdraw
 
 
 @dataclass(slots=True)
+class _Parent:
+    """A held post that may be answered by its author."""
+
+    id: str
+    owner: str
+    replies: list[str]
+    body: dict[str, Any] | None
+    """What is stored of it, if it is stored already."""
+
+
+@dataclass(slots=True)
 class _New:
     """A post on its way into the tables."""
 
     job: Submit
     id: str
     receipt: str
+    person: str
     owner: str
-    record: str
+    record: Record
     follows: bool
-    parent: str | None
+    parent: _Parent | None
     reply_to: str | None
     mechanism: DelayMechanism
-    answer: bytes
+    replies: list[str]
     release_at: int = 0
     batched_at: int | None = None
     fit: tuple[int, ...] = ()
@@ -111,6 +131,7 @@ class Intake:
         self._digests = digests
         self._records = records
         self._watch = watch
+        self._sittings = Sittings(vault, digests)
         self._randomness = Randomness.secure()
 
     def take(self, connection: Connection, jobs: Sequence[Job]) -> list[Any]:
@@ -128,112 +149,115 @@ class Intake:
     # ---- new posts ----------------------------------------------------------------------------------------------
 
     def _submit(self, connection: Connection, jobs: Sequence[tuple[int, Submit]]) -> list[tuple[int, Any]]:
-        owners = [self.owner(job.space.name, job.actor) for _, job in jobs]
-        keys = [self._digests("key", owner, job.key) for owner, (_, job) in zip(owners, jobs, strict=True)]
-        self._lock(connection, owners)
+        people = [self._digests("person", job.space.name, job.actor) for _, job in jobs]
+        keys = [self._digests("key", person, job.key) for person, (_, job) in zip(people, jobs, strict=True)]
+        self._lock(connection, people)
         now = self._watch.now(connection)
+        then = self._watch.unshifted(connection, now)
         known = self._records.find(connection, keys)
-        past = self._recent(connection, owners, now)
+        spaces = {person: job.space for person, (_, job) in zip(people, jobs, strict=True)}
+        past = self._sittings.read(connection, spaces, then)
         parents = self._parents(connection, jobs)
         answers: list[tuple[int, Any]] = []
         fresh: list[_New] = []
         rejoined: list[str] = []
-        for (i, job), owner, key in zip(jobs, owners, keys, strict=True):
+        for (i, job), person, key in zip(jobs, people, keys, strict=True):
             try:
+                body = self._digests("body", key, job.body_hash)
                 if key in known:
-                    answers.append((i, known[key].answer_for(job.body_hash)))
+                    answers.append((i, known[key].answer_for(body)))
                     continue
                 if job.space.is_closed(now):
                     raise Conflict("the deadline of this space has passed; nothing more is taken")
-                new = self._new(job, owner, key, past.setdefault(owner, []), now, parents, rejoined)
+                new = self._new(job, person, key, body, past.setdefault(person, []), then, parents, rejoined)
             except ServiceError as refusal:
                 answers.append((i, refusal))
                 continue
-            known[key] = Record(key, job.body_hash, new.answer)
+            known[key] = new.record
             fresh.append(new)
-            answers.append((i, new.answer))
+            answers.append((i, new.record.answer))
         self._draw(fresh, now)
         self._store(connection, fresh, rejoined, now)
+        writers = {new.person: spaces[new.person] for new in fresh}
+        self._sittings.write(connection, writers, past, then)
         return answers
 
     def _new(
         self,
         job: Submit,
-        owner: str,
+        person: str,
         key: str,
-        past: list[tuple[str, int, bool, str]],
-        now: int,
-        parents: dict[str, tuple[str, str | None]],
+        body: str,
+        past: list[Arrival],
+        then: int,
+        parents: dict[str, str | _Parent],
         rejoined: list[str],
     ) -> _New:
-        parent, reply_to = self._reply(job, owner, parents)
-        thread = self._digests("thread", job.space.name, job.thread)
-        beta = job.space.beta_ticks
-        near = [(post, declared) for other, at, declared, post in past if other != thread and now - at <= beta]
+        parent, reply_to = self._reply(job, parents)
+        thread = self._digests("thread", job.space.name, job.thread)[:32]
+        within = [arrival for arrival in past if then - arrival.at <= job.space.beta_ticks]
+        near = [arrival.post for arrival in within if arrival.thread != thread]
         if job.space.declared:
             # whoever declared a sitting within beta before, on any thread, is in it still
-            follows = job.batch or any(declared and now - at <= beta for _, at, declared, _ in past)
+            follows = job.batch or any(arrival.declared for arrival in within)
         else:
             follows = bool(near)
             if not job.space.base.by_predecessor:
-                rejoined += [post for post, _ in near]
+                rejoined += near
         receipt = secrets.token_urlsafe(32)
+        digest = sha256(receipt.encode()).hexdigest()
         longest = job.space.longest_delay(job.thread)
         new = _New(
             job=job,
             id=secrets.token_hex(16),
-            receipt=sha256(receipt.encode()).hexdigest(),
-            owner=owner,
-            record=key,
+            receipt=digest,
+            person=person,
+            owner=self.owner(digest, job.space.name, job.actor),
+            record=Record(key, body, json.dumps({"receipt": receipt, "longest_delay": longest}).encode()),
             follows=follows,
             parent=parent,
             reply_to=reply_to,
             mechanism=job.space.mechanism_for(job.thread),
-            answer=json.dumps({"receipt": receipt, "longest_delay": longest}).encode(),
+            replies=[],
         )
-        past.append((thread, now, job.batch, new.id))
-        parents[receipt] = (new.id, owner)
+        past.append(Arrival(thread, then, job.batch, new.id))
+        parents[receipt] = _Parent(new.id, new.owner, new.replies, None)
+        if parent is not None:
+            parent.replies.append(new.id)
         return new
 
-    def _reply(
-        self, job: Submit, owner: str, parents: dict[str, tuple[str, str | None]]
-    ) -> tuple[str | None, str | None]:
+    def _reply(self, job: Submit, parents: dict[str, str | _Parent]) -> tuple[_Parent | None, str | None]:
         """The held or the public post that a new one answers."""
         if job.reply_to is None:
             return None, None
         found = parents.get(job.reply_to)
-        if found is None or found[1] not in (None, owner):
+        if isinstance(found, str):
+            return None, found
+        digest = sha256(job.reply_to.encode()).hexdigest()
+        if found is None or not hmac.compare_digest(found.owner, self.owner(digest, job.space.name, job.actor)):
             raise Unprocessable(
                 "reply_to: the public id of a post of this space, or the receipt of a held post of yours"
             )
-        return (None, found[0]) if found[1] is None else (found[0], None)
+        return found, None
 
-    def _parents(self, connection: Connection, jobs: Sequence[tuple[int, Submit]]) -> dict[str, tuple[str, str | None]]:
-        """For each reply_to that means something: a public id, or a held post with its owner."""
+    def _parents(self, connection: Connection, jobs: Sequence[tuple[int, Submit]]) -> dict[str, str | _Parent]:
+        """For each reply_to that means something: a public id, or a held post, locked so that it is not released yet."""
         named = {job.reply_to: job.space.name for _, job in jobs if job.reply_to is not None}
         if not named:
             return {}
-        found: dict[str, tuple[str, str | None]] = {}
+        found: dict[str, str | _Parent] = {}
         for row in connection.execute(select(feed.c.id, feed.c.space).where(among(connection, feed.c.id, list(named)))):
             if named[row.id] == row.space:
-                found[row.id] = (row.id, None)
+                found[row.id] = row.id
         hashes = {sha256(name.encode()).hexdigest(): name for name in named}
-        joined = select(held.c.id, held.c.receipt, held.c.space, receipts.c.owner).join_from(
+        joined = select(held.c.id, held.c.receipt, held.c.body, receipts.c.owner).join_from(
             held, receipts, held.c.receipt == receipts.c.receipt
         )
-        for own in connection.execute(joined.where(among(connection, held.c.receipt, list(hashes)))):
-            if named[hashes[own.receipt]] == own.space:
-                found[hashes[own.receipt]] = (own.id, own.owner)
-        return found
-
-    def _recent(
-        self, connection: Connection, owners: Sequence[str], now: int
-    ) -> dict[str, list[tuple[str, int, bool, str]]]:
-        """What each person wrote within a sitting before now."""
-        found: dict[str, list[tuple[str, int, bool, str]]] = {}
-        rows = select(recent).where(among(connection, recent.c.actor, sorted(set(owners))), recent.c.forget >= now)
-        for row in connection.execute(rows):
-            found.setdefault(row.actor, []).append((row.thread, row.arrival, bool(row.declared), row.post))
+        own = joined.where(among(connection, held.c.receipt, list(hashes))).order_by(held.c.id)
+        for post in connection.execute(own.with_for_update(of=held)):
+            with suppress(CannotOpen):  # a key is missing: it cannot be answered now
+                body = json.loads(self._vault.open(bytes(post.body), about=post.id))
+                found[hashes[post.receipt]] = _Parent(post.id, post.owner, body["k"], body)
         return found
 
     def _draw(self, fresh: Sequence[_New], now: int) -> None:
@@ -244,11 +268,11 @@ class Intake:
         for mechanism, members in groups.items():
             flags = np.array([new.follows for new in members])
             own = mechanism.draw_ticks(flags, self._randomness)
-            fit = _fit(mechanism, flags, own, self._randomness)
+            fit = place_delays(mechanism, flags, own, self._randomness)
             waits = not mechanism.by_predecessor
             others = np.ones(len(members), dtype=np.bool_)
             joined = mechanism.draw_ticks(others, self._randomness) if waits else own
-            joined_fit = _fit(mechanism, others, joined, self._randomness) if waits else fit
+            joined_fit = place_delays(mechanism, others, joined, self._randomness) if waits else fit
             for k, new in enumerate(members):
                 space = new.job.space
                 # rounded up to microseconds, and then to the grid: functions of the drawn time
@@ -262,7 +286,7 @@ class Intake:
         if not fresh:
             return
         shuffle = self._randomness.integers(0, 2**62, len(fresh)).tolist()
-        until = {new.record: now + KEPT + new.job.space.longest_delay(new.job.thread) * 1_000_000 for new in fresh}
+        until = {new.record.key: now + KEPT + new.job.space.longest_delay(new.job.thread) * 1_000_000 for new in fresh}
         insert_rows(
             connection,
             held,
@@ -274,9 +298,18 @@ class Intake:
                     "release_at": new.release_at,
                     "batched_at": new.batched_at,
                     "shuffle": place,
-                    "parent": new.parent,
-                    "reply_to": new.reply_to,
-                    "body": self._seal(new.id, new.job.thread, new.job.content, new.fit),
+                    "waits": int(new.parent is not None),
+                    "body": seal_post(
+                        self._vault,
+                        new.id,
+                        {
+                            "t": new.job.thread,
+                            "c": new.job.content,
+                            "f": new.fit,
+                            "r": new.reply_to,  # the public post that it answers
+                            "k": new.replies,  # the held posts that answer it
+                        },
+                    ),
                 }
                 for new, place in zip(fresh, shuffle, strict=True)
             ],
@@ -290,15 +323,17 @@ class Intake:
                     "owner": new.owner,
                     "space": new.job.space.name,
                     "state": "taken",
-                    "expires": end_of_day(until[new.record]),
+                    "expires": end_of_day(until[new.record.key]),
                 }
                 for new in fresh
             ],
         )
-        insert_rows(connection, recent, self._remembered(fresh, now), replace="post")
-        self._records.keep(
-            connection, [Record(new.record, new.job.body_hash, new.answer) for new in fresh], until=until
-        )
+        self._records.keep(connection, [new.record for new in fresh], until=until)
+        answered = {new.parent.id: new.parent.body for new in fresh if new.parent is not None and new.parent.body}
+        if answered:
+            changed = update(held).where(held.c.id == bindparam("post")).values(body=bindparam("sealed"))
+            sealed = [{"post": post, "sealed": seal_post(self._vault, post, body)} for post, body in answered.items()]
+            connection.execute(changed, sealed)
         if rejoined:
             # a companion has come within beta: the other draw counts. Both were made when the post was taken
             connection.execute(
@@ -306,22 +341,6 @@ class Intake:
                 .where(among(connection, held.c.id, rejoined), held.c.batched_at.is_not(None))
                 .values(release_at=held.c.batched_at, batched_at=None)
             )
-
-    def _remembered(self, fresh: Sequence[_New], now: int) -> list[dict[str, Any]]:
-        """What the next status needs: each post of a sitting, or only the last on each thread where the past decides."""
-        rows: dict[str, dict[str, Any]] = {}
-        for new in fresh:
-            thread = self._digests("thread", new.job.space.name, new.job.thread)
-            post = new.owner[:32] + thread[:32] if new.mechanism.by_predecessor else new.id
-            rows[post] = {
-                "post": post,
-                "actor": new.owner,
-                "thread": thread,
-                "arrival": now,
-                "forget": now + new.job.space.beta_ticks,
-                "declared": int(new.job.batch),
-            }
-        return list(rows.values())
 
     # ---- edits and withdrawals ----------------------------------------------------------------------------------
 
@@ -336,9 +355,11 @@ class Intake:
                 return self._withdraw(connection, row, post)
             if row.state == "withdrawn" or post is None:
                 raise Conflict("it was withdrawn" if row.state == "withdrawn" else "it is posted; too late to edit")
-            body = json.loads(self._vault.open(bytes(post.body), about=post.id))
-            sealed = self._seal(post.id, body["t"], job.content, tuple(body["f"]))
+            body = json.loads(self._vault.open(bytes(post.body), about=post.id)) | {"c": job.content}
+            sealed = seal_post(self._vault, post.id, body)
             connection.execute(update(held).where(held.c.id == post.id).values(body=sealed))
+        except CannotOpen:
+            return Unavailable("the key of this post is missing; its operator must put it back")
         except ServiceError as refusal:
             return refusal
         return b'{"state": "held"}'
@@ -348,47 +369,31 @@ class Intake:
             if post is None:
                 raise Conflict("it is posted; too late to withdraw")
             connection.execute(delete(held).where(held.c.id == post.id))
-            connection.execute(update(held).where(held.c.parent == post.id).values(parent=None))
+            replies = json.loads(self._vault.open(bytes(post.body), about=post.id))["k"]
+            connection.execute(update(held).where(among(connection, held.c.id, replies)).values(waits=0))
             connection.execute(update(receipts).where(receipts.c.receipt == row.receipt).values(state="withdrawn"))
         return b'{"state": "withdrawn"}'
 
     def find_receipt(self, connection: Connection, receipt: str, actor_of: dict[str, str]) -> Row[Any]:
         """The row of a receipt, if it belongs to one of these people; otherwise it does not exist."""
         row = connection.execute(select(receipts).where(receipts.c.receipt == receipt)).one_or_none()
-        if row is None or row.owner not in {self.owner(space, actor) for space, actor in actor_of.items()}:
+        owners = [self.owner(receipt, space, actor) for space, actor in actor_of.items()]
+        if row is None or not any(hmac.compare_digest(row.owner, owner) for owner in owners):
             raise NotFound("no post of yours has this receipt")
         return row
 
     # ---- small parts --------------------------------------------------------------------------------------------
 
-    def owner(self, space: str, actor: str) -> str:
-        """A person as the tables know them."""
-        return self._digests("actor", space, actor)
+    def owner(self, receipt: str, space: str, actor: str) -> str:
+        """Whose a receipt is, as the tables know it: a value that no other receipt has."""
+        return self._digests("owner", receipt, space, actor)
 
-    def _lock(self, connection: Connection, owners: Sequence[str]) -> None:
+    def _lock(self, connection: Connection, people: Sequence[str]) -> None:
         if connection.dialect.name != "sqlite":
-            keys = sorted({int(owner[:15], 16) for owner in owners})
+            keys = sorted({int(person[:15], 16) for person in people})
             connection.execute(_LOCKS, {"keys": keys})
 
-    def _seal(self, post: str, thread: str, content: str, fit: tuple[int, ...]) -> bytes:
-        body = json.dumps({"t": thread, "c": content, "f": fit}, ensure_ascii=False)
-        return self._vault.seal(body.encode("utf-8", "surrogatepass"), about=post)
 
-
-BINS: Final = 20
-"""Parts into which the distribution of delays is cut for the operator's picture."""
-
-
-def _fit(
-    mechanism: DelayMechanism, flags: NDArray[np.bool_], ticks: NDArray[np.int64], randomness: Randomness
-) -> NDArray[np.int64]:
-    """Where in its own distribution each delay lies, in :data:`BINS` equally likely parts.
-
-    For a right mechanism this is uniform, whatever the statuses are, so its counts say whether delays are as they
-    should be, and nothing about sittings. A point mass at 0 is spread over its share.
-    """
-    seconds = ticks / 1e9
-    place = np.where(flags, mechanism.batched.below(seconds), mechanism.unbatched.below(seconds))
-    atom = np.where(flags, mechanism.batched.atom, mechanism.unbatched.atom)
-    place = np.where(ticks == 0, atom * randomness.uniform(ticks.size), place)
-    return np.minimum((place * BINS).astype(np.int64), BINS - 1)
+def seal_post(vault: Vault, post: str, body: dict[str, Any]) -> bytes:
+    """What a held post says, sealed for its own row."""
+    return vault.seal(json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass"), about=post)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import func, select
 
-from peerveil.gateway.intake import BINS
 from peerveil.gateway.tables import clock, feed, hooks
-from peerveil.gateway.tally import BLOCK, EDGES, LATE, read_tally
+from peerveil.gateway.tally import BINS, BLOCK, EDGES, LATE, read_tally
 from peerveil.report import Page, svg
 from peerveil.report.figures import COLOURS, house_style, new_axes
 from peerveil.services.clock import SECOND

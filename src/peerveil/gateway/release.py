@@ -12,12 +12,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, case, delete, select, update
 
-from peerveil.gateway.tables import among, feed, held, insert_rows, receipts, recent, spaces
+from peerveil.gateway.intake import seal_post
+from peerveil.gateway.tables import among, clock, feed, held, insert_rows, receipts, recent, spaces
 from peerveil.gateway.tally import count_release
 from peerveil.randomness import Randomness
 from peerveil.services.vault import CannotOpen
@@ -83,7 +85,7 @@ class Release:
         insert_rows(connection, feed, items)
         ids = [row.id for row, _ in opened]
         connection.execute(delete(held).where(among(connection, held.c.id, ids)))
-        done.freed = self._free_replies(connection, ids, tick)
+        done.freed = self._free_replies(connection, opened, tick)
         done.count = len(items)
         done.lateness = [now - int(row.release_at) for row, _ in opened]
         fits = [int(body["f"][-1] if row.batched_at is None else body["f"][0]) for row, body in opened]
@@ -92,7 +94,7 @@ class Release:
 
     def claim(self, connection: Connection, space: Space, tick: int, limit: int) -> Sequence[Row[Any]]:
         """Rows that are due and wait for nothing, in random order; other workers' are skipped."""
-        due = (held.c.space == space.name, held.c.release_at <= tick, held.c.parent.is_(None))
+        due = (held.c.space == space.name, held.c.release_at <= tick, held.c.waits == 0)
         rows = select(held).where(*due).order_by(held.c.shuffle).limit(limit).with_for_update(skip_locked=True)
         return connection.execute(rows).all()
 
@@ -108,7 +110,7 @@ class Release:
                 "id": self.public_id(row.id),
                 "thread": body["t"],
                 "content": body["c"],
-                "reply_to": row.reply_to,
+                "reply_to": body["r"],
                 "posted_at": tick,
             }
             for row, body in opened
@@ -125,7 +127,8 @@ class Release:
 
     def clean(self, connection: Connection, now: int) -> None:
         """Forget arrivals that no status needs any more, and receipts and keys whose time is over."""
-        connection.execute(delete(recent).where(recent.c.forget < now))
+        shift = select(clock.c.shift).scalar_subquery()
+        connection.execute(delete(recent).where(recent.c.forget + shift < now))
         connection.execute(delete(receipts).where(receipts.c.expires <= now))
         self._records.forget(connection, now)
 
@@ -139,16 +142,21 @@ class Release:
                 connection.execute(update(held).where(held.c.id == row.id).values(release_at=now + _LATER))
         return opened
 
-    def _free_replies(self, connection: Connection, ids: list[str], tick: int) -> int:
-        """Replies learn their parent's public id, and are due no earlier than it; how many parents had replies."""
-        waiting = select(held.c.parent).where(among(connection, held.c.parent, ids)).distinct()
-        parents = list(connection.execute(waiting).scalars())
-        if parents:
+    def _free_replies(self, connection: Connection, opened: list[Any], tick: int) -> int:
+        """Replies learn their parent's public id, and are due no earlier than it; how many there are."""
+        parent_of = {reply: row.id for row, body in opened for reply in body["k"]}
+        if not parent_of:
+            return 0
+        waiting = select(held.c.id, held.c.body).where(among(connection, held.c.id, list(parent_of)), held.c.waits == 1)
+        freed = []
+        for row in connection.execute(waiting.order_by(held.c.id).with_for_update()).all():
+            sealed = bytes(row.body)
+            with suppress(CannotOpen):  # a key is missing: it stays closed, and waits for its key alone
+                body = json.loads(self._vault.open(sealed, about=row.id)) | {"r": self.public_id(parent_of[row.id])}
+                sealed = seal_post(self._vault, row.id, body)
+            freed.append({"post": row.id, "sealed": sealed})
+        if freed:
             later = case((held.c.release_at < tick, tick), else_=held.c.release_at)
-            freed = (
-                update(held)
-                .where(held.c.parent == bindparam("above"))
-                .values(parent=None, reply_to=bindparam("public"), release_at=later)
-            )
-            connection.execute(freed, [{"above": post, "public": self.public_id(post)} for post in parents])
-        return len(parents)
+            values = {"waits": 0, "body": bindparam("sealed"), "release_at": later}
+            connection.execute(update(held).where(held.c.id == bindparam("post")).values(**values), freed)
+        return len(freed)

@@ -1,11 +1,12 @@
 """Reading one held post: two operators, two steps, written down before anything is opened.
 
 Nobody reads what is held. Where somebody must (a threat, a court), one operator asks and says why, and another one
-approves. Both steps stand in a table that can only grow. Only then is the one post opened.
+approves. Both steps stand in a table that can only grow, sealed but for the time. Only then is the one post opened.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -13,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import func, insert, select
 
 from peerveil.errors import BadInput
+from peerveil.gateway.feed import posted_words
 from peerveil.gateway.tables import audit, held, receipts
 from peerveil.services.errors import Forbidden, NotFound
+from peerveil.services.tokens import EVERYWHERE
 from peerveil.texts import on_one_line
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Row
 
     from peerveil.gateway.core import Gateway
     from peerveil.services import Identity
@@ -35,7 +38,7 @@ def request_reveal(gateway: Gateway, operator: Identity, receipt: str, reason: s
     digest = sha256(receipt.encode()).hexdigest()
     with gateway.recording_halts(), gateway.database.writing("reveal", whole=True) as connection:
         _held(connection, operator, digest)
-        return write_audit(connection, gateway.watch.now(connection), operator.digest, "request", digest, reason)
+        return _write(gateway, connection, operator, "request", digest, reason)
 
 
 def approve_reveal(gateway: Gateway, operator: Identity, number: int) -> dict[str, Any]:
@@ -47,14 +50,14 @@ def approve_reveal(gateway: Gateway, operator: Identity, number: int) -> dict[st
         ).one_or_none()
         if row is None:
             raise NotFound("no such request")
-        if row.operator == operator.digest:
+        asked = _opened(gateway, row)
+        if hmac.compare_digest(asked["operator"], operator.digest):
             raise Forbidden("another operator must approve: nobody reads a held post alone")
-        done = select(audit.c.number).where(audit.c.action == "approve", audit.c.reason == str(number))
+        done = select(audit.c.number).where(audit.c.action == "approve", audit.c.request == number)
         if connection.execute(done).first() is not None:
             raise Forbidden("this request was approved already; ask again")
-        post = _held(connection, operator, row.subject)
-        now = gateway.watch.now(connection)
-        write_audit(connection, now, operator.digest, "approve", row.subject, str(number))
+        post = _held(connection, operator, asked["receipt"])
+        _write(gateway, connection, operator, "approve", asked["receipt"], "", request=number)
     # committed: the step is on record before the text is opened
     body = json.loads(gateway.vault.open(bytes(post.body), about=post.id))
     return {"space": post.space, "thread": body["t"], "content": body["c"]}
@@ -72,10 +75,47 @@ def _held(connection: Connection, operator: Identity, digest: str) -> Any:
     return row
 
 
-def write_audit(connection: Connection, now: int, operator: str, action: str, subject: str, reason: str) -> int:
-    """A line in the table of what operators did."""
+def read_audit(gateway: Gateway, operator: Identity) -> list[dict[str, Any]]:
+    """What operators asked for and approved, oldest first, for an operator of all spaces."""
+    operator.require(("operator",), EVERYWHERE)
+    with gateway.database.reading() as connection:
+        rows = connection.execute(select(audit).order_by(audit.c.number)).all()
+    return [
+        {
+            "number": row.number,
+            "at": posted_words(row.at),
+            "action": row.action,
+            "request": row.request,
+            **_opened(gateway, row),
+        }
+        for row in rows
+    ]
+
+
+def _write(
+    gateway: Gateway,
+    connection: Connection,
+    operator: Identity,
+    action: str,
+    receipt: str,
+    reason: str,
+    request: int | None = None,
+) -> int:
+    """A row in the table of what operators did; who, which post and why are sealed."""
     number = int(connection.execute(select(func.coalesce(func.max(audit.c.number), 0))).scalar_one()) + 1
+    said = {"operator": operator.digest, "name": operator.actor, "receipt": receipt, "reason": reason}
     connection.execute(
-        insert(audit).values(number=number, at=now, operator=operator, action=action, subject=subject, reason=reason)
+        insert(audit).values(
+            number=number,
+            at=gateway.watch.now(connection),
+            action=action,
+            request=number if request is None else request,
+            body=gateway.names.seal_text(json.dumps(said), about=f"audit {number}"),
+        )
     )
     return number
+
+
+def _opened(gateway: Gateway, row: Row[Any]) -> dict[str, str]:
+    found: dict[str, str] = json.loads(gateway.names.open_text(bytes(row.body), about=f"audit {row.number}"))
+    return found

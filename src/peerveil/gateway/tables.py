@@ -1,16 +1,18 @@
-"""The tables of a gateway. No column holds a time of arrival for longer than a sitting lasts, and none a name.
+"""The tables of a gateway. No column holds a name or a time of arrival in clear, and no value repeats for one person.
 
 ======== ====================================================================== =============================
 table    holds                                                                  until
 ======== ====================================================================== =============================
-held     one row a held post: sealed body, when it is due                       release or withdrawal
-recent   who wrote on which thread when, as keyed hashes: for the next status   beta has passed
-receipts which receipts exist and whose they are, as hashes                     some days after the last delay
+held     one row per held post: sealed body, when it is due                     release or withdrawal
+recent   one row per person of the last sittings, sealed: for the next status   at most twice beta
+receipts which receipts exist; a MAC of receipt, space and actor each           some days after the last delay
 records  idempotency records                                                    the same
 feed     what readers see                                                       for ever
+beats    which background parts run in which process                            an hour after the last beat
 ======== ====================================================================== =============================
 
-Rows of SQLite tables lie in the order of their random keys, not of arrival.
+Rows of SQLite tables lie in the order of their random keys, not of arrival; so do rows of a backup.
+``tests/gateway/test_linkage.py`` attacks every column.
 """
 
 from __future__ import annotations
@@ -50,14 +52,14 @@ if TYPE_CHECKING:
 
     from peerveil.services.vault import Vault
 
-VERSION: Final = 1
+VERSION: Final = 2
 metadata = MetaData()
 
 book = version_table(
     "gateway_book",
     metadata,
     Column("epoch", Text, nullable=False),  # a random name; a restored copy gets another, so old cursors are refused
-    Column("secret", LargeBinary, nullable=False),  # sealed; keys the hashes
+    Column("secret", LargeBinary, nullable=False),  # sealed; all MAC keys are derived from it
 )
 clock = Table(
     "gateway_clock",
@@ -69,6 +71,7 @@ clock = Table(
     Column("state", Text, nullable=False),  # running, step or pause
     Column("step", BigInteger, nullable=False),
     Column("confirmed", Integer, nullable=False),  # how often an operator has confirmed the clock
+    Column("shift", BigInteger, nullable=False),  # the sum of confirmed steps; sealed arrivals are in time minus shift
 )
 spaces = Table(
     "gateway_spaces",
@@ -88,36 +91,25 @@ held = Table(
     Column("release_at", BigInteger, nullable=False),
     Column("batched_at", BigInteger),  # when it is due instead, should a companion come within beta (symmetric only)
     Column("shuffle", BigInteger, nullable=False),
-    Column("parent", Text),  # the held post that it answers
-    Column("reply_to", Text),  # the public post that it answers
-    Column("body", LargeBinary, nullable=False),
+    Column("waits", Integer, nullable=False),  # 1 while the post that it answers is held
+    Column("body", LargeBinary, nullable=False),  # thread, text, what it answers, and the held posts that answer it
     sqlite_with_rowid=False,
 )
 Index("gateway_held_due", held.c.space, held.c.release_at)
-Index(
-    "gateway_held_parent",
-    held.c.parent,
-    sqlite_where=held.c.parent.is_not(None),
-    postgresql_where=held.c.parent.is_not(None),
-)
 recent = Table(
     "gateway_recent",
     metadata,
-    Column("post", Text, primary_key=True),  # with status by predecessor: the person and the thread
-    Column("actor", Text, nullable=False),
-    Column("thread", Text, nullable=False),
-    Column("arrival", BigInteger, nullable=False),
-    Column("forget", BigInteger, nullable=False),
-    Column("declared", Integer, nullable=False),
+    Column("person", Text, primary_key=True),  # a MAC of space, actor and day: another one every day
+    Column("body", LargeBinary, nullable=False),  # thread, arrival, declaration and id of each post, sealed and padded
+    Column("forget", BigInteger, nullable=False),  # a multiple of beta, in time minus shift
     sqlite_with_rowid=False,
 )
-Index("gateway_recent_actor", recent.c.actor)
 Index("gateway_recent_forget", recent.c.forget)
 receipts = Table(
     "gateway_receipts",
     metadata,
     Column("receipt", Text, primary_key=True),
-    Column("owner", Text, nullable=False),
+    Column("owner", Text, nullable=False),  # a MAC of receipt, space and actor: no two are equal
     Column("space", Text, nullable=False),
     Column("state", Text, nullable=False),  # taken or withdrawn
     Column("expires", BigInteger, nullable=False),
@@ -161,10 +153,18 @@ audit = Table(
     metadata,
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("at", BigInteger, nullable=False),
-    Column("operator", Text, nullable=False),  # the hash of the token
-    Column("action", Text, nullable=False),
-    Column("subject", Text, nullable=False),
-    Column("reason", Text, nullable=False),
+    Column("action", Text, nullable=False),  # request or approve
+    Column("request", Integer, nullable=False),  # the number of the request that is made or approved
+    Column("body", LargeBinary, nullable=False),  # operator, receipt and reason, sealed
+)
+beats = Table(
+    "gateway_beats",
+    metadata,
+    Column("part", Text, nullable=False),  # release, webhooks or intake
+    Column("process", Text, nullable=False),  # a random name
+    Column("state", Text, nullable=False),  # running, dead or stopped
+    Column("at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("part", "process"),
 )
 
 _APPEND_ONLY: Final = "peerveil: what operators did is append-only"
@@ -192,7 +192,7 @@ def schema(vault: Vault) -> Schema:
         sealed = vault.seal(secrets.token_bytes(32), about="gateway secret")
         connection.execute(insert(book).values(id=1, version=VERSION, epoch=secrets.token_hex(8), secret=sealed))
         connection.execute(
-            insert(clock).values(id=1, high=0, boot="", stopwatch=0, state="running", step=0, confirmed=0)
+            insert(clock).values(id=1, high=0, boot="", stopwatch=0, state="running", step=0, confirmed=0, shift=0)
         )
 
     return Schema(VERSION, book, create, alone=False)

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 from sqlalchemy import select
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -18,10 +19,17 @@ from peerveil.gateway.tables import tally
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
     from sqlalchemy import Connection
+
+    from peerveil.randomness import Randomness
+    from peerveil.timing import DelayMechanism
 
 BLOCK: Final = 200
 """Releases that the picture of delays is updated by, at least."""
+
+BINS: Final = 20
+"""Parts into which the distribution of delays is cut for the operator's picture."""
 
 EDGES: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 3600.0)
 """Upper edges, in seconds, of the classes of lateness."""
@@ -87,3 +95,18 @@ def metrics(connection: Connection, every: Sequence[str]) -> str:
         lines.append(f'peerveil_gateway_lateness_seconds_sum{{space="{space}"}} {total:.6f}')
         lines.append(f'peerveil_gateway_lateness_seconds_count{{space="{space}"}} {running}')
     return "\n".join(lines) + "\n"
+
+
+def place_delays(
+    mechanism: DelayMechanism, flags: NDArray[np.bool_], ticks: NDArray[np.int64], randomness: Randomness
+) -> NDArray[np.int64]:
+    """Where in its own distribution each delay lies, in :data:`BINS` equally likely parts.
+
+    For a right mechanism this is uniform, whatever the statuses are, so its counts say whether delays are as they
+    should be, and nothing about sittings. A point mass at 0 is spread over its share.
+    """
+    seconds = ticks / 1e9
+    place = np.where(flags, mechanism.batched.below(seconds), mechanism.unbatched.below(seconds))
+    atom = np.where(flags, mechanism.batched.atom, mechanism.unbatched.atom)
+    place = np.where(ticks == 0, atom * randomness.uniform(ticks.size), place)
+    return np.minimum((place * BINS).astype(np.int64), BINS - 1)

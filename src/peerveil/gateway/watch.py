@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from sqlalchemy import select, update
 
 from peerveil.errors import BadInput
-from peerveil.gateway.tables import clock, held, hooks, recent
+from peerveil.gateway.tables import clock, held, hooks
 from peerveil.services.clock import SECOND, Stopwatch, database_time
 from peerveil.services.errors import Unavailable
 
@@ -84,6 +84,11 @@ class Watch:
                 raise found
             return max(time, int(row.high))
 
+    @staticmethod
+    def unshifted(connection: Connection, now: int) -> int:
+        """A time without the steps of the clock that operators confirmed: what sealed times of arrival are kept in."""
+        return now - int(connection.execute(select(clock.c.shift)).scalar_one())
+
     def _compare(self, row: Row[tuple[object, ...]], time: int, watch: int) -> Halted | None:
         if self._last is not None:
             step = (time - self._last[0]) - (watch - self._last[1])
@@ -122,9 +127,12 @@ class Watch:
             connection.execute(
                 update(held).values(release_at=held.c.release_at + moved, batched_at=held.c.batched_at + moved)
             )
-            connection.execute(update(recent).values(arrival=recent.c.arrival + moved, forget=recent.c.forget + moved))
             connection.execute(update(hooks).values(next_try=hooks.c.next_try + moved))
         now = self.source(connection)
         values = {"high": now, "boot": self.stopwatch.boot, "stopwatch": self.stopwatch.read()}
-        connection.execute(update(clock).values(state="running", step=0, confirmed=int(row.confirmed) + 1, **values))
+        connection.execute(
+            update(clock).values(
+                state="running", step=0, confirmed=int(row.confirmed) + 1, shift=int(row.shift) + moved, **values
+            )
+        )
         return moved

@@ -45,6 +45,10 @@ class Worker:
         for thread in self._threads:
             thread.start()
 
+    def alive(self) -> dict[str, bool]:
+        """Of each thread whether it runs."""
+        return {thread.name: thread.is_alive() for thread in self._threads}
+
     def stop(self) -> None:
         """Finish the transaction under way, and end."""
         self._stop.set()
@@ -63,11 +67,8 @@ class Worker:
                     self._journal.write("halted", level="error", state=halted.kind, step_seconds=halted.step / 1e6)
                 self._halted = True
                 pause = _WHILE_HALTED
-            except PeerveilError as error:
-                self._journal.error("release_failed", error)
-                pause = _AFTER_TROUBLE
             except Exception as error:
-                self._journal.error("release_broken", error)
+                self._journal.error("release_failed" if isinstance(error, PeerveilError) else "release_broken", error)
                 pause = _AFTER_TROUBLE
             self._stop.wait(pause)
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 BODY_LIMIT: Final = 256 * 1024
 """Bytes that a request may have, unless a service says otherwise."""
 
+_DIGITS: Final = 18  # a length with more digits is too long, and too long to be read as a number
+
 _PAGE: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
 _API_PAGE: Final = (
     "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
@@ -198,7 +200,8 @@ class Lane:
 
 
 class Gatekeeper:
-    """Refuses bodies that are too long, before they are read, and puts the security headers on every answer.
+    """Refuses bodies that are too long, before they are read, and addresses that nothing behind it could use; puts the
+    security headers on every answer.
 
     ``limits`` allows other lengths on single paths; ``policy`` is the content security policy, if it is not the pages';
     ``answer`` makes an answer of a status, a short name and a message, if it shall not be JSON.
@@ -245,8 +248,12 @@ class Gatekeeper:
             await send(message)
 
         length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
-        if length.isdigit() and int(length) > limit:
+        if length.isdigit() and (len(length) > _DIGITS or int(length) > limit):
             await self._too_long(limit, scope, receive, sending)
+            return
+        if "\0" in scope["path"] or not scope["query_string"].isascii():
+            said = "a path without NUL and a query in ASCII, with everything else percent-encoded, please"
+            await self._answer(400, "bad_request", said)(scope, receive, sending)
             return
         seen = 0
 

@@ -66,13 +66,24 @@ class GroupCommit(Generic[Job, Answer]):
         self._thread = threading.Thread(target=self._run, name="group-commit", daemon=True)
         self._thread.start()
 
+    def is_alive(self) -> bool:
+        """Whether somebody writes."""
+        return self._thread is not None and self._thread.is_alive()
+
     def stop(self) -> None:
         """Write what has come, then end. Later requests are refused."""
         self._stopping = True
-        if self._thread is not None:
-            self._queue.put(None)
-            self._thread.join()
-            self._thread = None
+        while self.is_alive():
+            assert self._thread is not None
+            with suppress(queue.Full):
+                self._queue.put(None, timeout=1.0)
+                self._thread.join()
+        self._thread = None
+        with suppress(queue.Empty):  # the writer died before: nobody is left waiting
+            while True:
+                left = self._queue.get_nowait()
+                if left is not None:
+                    _settle([left[1]], [Unavailable("the service is stopping; nothing was taken")])
 
     def put(self, job: Job) -> Future[Answer]:
         """Hand in a job; the future is done when it is on the disk, or refused."""
@@ -90,6 +101,8 @@ class GroupCommit(Generic[Job, Answer]):
     def _put(self, job: Job, future: Waiting[Answer]) -> None:
         if self._stopping or self._thread is None:
             raise Unavailable("the service is stopping; nothing was taken")
+        if not self._thread.is_alive():
+            raise Unavailable("the writer has died, the service must be restarted; nothing was taken")
         try:
             self._queue.put_nowait((job, future))
         except queue.Full:
@@ -110,7 +123,13 @@ class GroupCommit(Generic[Job, Answer]):
                     last = True
                 else:
                     jobs.append(more)
-            self._write(jobs)
+            try:
+                self._write(jobs)
+            except BaseException as error:  # a fault of ours: nobody waits for ever
+                unanswered = [future for _, future in jobs if not future.done()]
+                _settle(unanswered, [error] * len(unanswered))
+                if not isinstance(error, Exception):
+                    raise
             if last:
                 return
 
@@ -137,9 +156,9 @@ class GroupCommit(Generic[Job, Answer]):
             _settle(futures, answers)
 
 
-def _settle(futures: Sequence[Waiting[Answer]], answers: Sequence[Answer | Exception]) -> None:
+def _settle(futures: Sequence[Waiting[Answer]], answers: Sequence[Answer | BaseException]) -> None:
     """Answer everybody; the event loop is woken once, however many wait in it."""
-    loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Answer], Answer | Exception]]] = {}
+    loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Answer], Answer | BaseException]]] = {}
     for future, answer in zip(futures, answers, strict=True):
         if isinstance(future, asyncio.Future):
             loops.setdefault(future.get_loop(), []).append((future, answer))
@@ -150,14 +169,14 @@ def _settle(futures: Sequence[Waiting[Answer]], answers: Sequence[Answer | Excep
             loop.call_soon_threadsafe(_answer_all, pairs)
 
 
-def _answer_all(pairs: Sequence[tuple[asyncio.Future[Answer], Answer | Exception]]) -> None:
+def _answer_all(pairs: Sequence[tuple[asyncio.Future[Answer], Answer | BaseException]]) -> None:
     for future, answer in pairs:
         if not future.done():  # the client went away
             _answer(future, answer)
 
 
-def _answer(future: Waiting[Answer], answer: Answer | Exception) -> None:
-    if isinstance(answer, Exception):
+def _answer(future: Waiting[Answer], answer: Answer | BaseException) -> None:
+    if isinstance(answer, BaseException):
         future.set_exception(answer)
     else:
         future.set_result(answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -13,7 +14,7 @@ from peerveil.errors import BadInput
 from peerveil.services.journal import quiet_libraries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from peerveil.services.journal import Journal
 
@@ -70,9 +71,15 @@ def serve(app: Any, host: str, port: int, journal: Journal, *, ready: Callable[[
         journal.write("stopped")
 
 
-def run_processes(commands: Sequence[Sequence[str]], journal: Journal) -> int:
-    """Run several processes; when one ends, or a signal comes, stop all of them gracefully."""
-    children = [subprocess.Popen(command) for command in commands]  # noqa: S603
+def run_processes(
+    commands: Sequence[Sequence[str]], journal: Journal, environment: Mapping[str, str] | None = None
+) -> int:
+    """Run several processes; when one ends, or a signal comes, stop all of them gracefully.
+
+    Secrets belong into the ``environment``, which only their owner can read, never into the commands.
+    """
+    inherited = {**os.environ, **(environment or {})}
+    children = [subprocess.Popen(command, env=inherited) for command in commands]  # noqa: S603
     stopping = False
 
     def stop(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""Bearer tokens: 256 random bits, of which the database holds only the hash, with a role, a scope and an actor.
+"""Bearer tokens: 256 random bits, of which the database holds only the hash, with a role, a scope and a sealed actor.
 
 A token is long and random, so a plain SHA-256 cannot be searched back, and finding its row by the hash tells a guesser
 nothing. Tokens that were found are remembered for a moment, so that a withdrawn one stops within :data:`REMEMBERED`.
@@ -7,7 +7,6 @@ nothing. Tokens that were found are remembered for a moment, so that a withdrawn
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import re
 import secrets
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from peerveil.services.store import ServiceDatabase
+    from peerveil.services.vault import Vault
 
 REMEMBERED: Final = 30.0
 """Seconds for which a token that was found is not looked up again."""
@@ -65,7 +65,7 @@ def token_table(name: str, metadata: MetaData) -> Table:
         Column("hash", Text, primary_key=True),
         Column("role", Text, nullable=False),
         Column("scope", Text, nullable=False),
-        Column("actor", Text, nullable=False),
+        Column("actor", Text, nullable=False),  # sealed, in base64; empty where a service has no actors
         Column("state", Text, nullable=False),  # good or withdrawn
         sqlite_with_rowid=False,
     )
@@ -79,8 +79,11 @@ def hash_token(token: str) -> str:
 class Tokens:
     """Hands out tokens and recognises them."""
 
-    def __init__(self, database: ServiceDatabase, table: Table, roles: Collection[str]) -> None:
+    def __init__(
+        self, database: ServiceDatabase, table: Table, roles: Collection[str], names: Vault | None = None
+    ) -> None:
         self._database = database
+        self._names = names
         self._table = table
         self._roles = tuple(roles)
         self._known: dict[str, tuple[float, Identity]] = {}
@@ -92,10 +95,12 @@ class Tokens:
             raise BadInput("role", got=role, want=" or ".join(self._roles))
         if len(actor) > 200 or not on_one_line(actor):
             raise BadInput("actor", got=actor, want="a name of at most 200 characters on one line")
+        if actor and self._names is None:
+            raise BadInput("actor", got=actor, want="none: this service has no key to seal names with")
         token = f"pv_{secrets.token_urlsafe(32)}"
-        connection.execute(
-            insert(self._table).values(hash=hash_token(token), role=role, scope=scope, actor=actor, state="good")
-        )
+        digest = hash_token(token)
+        sealed = "" if self._names is None else _text(self._names.seal_text(actor, about=digest))
+        connection.execute(insert(self._table).values(hash=digest, role=role, scope=scope, actor=sealed, state="good"))
         return token
 
     def withdraw(self, connection: Connection, token: str) -> bool:
@@ -115,7 +120,8 @@ class Tokens:
             row = connection.execute(select(self._table).where(self._table.c.hash == digest)).mappings().one_or_none()
         if row is None or not hmac.compare_digest(row["hash"], digest) or row["state"] != "good":
             raise Unauthorised("an unknown token, or one that was withdrawn")
-        identity = Identity(row["role"], row["scope"], row["actor"], digest)
+        actor = "" if self._names is None else self._names.open_text(base64.b64decode(row["actor"]), about=digest)
+        identity = Identity(row["role"], row["scope"], actor, digest)
         with self._lock:
             if len(self._known) >= _MOST:
                 self._known.clear()
@@ -130,6 +136,10 @@ class Tokens:
         return found[1] if found is not None and time.monotonic() - found[0] < REMEMBERED else None
 
 
+def _text(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
 def _from_header(header: str | None, basic: bool) -> str:
     want = "send a token: Authorization: Bearer pv_..."
     kind, _, value = (header or "").partition(" ")
@@ -137,7 +147,7 @@ def _from_header(header: str | None, basic: bool) -> str:
     if basic and kind.lower() == "basic":
         try:
             token = base64.b64decode(token, validate=True).decode().partition(":")[2]
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:  # no base64, no ASCII or no UTF-8
             raise Unauthorised(want) from None
     elif kind.lower() != "bearer":
         raise Unauthorised(want)

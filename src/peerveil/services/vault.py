@@ -27,6 +27,8 @@ VARIABLE: Final = "PEERVEIL_KEY"
 _NAME: Final = re.compile(r"[a-z0-9-]{1,16}")
 _WANT: Final = "keys as name:base64 of 32 bytes, separated by commas, the newest first"
 _NONCE: Final = 12
+PADDED: Final = 512
+"""Sealed texts have a multiple of this length in bytes, so that their length tells little."""
 
 
 class CannotOpen(PeerveilError):
@@ -110,6 +112,15 @@ class Vault:
         """The name of the key that sealed it."""
         return sealed[1 : 1 + sealed[0]].decode("ascii", "replace") if sealed else ""
 
+    def seal_text(self, text: str, *, about: str) -> bytes:
+        """Encrypt a text without showing its length: it is padded to a multiple of :data:`PADDED` bytes."""
+        raw = text.encode()
+        return self.seal(raw + bytes(-len(raw) % PADDED or (0 if raw else PADDED)), about=about)
+
+    def open_text(self, sealed: bytes, *, about: str) -> str:
+        """Decrypt a text that :meth:`seal_text` sealed."""
+        return self.open(sealed, about=about).rstrip(b"\0").decode()
+
     def __repr__(self) -> str:
         return f"<Vault of {len(self._ciphers)} keys, sealing with {self.current!r}>"
 
@@ -127,10 +138,18 @@ class Digests:
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
+        self._keyed: dict[str, hmac.HMAC] = {}
+
+    def key(self, purpose: str) -> bytes:
+        """The 32-byte key of one purpose, derived from the secret; the key of one purpose says nothing of another's."""
+        return hmac.digest(self._secret, b"peerveil key: " + purpose.encode(), sha256)
 
     def __call__(self, kind: str, *parts: str | bytes) -> str:
-        """The hash of some parts, as 64 hexadecimal digits; kinds and lengths keep them apart."""
-        mac = hmac.new(self._secret, kind.encode(), sha256)
+        """The MAC of some parts, as 64 hexadecimal digits, under the key of its kind; lengths keep the parts apart."""
+        keyed = self._keyed.get(kind)
+        if keyed is None:
+            keyed = self._keyed[kind] = hmac.new(self.key(kind), digestmod=sha256)
+        mac = keyed.copy()
         for part in parts:
             raw = part.encode() if isinstance(part, str) else part
             mac.update(len(raw).to_bytes(8, "big"))
