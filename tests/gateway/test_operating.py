@@ -144,6 +144,7 @@ def test_two_workers_do_not_deliver_the_same(
     attempt = Attempt("a", 60.0, lambda _: 0)
     assert first._deliver(row, time.now, attempt) == 1
     assert second._deliver(row, time.now, attempt) == 0
+    attempt.run()  # closes its socket
     assert len(receiver.seen) == 1
 
 
