@@ -126,8 +126,8 @@ def synthetic(
 
 def _kinds(file: Path) -> tuple[list[str], str]:
     """What to read a file as; where its columns fit nothing, only the nearest kind, and the command that may work."""
+    from peerveil.judgements.problems import column_options
     from peerveil.judgements.readers.recognise import EVERY, nearest, recognise
-    from peerveil.judgements.readers.tabular import column_options
 
     found = recognise(file)
     if not found.kinds:

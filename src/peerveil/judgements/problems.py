@@ -11,13 +11,14 @@ peerveil.judgements.problems.BadTable: reviews.csv, row 17 (line 18), column sco
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from peerveil.errors import BadInput, Verbatim, show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 MOST_KEPT = 20
 _MOST_SHOWN = 5
@@ -184,3 +185,21 @@ class Problems:
         if self._found:
             ordered = [problem for _, _, problem in sorted(self._found, key=lambda entry: entry[:2])]
             raise BadTable(ordered, self.total)
+
+
+def rename_advice(table: str, columns: Mapping[str, str]) -> str:
+    """How to say what columns are called, wherever the data were passed: every function that takes data takes a table.
+
+    >>> rename_advice("Labels", {"task": "item"})
+    "pass Labels.of(data, columns={'task': 'item'}) (on the command line: --column task=item)"
+    """
+    return f"pass {table}.of(data, columns={dict(columns)!r}) (on the command line: {column_options(columns)})"
+
+
+def column_options(columns: Mapping[str, str]) -> str:
+    """The same as options of a command.
+
+    >>> column_options({"paper": "Paper #", "score": "merit"})
+    "--column paper='Paper #' --column score=merit"
+    """
+    return " ".join(f"--column {ours}={shlex.quote(theirs)}" for ours, theirs in columns.items())

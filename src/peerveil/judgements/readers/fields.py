@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from peerveil.errors import Verbatim
-from peerveil.judgements.problems import Problems, Source
+from peerveil.judgements.problems import Problems, Source, rename_advice
 from peerveil.judgements.readers.files import Raw, Wish
-from peerveil.judgements.readers.tabular import plain_name, rename_advice, shown
+from peerveil.judgements.readers.tabular import plain_name, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

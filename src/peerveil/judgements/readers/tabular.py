@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import re
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -17,7 +16,7 @@ import polars as pl
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements.columns import PLAIN_INTEGER
-from peerveil.judgements.problems import BadTable, Problem, Source
+from peerveil.judgements.problems import BadTable, Problem, Source, rename_advice
 from peerveil.judgements.readers.files import InputFile, Raw, Wish, csv_rows, first_records
 
 Locator = Callable[[int], tuple[int, int | None]]
@@ -198,24 +197,6 @@ def _wanted(table: str, missing: Sequence[str], names: Sequence[str], found: Map
         suggestion.setdefault(ours, "...")
     one, other = ("one", "it has another name") if len(missing) == 1 else ("one of each", "they have other names")
     return f"{one} among {shown(names)}: if {other}, {rename_advice(table, suggestion)}"
-
-
-def rename_advice(table: str, columns: Mapping[str, str]) -> str:
-    """How to say what columns are called, wherever the data were passed: every function that takes data takes a table.
-
-    >>> rename_advice("Labels", {"task": "item"})
-    "pass Labels.of(data, columns={'task': 'item'}) (on the command line: --column task=item)"
-    """
-    return f"pass {table}.of(data, columns={dict(columns)!r}) (on the command line: {column_options(columns)})"
-
-
-def column_options(columns: Mapping[str, str]) -> str:
-    """The same as options of a command.
-
-    >>> column_options({"paper": "Paper #", "score": "merit"})
-    "--column paper='Paper #' --column score=merit"
-    """
-    return " ".join(f"--column {ours}={shlex.quote(theirs)}" for ours, theirs in columns.items())
 
 
 def shown(names: Sequence[str]) -> str:
