@@ -70,7 +70,6 @@ class Deliveries:
                 self.begin()
             except Exception as error:
                 self._journal.error("webhooks_failed", error)
-            self._look_after()
             stop.wait(0.1 if self._running else 1.0)
         end = time.monotonic() + _GRACE
         for attempt in self._running.values():
@@ -88,6 +87,7 @@ class Deliveries:
 
     def begin(self) -> list[Attempt]:
         """Start an attempt for every webhook that has something to send, is due, and has none under way."""
+        self._look_after()
         gateway = self._gateway
         waiting = select(hooks).join(spaces, hooks.c.space == spaces.c.name)
         waiting = waiting.where(hooks.c.active == 1, hooks.c.after < spaces.c.last).order_by(hooks.c.attempts)
