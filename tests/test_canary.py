@@ -47,7 +47,7 @@ STEPS: dict[tuple[str, str], str] = {
     (
         "calibration",
         "decide",
-    ): 'data = "reviews"\nhistory = "past"\nadversary_error = 0.4\naccept = 6\ndraws = 1\niterations = 600',
+    ): 'data = "reviews"\nhistory = "past"\naccount = "main"\nadversary_error = 0.4\naccept = 6\ndraws = 1\niterations = 600',
     ("rankings", "test"): 'data = "votes"\naccount = "main"\nepsilon = 1\nmethod = "rank-norm"',
     ("truth", "infer"): 'data = "reports"\nrandomized = "yes"\nepsilon = 2\nclasses = [0, 1]',
     ("truth", "randomize"): 'data = "labels"\naccount = "main"\nepsilon = 2\nclasses = [0, 1]',

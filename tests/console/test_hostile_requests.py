@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
+from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -178,7 +179,8 @@ def test_no_request_fails(target: tuple[Desk, dict[bytes, bytes], bytes]) -> Non
             if await ask(desk, method, at, query, list({**cookie, **headers}.items()), body) >= 500
         ]
 
-    assert asyncio.run(failures()) == [], desk.journal.getvalue()[-3000:]
+    with ThreadPoolExecutor(1) as thread:  # a browser of another test may have left an event loop running in this one
+        assert thread.submit(asyncio.run, failures()).result() == [], desk.journal.getvalue()[-3000:]
 
 
 def test_each_field_by_itself(desk: Desk) -> None:
@@ -234,7 +236,7 @@ def test_exports_are_of_two_kinds(desk: Desk, kind: str) -> None:
     browser = desk.browser()
     assert browser.get(f"/ledger/export.{kind}").status_code == 200
     for other in ("%D9%A3", "pdf", "", "csv%00", "%0d%0aX:%20y"):
-        assert browser.get(f"{ADDRESS}/ledger/export.{other}").status_code == 404, other
+        assert browser.get(f"{ADDRESS}/ledger/export.{other}").status_code in (400, 404), other
 
 
 def test_an_address_that_cannot_be_read_is_refused_in_words(desk: Desk) -> None:

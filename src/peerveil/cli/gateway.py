@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from peerveil.cli.base import AsJson, Debug, emit, example, new_group, print_table, stop_with_failed_check
-from peerveil.database import Address
 from peerveil.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
@@ -47,6 +46,7 @@ class Moved(StrEnum):
 
 
 def _settings(config: Path | None, db: str | None) -> Settings:
+    from peerveil.database import Address
     from peerveil.gateway import Settings
     from peerveil.gateway.settings import PREFIX
 
@@ -259,6 +259,7 @@ def restore(
 
     What was released after the backup is released again, under the same public ids; readers begin the feed anew.
     """
+    from peerveil.database import Address
     from peerveil.gateway import restore as fill
 
     settings = _settings(config, db)
