@@ -251,8 +251,11 @@ class Gatekeeper:
         if length.isdigit() and (len(length) > _DIGITS or int(length) > limit):
             await self._too_long(limit, scope, receive, sending)
             return
-        if "\0" in scope["path"] or not scope["query_string"].isascii():
-            said = "a path without NUL and a query in ASCII, with everything else percent-encoded, please"
+        if "\0" in scope["path"]:  # PostgreSQL cannot even be asked for it
+            await self._answer(404, "not_found", "Not Found")(scope, receive, sending)
+            return
+        if not scope["query_string"].isascii():
+            said = "a query in ASCII, with everything else percent-encoded, please"
             await self._answer(400, "bad_request", said)(scope, receive, sending)
             return
         seen = 0
