@@ -59,12 +59,13 @@ class Server:
 
     def start(self) -> None:
         options = f"-c listen_addresses='' -c unix_socket_directories='{self.root}' -c fsync=on"
-        # after a kill, the old processes need a moment to let go of the shared memory
-        for attempt in range(20):
+        # after a kill, the old processes need a moment to let go of the shared memory; on a busy machine a long one
+        patience = time.monotonic() + 120
+        while True:
             try:
                 self._run("pg_ctl", "-D", self.data, "-w", "-l", self.root / "log", "-o", options, "start")
             except RuntimeError:
-                if attempt == 19:
+                if time.monotonic() > patience:
                     raise
                 time.sleep(0.3)
             else:
