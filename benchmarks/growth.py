@@ -131,8 +131,8 @@ def draw(found: dict[str, list[dict[str, Any]]]) -> None:
             ax.set_xlabel("size")
             ax.set_ylabel(label)
         axes[0].legend(fontsize=8)
-        text = svg(axes[0], "Seconds and memory of the five rooms against the size of their work, both logarithmic")
-    write_text(PICTURE, text.replace("<svg ", '<svg style="color: #7a828c" ', 1))
+        picture = svg(axes[0], "Seconds and memory of the five rooms against the size of their work, both logarithmic")
+    write_text(PICTURE, picture.alone("#7a828c", background=None))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from peerveil import Randomness
+from peerveil.audit import granularity
 from peerveil.audit.cases import house_cases, planted_faults
 from peerveil.files import write_text
 from peerveil.report import house_style, new_axes, svg
@@ -17,14 +18,17 @@ def main() -> None:
     """Write docs/pictures/audit.svg."""
     cases = [*house_cases(), *planted_faults()]
     # the bits of the simulation lane do leak; that case is drawn from the secure lane, as users get it
-    lanes = [Randomness.secure() if "last bits" in case.name else Randomness.simulation(1) for case in cases]
+    lanes = [
+        Randomness.secure() if case.event is granularity and not case.fault else Randomness.simulation(1)
+        for case in cases
+    ]
     reports = [case.audit(20_000, randomness=lane) for case, lane in zip(cases, lanes, strict=True)]
     (ax,) = new_axes(height=0.9 + 0.32 * len(reports))
     with house_style():
         draw_audit(ax, reports)
-        text = svg(ax, "Certified privacy loss of six honest mechanisms and six broken ones, each claiming 1")
+        picture = svg(ax, "Certified privacy loss of six honest mechanisms and six broken ones, each claiming 1")
     # an image of its own has no page to take its text colour from; this grey reads on white and on black
-    write_text(PICTURES / "audit.svg", text.replace("<svg ", '<svg style="color: #7a828c" ', 1))
+    write_text(PICTURES / "audit.svg", picture.alone("#7a828c", background=None))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from peerveil.files import write_text
-from peerveil.reproduce import experiments
-from peerveil.reproduce.experiment import KINDS
+from peerveil.reproduce import Verdict, experiments
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"
@@ -64,12 +63,10 @@ def load(places: list[Path]) -> list[dict[str, Any]]:
     return found
 
 
-def kinds(data: dict[str, Any]) -> dict[str, int]:
-    """How many rows of each kind; the verdicts are read anew, so that older runs count by today's rule."""
-    from peerveil.reproduce import Comparison
-
-    rows = [Comparison(row["what"], row["paper"], row["ours"], row["verdict"]) for row in data["rows"]]
-    return {kind: sum(row.kind == kind for row in rows) for kind in KINDS}
+def counts(data: dict[str, Any]) -> dict[Verdict, int]:
+    """How many rows have each verdict."""
+    found = [Verdict(row["verdict"]) for row in data["rows"]]
+    return {verdict: found.count(verdict) for verdict in Verdict}
 
 
 def section(data: dict[str, Any]) -> str:
@@ -83,7 +80,8 @@ def section(data: dict[str, Any]) -> str:
         lines += ["", f"![{cell(data['title'])}](pictures/reproduce/{flat}.svg)"]
     lines += ["", data["note"].replace("*", r"\*"), "", "| what | paper | ours | verdict |", "|---|---|---|---|"]
     lines += [
-        f"| {cell(r['what'])} | {cell(r['paper'])} | {cell(r['ours'])} | {cell(r['verdict'])} |" for r in data["rows"]
+        f"| {cell(r['what'])} | {cell(r['paper'])} | {cell(r['ours'])} | {cell(r['explanation'] or r['verdict'])} |"
+        for r in data["rows"]
     ]
     return "\n".join(lines) + "\n"
 
@@ -107,18 +105,18 @@ def main() -> None:
     state = f"{len(made) - len(quick)} of {len(found)} are from a full run"
     state += f"; {len(quick)} from a quick one, with few trials, and say so" if quick else ""
     state += f"; {len(found) - len(made)} were not made." if len(made) < len(found) else "."
-    total = {kind: sum(kinds(data)[kind] for data in found) for kind in KINDS}
+    total = {verdict: sum(counts(data)[verdict] for data in found) for verdict in Verdict}
     out = [HEAD.format(state=state)]
     out.append(
         "| figure or table | shows | "
-        + " | ".join(KINDS)
+        + " | ".join(Verdict)
         + " | seconds |\n|---|---|"
-        + "---|" * (len(KINDS) + 1)
+        + "---|" * (len(Verdict) + 1)
         + "\n"
     )
     for data in found:
-        counts = " | ".join(str(value) for value in kinds(data).values())
-        out.append(f"| {data['name']} | {cell(data['title'])} | {counts} | {data.get('seconds', '-')} |\n")
+        numbers = " | ".join(str(value) for value in counts(data).values())
+        out.append(f"| {data['name']} | {cell(data['title'])} | {numbers} | {data.get('seconds', '-')} |\n")
     out.append("| **all** | | " + " | ".join(f"**{value}**" for value in total.values()) + " | |\n")
     for room, paper in PAPERS.items():
         out.append(f"\n## {room.capitalize()}\n\n{paper}.\n")

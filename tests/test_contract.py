@@ -133,7 +133,7 @@ def check_result(result: Result, mark: str | None) -> None:
     check_promise(result.guarantee)
     assert result.mark == mark
     said = str(result)
-    assert result.guarantee.in_short in said
+    assert result.guarantee.short in said
     assert (f"[{mark}]" in said) is (mark is not None)
     data = result.to_dict()
     assert json.loads(result.to_json()) == data

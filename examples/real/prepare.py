@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import tomllib
 from datetime import timedelta
 from pathlib import Path
 
@@ -84,11 +85,12 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     reviews(find("iclr2026_review_scores.csv.gz", places), out, given.papers)
     gap = edits(find("wikipedia_edits_2015_09_12.csv.gz", places), out)
-    for line in (Path(__file__).parent / "study.toml").read_text(encoding="utf-8").splitlines():
-        if line.startswith('path = "data/crowd_'):
-            name = line.split("/")[1].rstrip('"')
-            shutil.copy(find(name, places), out / name)
-    shutil.copy(Path(__file__).parent / "study.toml", given.folder / "study.toml")
+    study = Path(__file__).parent / "study.toml"
+    for file in tomllib.loads(study.read_text(encoding="utf-8"))["data"].values():
+        path = given.folder / file["path"]
+        if not path.exists():
+            shutil.copy(find(path.name, places), path)
+    shutil.copy(study, given.folder / "study.toml")
     print(f"gap from the first {HISTORY} hours of edits: {gap / 60:.1f} minutes (study.toml says 11m)")
     print(f"now: peerveil run {given.folder / 'study.toml'}")
 

@@ -17,6 +17,7 @@ from peerveil.files import write_text
 from peerveil.judgements import synthetic_conference
 from peerveil.ledger import BudgetExceeded
 from peerveil.study import run_study
+from peerveil.study.report import make_page
 from peerveil.timing import choose_gap
 
 if TYPE_CHECKING:
@@ -152,8 +153,8 @@ def run_demo(
     past.write(home / "last-year")
     file = write_text(home / "study.toml", _study(now, past, samples))
     done = run_study(file, target / "result")
-    page = done.report.read_text(encoding="utf-8").replace("public/report.html", "result/public/report.html")
-    report = write_text(target / "report.html", page, private=True)
+    page = make_page(done.checked, done.outcomes, done.costs, public=False, public_report="result/public/report.html")
+    report = page.write(target / "report.html", private=True)
     try:
         run_study(file, target / "again")
         refusal = "nothing was refused"  # pragma: no cover

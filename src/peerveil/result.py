@@ -103,7 +103,7 @@ class Result(Pictured):
     def __str__(self) -> str:
         # the promise in one plain sentence; str(guarantee), JSON and files have the whole of it
         mark = f" [{self.mark}]" if self.mark else ""
-        return f"{self.summary()}{mark}\n{self.guarantee.in_short}"
+        return f"{self.summary()}{mark}\n{self.guarantee.short}"
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as JSON values, the guarantee as data and in words, and the mark."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 import pytest
-from sqlalchemy import text
 from sqlalchemy.exc import DatabaseError
 from tests.ledger.test_ledger_processes import SPENDER
 from tests.ledger.test_ledger_verify import tamper
@@ -147,7 +146,8 @@ def test_rankings_are_known_in_every_form(tmp_path: Path) -> None:
 
 
 def test_a_second_decision_of_the_same_data_is_refused(ledger: Ledger) -> None:
-    spend(ledger, "first", CONFERENCE.reviews, DECISION)
+    decided = ledger.account("first")
+    decided.spend(DECISION, purpose="decisions", data=CONFERENCE.reviews, randomness=SECURE, key="run 1/decide")
     for account in ("first", "second"):
         with pytest.raises(DataBound, match="nothing was" if account == "first" else "belong to"):
             spend(ledger, account, CONFERENCE.reviews, DECISION)
@@ -155,7 +155,9 @@ def test_a_second_decision_of_the_same_data_is_refused(ledger: Ledger) -> None:
     assert [entry.debit for entry in ledger.account("first").entries()] == [0, 1]
     with pytest.raises(DataBound, match="decided"):
         ledger.require_free("first", CONFERENCE.reviews, once=True)
-    ledger.require_free("first", CONFERENCE.reviews, once=True, run="a release")
+    ledger.require_free("first", CONFERENCE.reviews, once=True, key="run 1/decide")
+    with pytest.raises(DataBound, match="decided"):
+        ledger.require_free("first", CONFERENCE.reviews, once=True, key="run 1")
     ledger.require_free("third", CONFERENCE.labels, once=True)
 
 
@@ -212,20 +214,3 @@ def test_statement_and_export_show_the_binding(ledger: Ledger) -> None:
     assert [len(account["data"]) for account in data["accounts"]] == [2, 1]
     data["accounts"][0]["data"].pop()
     assert "data sets listed" in str(verify_export(data))
-
-
-def test_a_ledger_of_the_first_version_binds_what_it_holds(ledger_url: str) -> None:
-    with Ledger.open(ledger_url) as ledger:
-        for name in ("first", "second"):
-            ledger.account(name, epsilon=5)
-        spend(ledger, "second", "reviews")
-        with ledger._database.writing("open") as connection:  # as version 1 left it
-            connection.execute(text("DROP TABLE peerveil_bindings"))
-            if connection.dialect.name != "sqlite":
-                connection.execute(text("DROP FUNCTION peerveil_bound"))
-            connection.execute(text("UPDATE peerveil_ledger SET version = 1"))
-    with Ledger.open(ledger_url) as ledger:
-        assert ledger.verify().ok
-        with pytest.raises(DataBound, match="'second'"):
-            spend(ledger, "first", "reviews")
-        spend(ledger, "second", "reviews")

@@ -146,6 +146,15 @@ def test_a_newer_ledger_is_left_alone(ledger_url: str) -> None:
             Ledger.open(ledger_url)
 
 
+def test_a_ledger_of_a_version_without_keys_is_refused(ledger_url: str) -> None:
+    with Ledger.open(ledger_url) as ledger, ledger._database.writing("open") as connection:
+        connection.execute(text("UPDATE peerveil_ledger SET version = 2"))
+    with pytest.raises(
+        LedgerError, match=r"older peerveil .version 2.*this library knows 3.*begin with a new database"
+    ):
+        Ledger.open(ledger_url)
+
+
 def test_an_older_ledger_is_migrated_once(ledger_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[int] = []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from peerveil.errors import BadInput
 from peerveil.guarantee import Guarantee, Notion
-from peerveil.ledger import BudgetExceeded, Ledger, LedgerError, SimulationRefused
+from peerveil.ledger import BudgetExceeded, Ledger, LedgerError, SimulationRefused, records
 from peerveil.randomness import Randomness
 from peerveil.randomness.secure import SecureRandomness
 
@@ -286,3 +287,61 @@ def test_the_last_entries(ledger: Ledger) -> None:
             account.entries(last=wrong)  # type: ignore[arg-type]
     assert account
     assert "iclr" in repr(account)
+
+
+# ---- keys ----------------------------------------------------------------------------------------------------------
+
+
+def keyed(account: Account, key: Any, epsilon: Any = 0.25) -> Entry:
+    return account.spend(pure(epsilon), purpose="mean", data=f"reviews of {account.name}", randomness=SECURE, key=key)
+
+
+def test_a_key_is_spent_once_in_its_account(ledger: Ledger) -> None:
+    account, other = ledger.account("iclr", epsilon=1), ledger.account("kdd", epsilon=1)
+    assert account.find("run 1/means") is None
+    first = keyed(account, "run 1/means")
+    with pytest.raises(BadInput, match=r"key: got 'run 1/means', need .*entry 1 of account 'iclr'.*nothing was spent"):
+        keyed(account, "run 1/means", epsilon=0.5)
+    assert account.find("run 1/means") == first
+    assert account.find("run 1/mean") is None  # no search in text: a part of a key is another key
+    assert [keyed(account, "run 1").serial, keyed(other, "run 1/means").serial] == [2, 1]
+    assert [spend(account, 0.1, data="reviews of iclr").key for _ in range(2)] == [None, None]
+    assert account.exact_spent == Fraction("0.7")
+    assert ledger.verify().ok
+
+
+def test_of_many_who_spend_one_key_at_once_one_is_debited(ledger: Ledger) -> None:
+    account = ledger.account("iclr", epsilon=9)
+
+    def attempt(_: int) -> bool:
+        try:
+            keyed(account, "run 1/means")
+        except BadInput:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(attempt, range(8))) == 1
+    assert (len(account), account.spent) == (1, 0.25)
+
+
+def test_the_database_itself_refuses_a_second_entry_with_the_same_key(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planted fault: nobody looks for the key before the debit."""
+    account = ledger.account("iclr", epsilon=1)
+    keyed(account, "run 1/means")
+    monkeypatch.setattr(records, "find_entry", lambda *_: None)
+    with pytest.raises(LedgerError, match="nothing was spent"):
+        keyed(account, "run 1/means")
+    assert (len(account), account.spent) == (1, 0.25)
+
+
+@pytest.mark.parametrize("key", ["", " x", "x\n", "x" * 201, 7, b"x"])
+def test_keys_that_are_refused(ledger: Ledger, key: Any) -> None:
+    account = ledger.account("iclr", epsilon=1)
+    with pytest.raises(BadInput, match="key"):
+        keyed(account, key)
+    with pytest.raises(BadInput, match="key"):
+        account.find(key)
+    assert len(account) == 0

@@ -50,10 +50,11 @@ def tamper(ledger: Ledger, *statements: str, belt: bool = False) -> None:
 
 ENTRIES, ACCOUNTS = "peerveil_entries", "peerveil_accounts"
 SECOND = "WHERE account = 1 AND serial = 2"
-COPY = "at, purpose, notion, epsilon, debit, guarantee, words, fingerprint, lane, library, previous, digest"
+COPY = "at, purpose, key, notion, epsilon, debit, guarantee, words, fingerprint, lane, library, previous, digest"
 CHANGES = {
     "at": "'2020-01-01T00:00:00.000000+00:00'",
     "purpose": "'another'",
+    "key": "'another'",
     "notion": "'local DP'",
     "epsilon": "'1/20'",
     "debit": "'1/20'",
@@ -205,6 +206,14 @@ def test_the_seat_belt(ledger: Ledger, statement: str) -> None:
     )
     with pytest.raises(LedgerError, match="append-only"):
         tamper(ledger, special, belt=True)
+    if ledger._database.is_sqlite:  # a row that replaces another of the same key would be removed without a trigger
+        promise = Guarantee.pure_dp("1/10", unit="one review", neighbours="another score")
+        ledger.account("iclr").spend(
+            promise, purpose="x", data="reviews of iclr", randomness=Randomness.secure(), key="k"
+        )
+        values = f"SELECT account, 9, {COPY} FROM {ENTRIES} WHERE key = 'k'"
+        with pytest.raises(LedgerError, match="append-only"):
+            tamper(ledger, f"INSERT OR REPLACE INTO {ENTRIES} (account, serial, {COPY}) {values}", belt=True)
     assert ledger.verify().ok
 
 
@@ -221,6 +230,7 @@ def test_an_export_can_be_checked_without_the_ledger(ledger: Ledger) -> None:
 
     forgeries = [
         lambda d: d["accounts"][0]["entries"][1].update(purpose="x"),
+        lambda d: d["accounts"][0]["entries"][1].update(key="x"),
         lambda d: d["accounts"][0]["entries"][1].update(debited=False),
         lambda d: d["accounts"][0]["entries"].pop(1),
         lambda d: d["accounts"][0]["entries"].reverse(),
@@ -232,5 +242,7 @@ def test_an_export_can_be_checked_without_the_ledger(ledger: Ledger) -> None:
     for forgery in forgeries:
         assert not verify_export(changed(forgery))
     assert not verify_export(changed(lambda d: d["accounts"].pop(1)), known={"kdd": ledger.account("kdd").head})
+    twice = changed(lambda d: [item.update(key="x") for item in d["accounts"][0]["entries"][:2]])
+    assert "entry 2 has the key of entry 1: what has a key is debited once" in str(verify_export(twice))
     with pytest.raises(BadInput, match="to_dict"):
         verify_export({"accounts": [{}]})

@@ -41,7 +41,7 @@ def test_every_weight_and_estimate(weight: str, estimate: str) -> None:
     assert result.guarantee.epsilon == 1
     assert result.reviewer_guarantee.epsilon == 1 * np.bincount(REVIEWS.numbered("reviewer")[0]).max()
     assert "two reviewers exchange one review each" in str(result.guarantee)
-    assert result.guarantee.in_short in str(result)
+    assert result.guarantee.short in str(result)
     data = json.loads(result.to_json())
     assert data["mark"] == "simulation, not private"
     assert len(data["means"]) == 40

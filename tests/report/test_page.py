@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 import re
 from dataclasses import dataclass
 from html.parser import HTMLParser
@@ -9,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markupsafe import escape
 
 from peerveil import BadInput, Guarantee, PeerveilError, Randomness, Result
-from peerveil.report import Page, house_style, new_axes, svg
+from peerveil.report import Line, Page, Svg, house_style, new_axes, svg
+from peerveil.report.page import _HTML
 from peerveil.result import plain
 
 HOSTILE = "<script>alert(1)</script> & \"quotes\" 'and'"
@@ -32,7 +36,12 @@ def page() -> Page:
     built = Page(f"Title {HOSTILE}", lead=HOSTILE)
     built.heading(HOSTILE)
     built.paragraph(HOSTILE)
-    built.promise(HOSTILE)
+    built.promise(HOSTILE, HOSTILE)
+    built.answers([(HOSTILE, HOSTILE)])
+    built.code(HOSTILE)
+    built.warning(HOSTILE, [HOSTILE, Line(HOSTILE, HOSTILE)])
+    built.see_words()
+    built.glossary({HOSTILE: HOSTILE})
     built.table([HOSTILE], [[HOSTILE]])
     (ax,) = new_axes()
     with house_style():
@@ -91,13 +100,36 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     assert [p.name for p in target.parent.iterdir()] == ["report.html"]
 
 
+def test_parts_are_data_that_make_the_same_page_again() -> None:
+    whole = page()
+    kept = json.loads(json.dumps(whole.to_dict()))
+    assert Page.from_dict(kept).html() == whole.html()
+    assert {part.kind for part in whole.parts} == set(_HTML)  # no kind of part is left out here
+    # another page takes the parts, with nothing around them; whatever is no page and no figure is escaped
+    assert escape(whole) in whole.html()
+    assert "<main>" not in escape(whole)
+    assert escape(whole.parts[0].__html__()).startswith("&lt;h1&gt;")
+    figure = next(part.content[0] for part in whole.parts if part.kind == "figure")
+    assert escape(Svg(*figure)) == str(Svg(*figure))
+
+
+def test_a_figure_alone_brings_its_colors() -> None:
+    (ax,) = new_axes()
+    picture = svg(ax, alt="a line")
+    assert picture.alone().startswith('<svg style="color: #1b1f24; background: #ffffff" role="img" ')
+    assert picture.alone("#777777", background=None).startswith('<svg style="color: #777777" role="img" ')
+    assert picture.alone().endswith(picture.content)
+    again = pickle.loads(pickle.dumps(picture))
+    assert (again, again.alone()) == (picture, picture.alone())
+
+
 def test_bad_input() -> None:
     with pytest.raises(BadInput, match="^title"):
         Page(" ")
     with pytest.raises(BadInput, match="^alt"):
         svg(new_axes()[0], alt="")
     with pytest.raises(BadInput, match="^drawing"):
-        Page("a").figure("<img>", "b")
+        Page("a").figure("<svg onload='alert(1)'></svg>", "b")  # type: ignore[arg-type]
 
 
 def test_the_mark_is_on_every_form_of_a_result() -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.runner import run
 
-from peerveil.reproduce import Comparison, Reproduction, experiments
-from peerveil.reproduce.experiment import KINDS
+from peerveil.reproduce import Comparison, Reproduction, Verdict, experiments
 from peerveil.reproduce.illustrations import ILLUSTRATIONS
 from peerveil.reproduce.page import write_page
 
@@ -35,33 +34,33 @@ def test_nothing_that_the_papers_number_is_left_out() -> None:
 def test_illustrations_agree_with_our_own_code(name: str) -> None:
     found = experiments()[name](True, False)
     assert found.name == name
-    assert found.counts["differs"] == 0
-    assert found.counts["agrees"] >= 2
+    assert found.counts[Verdict.DIFFERS] == 0
+    assert found.counts[Verdict.AGREES] >= 2
 
 
-@pytest.mark.parametrize(
-    ("paper", "verdict", "kind"),
-    [
-        ("31 min", "agrees as printed; erratum: the guarantee needs g + beta", "agrees"),
-        ("-0.1", "erratum: the printed one is negative", "erratum"),
-        ("80% to 60%", "differs by +12 points", "differs"),
-        ("at most 2 by (16)", "ABOVE", "differs"),
-        ("no experiment", "default -3.0 points, BELOW majority", "nothing printed"),
-        ("curves without numbers", "best: Friedman", "nothing printed"),
-    ],
-)
-def test_verdicts_in_a_word(paper: str, verdict: str, kind: str) -> None:
-    assert Comparison("x", paper, "1", verdict).kind == kind
+def test_verdicts_are_written_as_data_and_read_back() -> None:
+    rows = (
+        Comparison("mean", "31 min", "31", Verdict.AGREES, "agrees as printed; erratum: the guarantee needs g + beta"),
+        Comparison("q2", "-0.1", "0.3", Verdict.of(False)),
+    )
+    made = json.loads(json.dumps(Reproduction("room/figure-1", "a figure", rows, "a note").to_dict()))
+    assert made["counts"] == {"agrees": 1, "erratum": 0, "differs": 1, "nothing printed": 0}
+    assert [Comparison(**row | {"verdict": Verdict(row["verdict"])}) for row in made["rows"]] == list(rows)
+    # a table shows the explanation; no word in it counts as a verdict
+    assert [row.text for row in rows] == [rows[0].explanation, "differs"]
 
 
 def test_the_page_shows_all_and_says_when_it_was_quick() -> None:
-    rows = (Comparison("mean", "<31>", "31", "agrees"), Comparison("q", "-1", "2", "erratum: no probability"))
+    rows = (
+        Comparison("mean", "<31>", "31", Verdict.AGREES),
+        Comparison("q", "-1", "2", Verdict.ERRATUM, "no probability"),
+    )
     done = [(Reproduction("room/figure-1", "a figure", rows, "a note"), 1.25)]
     text = write_page(done, quick=True).html()
     assert "Few trials" in text
     assert "&lt;31&gt;" in text
     assert "Few trials" not in write_page(done, quick=False).html()
-    assert done[0][0].counts == dict(zip(KINDS, (1, 1, 0, 0), strict=True))
+    assert done[0][0].counts == dict(zip(Verdict, (1, 1, 0, 0), strict=True))
 
 
 def test_one_command_for_a_room_and_for_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

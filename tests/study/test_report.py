@@ -82,8 +82,8 @@ def test_what_had_been_spent_before_is_said(tmp_path: Path) -> None:
     assert "adds up with what this study spent to 2.5" in page
     with Ledger.open(tmp_path / "peerveil-ledger.db") as book:
         account = book.account("chairs")
-        tags = [re.search(r"\[run \w+\]", entry.purpose) for entry in account.entries()]
-        costs = [cost_of(account, tag[0]) for tag in (tags[0], tags[-1]) if tag]
+        keys = [entry.key for entry in account.entries() if entry.key]
+        costs = [cost_of(account, keys[:1]), cost_of(account, keys[1:])]
     # what came later does not change the first
     assert [one.before for one in costs] == [0, 1]
     assert [one.ours for one in costs] == [1, Fraction(3, 2)]
@@ -131,23 +131,33 @@ def test_verdicts_and_short_promises_are_never_stronger(epsilon: str) -> None:
         how == {"1/3": "protected", "2": "protected", "5": "weakly protected", "28": "in effect not protected"}[epsilon]
     )
     assert f"(epsilon {epsilon})" in promise.verdict
-    figures = re.findall(r"at most ([\d.,]+) times in 100", promise.in_short)
+    figures = re.findall(r"at most ([\d.,]+) times in 100", promise.short)
     assert figures == re.findall(r"right at most ([\d.,]+) times in 100", str(promise))
     simulated = promise.as_simulated()
-    for text in (simulated.in_short, simulated.verdict):
+    for text in (simulated.short, simulated.verdict):
         assert "simulation, not private" in text
     none = Guarantee.pure_dp(None, unit="one review", neighbours="one review has another score")
-    assert none.in_short.startswith("No privacy")
+    assert none.short.startswith("No privacy")
     assert none.verdict == "not protected (not private)"
 
 
 def test_short_promises_of_the_other_notions() -> None:
     late = Guarantee.one_sided_dp(1, gap=60, unit="a pair", neighbours="they were written apart")
-    assert late.in_short.endswith("nothing is promised the other way round.")
+    assert late.short.endswith("nothing is promised the other way round.")
     assert late.verdict == "protected (epsilon 1, one way)"
     guess = Guarantee.map_error("0.1239", unit="the writer", neighbours="every exchange")
-    assert guess.in_short.endswith("guesses the writer wrongly at least 12.3 times in 100, if the stated model holds.")
+    assert guess.short.endswith("guesses the writer wrongly at least 12.3 times in 100, if the stated model holds.")
     assert guess.verdict == "the best guess is wrong at least 12.3 times in 100"
+
+
+def test_short_promises_are_built_and_not_cut_out_of_the_whole_ones() -> None:
+    """Words of the unit that look like the rest of a sentence stay in it."""
+    unit = "a score (to be told apart: any) or a mark (neighbours: none)"
+    guess = Guarantee.map_error("0.1239", unit=unit, neighbours="every exchange")
+    assert guess.short.endswith(f"guesses {unit} wrongly at least 12.3 times in 100, if the stated model holds.")
+    large = Guarantee.pure_dp(188, unit=unit, neighbours="another (neighbours: of these)")
+    end = "is no promise worth the name: a 50:50 guess between two cases may be right all but every time."
+    assert large.short == f"Differential privacy with epsilon 188 for {unit} {end}"
 
 
 def test_pages_stack_fold_and_leave_out() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.study.helpers import AUDIT, DECIDE, PAST, TITLE, means, write_past, write_study
 
-from peerveil import BadInput, BudgetExceeded, Ledger, PeerveilError
+from peerveil import BadInput, BudgetExceeded, Ledger, PeerveilError, Randomness
 from peerveil.study import Checked, Declined, Study, all_steps, check_study, new_study, run_study
 from peerveil.study.folder import Folder
 from peerveil.study.outcome import Outcome
@@ -153,8 +153,30 @@ def test_an_account_that_forgets_the_debit_would_be_caught(tmp_path: Path, monke
         patch.setattr(Folder, "keep", lambda *_: (_ for _ in ()).throw(Killed()))
         with pytest.raises(Killed):
             run_study(file, tmp_path / "out")
-    monkeypatch.setattr(Folder, "tag", property(lambda _: "[run forgotten]"))
+    monkeypatch.setattr(Folder, "key", lambda self, step: f"forgotten/{step}")
     run_study(file, tmp_path / "out")
+    assert spent(tmp_path) == 2
+
+
+def test_somebody_else_who_names_the_run_in_words_does_not_pay_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_study(tmp_path, means(1), budget=3)
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "pin_data", lambda *_: (_ for _ in ()).throw(Killed()))
+        with pytest.raises(Killed):
+            run_study(file, tmp_path / "out")
+    run = json.loads((tmp_path / "out" / "private" / "journal.json").read_text())["run"]
+    checked = check_study(Study.read(file))
+    with Ledger.open(tmp_path / "peerveil-ledger.db") as book:
+        account, one = book.account("chairs", epsilon=3), checked.planned[0]
+        assert one.guarantee is not None
+        words = f"a title of somebody else's [run {run}] [step release-means]"
+        account.spend(one.guarantee, purpose=words, data=one.table, randomness=Randomness.secure())
+    done = run_study(file, tmp_path / "out")
+    with Ledger.open(tmp_path / "peerveil-ledger.db") as book:
+        assert [entry.key for entry in book.account("chairs").entries()] == [None, f"{run}/release-means"]
+    assert "spent before" in done.report.read_text()
     assert spent(tmp_path) == 2
 
 
@@ -322,7 +344,9 @@ def test_every_step_says_what_it_is_and_what_it_publishes() -> None:
     for (room, do), kind in all_steps().items():
         assert (kind.room, kind.do) == (room, do)
         assert kind.about
-        assert kind.publishes
+        assert kind.output
         assert kind.__doc__
         for option in kind.options:
             assert option.about, (room, do, option.name)
+    silent = {name for name, kind in all_steps().items() if not kind.publishes}
+    assert silent == {("release", "plan"), ("timing", "audit"), ("truth", "label"), ("truth", "compare")}

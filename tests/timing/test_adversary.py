@@ -254,10 +254,10 @@ def test_audits_of_small_and_strange_logs() -> None:
     one = Events(actor=["a"], thread=[1], time=[1e9])
     found = audit_log(one)
     assert "No name appears on two threads" in found.recommendation
-    assert found.in_short.startswith("This log cannot tell.")
+    assert found.short.startswith("This log cannot tell.")
     apart = audit_log(Events(actor=["a", "a"], thread=[1, 2], time=[1e9, 1e9 + 86_400]))
     assert "Nobody in this log commented on two threads in one sitting" in apart.recommendation
-    assert apart.in_short.startswith("Not by this")
+    assert apart.short.startswith("Not by this")
     assert found.protected == ()
     audit_page(found, one)
     pair = Events(actor=["a", "a"], thread=[1, 2], time=[1e9, 1e9 + 60], extra={"number": [1, 2]})

@@ -10,7 +10,7 @@ import numpy as np
 
 from peerveil.audit.bound import LowerBound, lower_bound, read_confidence
 from peerveil.errors import BadInput, PeerveilError, Verbatim
-from peerveil.guarantee import SIMULATION_MARK, Guarantee, Notion
+from peerveil.guarantee import Guarantee, Notion
 from peerveil.progress import progress_bar
 from peerveil.randomness import Randomness
 from peerveil.result import plain, stamp_axes
@@ -86,11 +86,7 @@ class Report:
         lines = [
             f"{self.name}: claimed {self.claimed:g}, found at least {self.found:.4g} "
             f"({self.samples:,} samples a side, confidence {self.confidence:.6g} over all pairs): {verdict}"
-            + (
-                f" [{SIMULATION_MARK.split(',')[0]}: the secure lane was not audited]"
-                if self.guarantee.simulated
-                else ""
-            )
+            + (" [simulation: the secure lane was not audited]" if self.guarantee.simulated else "")
         ]
         width = max(len(finding.pair) for finding in self.findings)
         lines += [

@@ -132,8 +132,7 @@ def write_picture(plot: Callable[[Axes], Axes], path: Path, words: str, *, priva
     from peerveil.report import new_axes, safe_svg
 
     picture = safe_svg(lambda: plot(new_axes(height=4)[0]), words)
-    text = picture.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1)
-    return write_text(path, text, private=private)
+    return write_text(path, picture.alone(), private=private)
 
 
 def stop_with_failed_check() -> NoReturn:

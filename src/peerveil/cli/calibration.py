@@ -286,8 +286,7 @@ def _write_picture(path: Path, what: Any, alt: str) -> None:
     from peerveil.files import write_text
     from peerveil.report import new_axes, safe_svg
 
-    page = '<svg style="color: #1b1f24; background: #ffffff" '
-    write_text(path, safe_svg(lambda: what.plot(new_axes(6, 4)[0]), alt).replace("<svg ", page, 1))
+    write_text(path, safe_svg(lambda: what.plot(new_axes(6, 4)[0]), alt).alone())
 
 
 def _known(

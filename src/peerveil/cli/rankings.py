@@ -215,7 +215,7 @@ def _finish(found: UniformityTest, path: Path, as_json: bool, ballots: Ballots |
     picture = safe_svg(drawn, found.summary())
     written = [
         write_text(path.with_name(f"{path.name}.json"), found.to_json(indent=2) + "\n"),
-        write_text(path.with_name(f"{path.name}.svg"), _alone(picture)),
+        write_text(path.with_name(f"{path.name}.svg"), picture.alone()),
     ]
     lines = [] if ballots is None else [_read_items(ballots)]
     lines += [str(found), *(f"written: {one}" for one in written)]
@@ -230,9 +230,4 @@ def _write_curve(found: PowerCurve, out: Path) -> Path:
     (ax,) = new_axes(height=4)
     with house_style():
         found.plot(ax)
-    return write_text(out / "power.svg", _alone(svg(ax, str(found))))
-
-
-def _alone(picture: str) -> str:
-    """A picture in a file of its own: on white, in dark ink."""
-    return picture.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1)
+    return write_text(out / "power.svg", svg(ax, str(found)).alone())

@@ -141,12 +141,12 @@ def _write_published(published: PublishedMeans, out: Path) -> list[Path]:
         left, right = new_axes(width=8, height=4, columns=2)
         draw_release(published, left, right)
         left.get_figure(root=True).suptitle(  # type: ignore[union-attr]
-            "\n".join(_wrap(published.guarantee.in_short)), fontsize=9, x=0.01, ha="left"
+            "\n".join(_wrap(published.guarantee.short)), fontsize=9, x=0.01, ha="left"
         )
         return left
 
     picture = safe_svg(drawn, f"{published.summary()}. {published.beyond_public()}")
-    contents = (published.to_csv(), published.to_json(indent=2) + "\n", _alone(picture))
+    contents = (published.to_csv(), published.to_json(indent=2) + "\n", picture.alone())
     files = _published_files(published.weight, out)
     return [write_text(path, content) for path, content in zip(files, contents, strict=True)]
 
@@ -162,15 +162,10 @@ def _write_plan(found: ReleasePlan, out: Path) -> Path:
     (ax,) = new_axes(height=4)
     with house_style():
         found.plot(ax)
-    return write_text(out / f"plan-{found.weight}.svg", _alone(svg(ax, found.advice())))
+    return write_text(out / f"plan-{found.weight}.svg", svg(ax, found.advice()).alone())
 
 
 def _wrap(text: str) -> list[str]:
     import textwrap
 
     return textwrap.wrap(text, 100)
-
-
-def _alone(picture: str) -> str:
-    """A picture in a file of its own: on white, in dark ink."""
-    return picture.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1)

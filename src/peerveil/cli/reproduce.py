@@ -62,7 +62,7 @@ def register(app: typer.Typer) -> None:
             done.append((result, time.perf_counter() - began))
             written.append(_write(result, out, done[-1][1], quick))
             if not as_json:
-                rows = [(row.what, row.paper, row.ours, row.verdict) for row in result.rows]
+                rows = [(row.what, row.paper, row.ours, row.text) for row in result.rows]
                 print_table(COLUMNS, rows, title=f"{result.name}: {result.title}")
                 typer.echo(result.note + (f"\nfigure: {written[-1]['figure']}\n" if written[-1]["figure"] else "\n"))
         page = write_page(done, quick=quick).write(out / "index.html") if len(done) > 1 else None
@@ -76,10 +76,10 @@ def register(app: typer.Typer) -> None:
 def _write(result: Reproduction, out: Path, seconds: float, quick: bool) -> dict[str, object]:
     """Write the figure and the rows, and return the rows with the figure's place."""
     from peerveil.files import write_text
-    from peerveil.reproduce.page import alone, figure_of
+    from peerveil.reproduce.page import figure_of
 
     picture = figure_of(result)
-    place = None if picture is None else write_text(out / f"{result.name}.svg", alone(picture))
+    place = None if picture is None else write_text(out / f"{result.name}.svg", picture.alone())
     data = {
         **result.to_dict(),
         "figure": None if place is None else str(place),

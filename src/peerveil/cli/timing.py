@@ -122,7 +122,7 @@ def audit(
             [row[:10] for row in rows],
             title="what delays would do",
         )
-        typer.echo("\n" + "\n\n".join(found.advice))
+        typer.echo("\n" + "\n\n".join(text for line in found.advice for text in line.paragraphs()))
         typer.echo("\nFor the operator only: these are facts about the people in the log.")
         if out:
             typer.echo(f"written: {out}")

@@ -28,7 +28,7 @@ from peerveil.engines import quiet
 from peerveil.errors import BadInput, PeerveilError, Verbatim
 from peerveil.judgements import Labels
 from peerveil.rankings.aggregate import answer_of_sums
-from peerveil.report import new_axes, safe_svg
+from peerveil.report import Svg, new_axes, safe_svg
 from peerveil.services import database_time
 from peerveil.services.errors import Conflict
 from peerveil.truth import PrivateDawidSkene, plan_truth
@@ -206,7 +206,7 @@ def _label_content(known: Known, result: TruthResult, plan: TruthPlan | None) ->
     return content
 
 
-def _figure(result: TruthResult, plan: TruthPlan | None, content: dict[str, Any]) -> str:
+def _figure(result: TruthResult, plan: TruthPlan | None, content: dict[str, Any]) -> Svg:
     if plan is None:
         alt = f"Abilities of {content['people']:,} people with intervals; {result.summary()}"
         return safe_svg(lambda: result.plot(new_axes(height=3.6)[0]), alt)

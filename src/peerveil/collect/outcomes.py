@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import delete, insert, select
 
 from peerveil.collect.schema import abilities, labels, results
+from peerveil.report import Svg
 from peerveil.services import database_time
 from peerveil.services.errors import NotFound
 
@@ -28,7 +29,7 @@ class Stored:
 
     made: int
     content: dict[str, Any]
-    figure: str
+    figure: Svg
 
 
 def stored_result(store: Store, known: Known, kind: str) -> Stored | None:
@@ -40,7 +41,7 @@ def stored_result(store: Store, known: Known, kind: str) -> Stored | None:
         return None
     content = json.loads(row.content)
     content.pop("estimated_accuracy", None)  # an earlier version stored an interval that did not hold the truth
-    return Stored(row.made, content, row.figure)
+    return Stored(row.made, content, Svg(*json.loads(row.figure)))
 
 
 def store_result(
@@ -48,7 +49,7 @@ def store_result(
     known: Known,
     kind: str,
     content: dict[str, Any],
-    figure: str,
+    figure: Svg,
     *,
     label_rows: Iterable[dict[str, Any]] = (),
     ability_rows: Iterable[dict[str, Any]] = (),
@@ -58,7 +59,8 @@ def store_result(
         here = results.c.campaign == known.number
         connection.execute(delete(results).where(here, results.c.kind == kind))
         made = database_time(connection)
-        row = {"campaign": known.number, "kind": kind, "made": made, "content": json.dumps(content), "figure": figure}
+        parts = json.dumps([figure.attributes, figure.content])
+        row = {"campaign": known.number, "kind": kind, "made": made, "content": json.dumps(content), "figure": parts}
         connection.execute(insert(results).values(**row))
         if kind == "final":
             for table, rows in ((labels, label_rows), (abilities, ability_rows)):

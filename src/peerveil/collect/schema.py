@@ -72,7 +72,7 @@ results = Table(
     Column("kind", Text, primary_key=True),  # "final" or "so far"
     Column("made", BigInteger, nullable=False),
     Column("content", Text, nullable=False),  # JSON
-    Column("figure", Text, nullable=False),  # SVG
+    Column("figure", Text, nullable=False),  # SVG: its attributes and its content, as JSON
 )
 labels = Table(
     "collect_labels",
@@ -95,7 +95,7 @@ abilities = Table(
 
 def _create(connection: Connection) -> None:
     metadata.create_all(connection, checkfirst=False)
-    connection.execute(insert(book).values(id=1, version=1))
+    connection.execute(insert(book).values(id=1, version=SCHEMA.version))
 
 
-SCHEMA = Schema(1, book, _create)
+SCHEMA = Schema(2, book, _create)

@@ -49,17 +49,14 @@ PLATFORMS: Final = {
 """Formats in words."""
 
 COLUMNS: Final = {
-    "reviews": {"paper": "which paper", "reviewer": "who reviewed", "score": "the score", "time": "when (optional)"},
-    "events": {"actor": "who posted", "thread": "in which thread", "time": "when", "id": "which post (optional)"},
-    "labels": {
-        "task": "which task",
-        "worker": "who answered",
-        "label": "the answer",
-        "truth": "the right one (optional)",
-    },
+    "reviews": {"paper": "which paper", "reviewer": "who reviewed", "score": "the score", "time": "when"},
+    "events": {"actor": "who posted", "thread": "in which thread", "time": "when", "id": "which post"},
+    "labels": {"task": "which task", "worker": "who answered", "label": "the answer", "truth": "the right one"},
     "rankings": {"ranking": "whose ranking", "item": "what was ranked", "rank": "at which rank"},
 }
 """Our columns, and what they hold."""
+OPTIONAL: Final = {("reviews", "time"), ("events", "id"), ("labels", "truth")}
+"""Columns that a file need not have."""
 
 
 @dataclass(frozen=True)
@@ -238,10 +235,7 @@ def look_at(file: File) -> dict[str, Any]:
         try:
             read = table.read(file.path, columns=dict(file.columns) or None)
         except judgements.BadTable as error:
-            lines = [
-                re.sub(r"pass \w+\.of\(data, columns=.*", "choose the columns below", str(problem))
-                for problem in error.problems
-            ]
+            lines = [problem.told("choose the columns below") for problem in error.problems]
             found["problems"][kind] = {"lines": lines, "total": error.total}
         except PeerveilError as error:
             found["problems"][kind] = {"lines": [str(error)], "total": 1}

@@ -65,6 +65,11 @@ class Run:
     folder: Path
 
     @property
+    def publishes(self) -> bool:
+        """Whether any of its steps publishes anything that depends on the data."""
+        return any(step_kind(step["room"], step["do"]).publishes for step in self.steps)
+
+    @property
     def out(self) -> Path:
         """What the study writes."""
         return self.folder / "out"
@@ -87,7 +92,7 @@ class Run:
     def private_files(self) -> list[Path]:
         """What is for whoever ran the study alone (the journal and kept outcomes left out)."""
         private = self.out / "private"
-        hidden = {"outcome.json", "journal.json", "lock", "study.toml"}
+        hidden = {"outcome.json", "journal.json", "lock", "report.json", "study.toml"}
         return sorted(path for path in private.rglob("*") if path.is_file() and path.name not in hidden)
 
 
@@ -229,7 +234,7 @@ def done_before(house: House, asker: Asker, run: Run) -> list[Run]:
         if one.state == "done"
         and not one.simulated
         and own_steps & {(step["room"], step["do"], step["data"]) for step in one.steps}
-        and any(step_kind(step["room"], step["do"]).publishes[:7] != "nothing" for step in one.steps)
+        and one.publishes
     ]
 
 

@@ -115,13 +115,13 @@ class Worker:
             for name, amount in checked.spends.items()
         }
         promises = [str(one.guarantee) if one.guarantee is not None else "" for one in checked.planned]
-        short = [one.guarantee.in_short if one.guarantee is not None else "" for one in checked.planned]
+        short = [one.guarantee.short if one.guarantee is not None else "" for one in checked.planned]
         cautions = [one.step.cautions(one.table) for one in checked.planned]
         found = {
             "rows": checked.rows(),
             "spends": spends,
             "promises": promises,
-            "in_short": short,
+            "short": short,
             "cautions": cautions,
         }
         with self.house.database.writing("take") as connection:

@@ -70,8 +70,7 @@ def _findings(gateway: Gateway, connection: Connection) -> Iterator[Finding]:
     for name in sorted(gateway.spaces):
         counts = read_tally(connection, name)
         if any(counts.get(f"fit_{k}") for k in range(BINS)):
-            verdict = fit_verdict(counts)
-            yield Finding(f"delays in {name}", "NOT" not in verdict, verdict)
+            yield Finding(f"delays in {name}", *fit_verdict(counts))
 
 
 def _foreign_keys(connection: Connection, vault: Vault) -> bool:

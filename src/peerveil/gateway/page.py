@@ -89,7 +89,7 @@ def _space(page: Page, connection: Connection, space: Space, now: int) -> None:
     if not shown:
         page.paragraph(f"Whether delays are as they should be is shown from {BLOCK} releases on, in blocks of as many.")
         return
-    verdict = fit_verdict(counts)
+    _, verdict = fit_verdict(counts)
     page.figure(
         svg(_fit(counts), "Delays against the mechanism's distribution; all bars should be equally high."),
         f"{shown:,} delays in {BINS} parts that the mechanism makes equally likely: bars should be level, within the band. "
@@ -97,15 +97,16 @@ def _space(page: Page, connection: Connection, space: Space, now: int) -> None:
     )
 
 
-def fit_verdict(counts: Mapping[str, int]) -> str:
-    """Whether the delays that were served fit the mechanism (a chi-square test), in words."""
+def fit_verdict(counts: Mapping[str, int]) -> tuple[bool, str]:
+    """Whether the delays that were served fit the mechanism (a chi-square test), and the same in words."""
     from scipy.stats import chi2
 
     bars = [counts.get(f"fit_{k}", 0) for k in range(BINS)]
     expected = sum(bars) / BINS
     statistic = sum((bar - expected) ** 2 for bar in bars) / expected
     p = float(chi2.sf(statistic, BINS - 1))
-    return f"They fit (p = {p:.2f})." if p > 1e-6 else "They do NOT fit: stop, and look for the fault."
+    fits = p > 1e-6
+    return fits, f"They fit (p = {p:.2f})." if fits else "They do NOT fit: stop, and look for the fault."
 
 
 def _hooks(connection: Connection, space: str) -> str:

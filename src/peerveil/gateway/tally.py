@@ -17,7 +17,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from peerveil.gateway.tables import tally
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
@@ -47,23 +47,19 @@ def count_release(connection: Connection, space: str, lateness: Sequence[int], f
         added[f"lateness_{bisect_left(EDGES, seconds)}"] += 1
         added["late"] += seconds > LATE
         added["lateness_sum"] += micro
-    for fit in fits:
-        added[f"pending_{fit}"] += 1
     before = read_tally(connection, space)
-    pending = {k: before.get(k, 0) + added.pop(k, 0) for k in _names("pending", before, added)}
-    if sum(pending.values()) >= BLOCK:
-        for name, value in pending.items():
-            added[name.replace("pending", "fit")] += value
-        pending = dict.fromkeys(pending, 0)
+    fresh = Counter(fits)
+    known = [k for k in range(BINS) if k in fresh or f"pending_{k}" in before]
+    waiting = {k: before.get(f"pending_{k}", 0) + fresh[k] for k in known}
+    if sum(waiting.values()) >= BLOCK:
+        added.update({f"fit_{k}": value for k, value in waiting.items()})
+        waiting = dict.fromkeys(waiting, 0)
+    pending = {f"pending_{k}": value for k, value in waiting.items()}
     values = {name: before.get(name, 0) + value for name, value in added.items()} | pending
     insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
     row = insert(tally)
     row = row.on_conflict_do_update(index_elements=["space", "name"], set_={"value": row.excluded.value})
     connection.execute(row, [{"space": space, "name": name, "value": value} for name, value in sorted(values.items())])
-
-
-def _names(prefix: str, *counts: Mapping[str, int]) -> set[str]:
-    return {name for some in counts for name in some if name.startswith(f"{prefix}_")}
 
 
 def read_tally(connection: Connection, space: str) -> dict[str, int]:

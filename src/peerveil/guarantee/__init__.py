@@ -14,12 +14,13 @@ all that is public unchanged).
 1.0
 """
 
-from peerveil.guarantee.notion import NOT_PRIVATE_MARK, SIMULATION_MARK, WORTHLESS, DoesNotCompose, Notion
+from peerveil.guarantee.notion import NOT_PRIVATE_MARK, ONE_ANSWER, SIMULATION_MARK, WORTHLESS, DoesNotCompose, Notion
 from peerveil.guarantee.value import Guarantee, read_epsilon
 from peerveil.guarantee.wording import odds_in_words
 
 __all__ = [
     "NOT_PRIVATE_MARK",
+    "ONE_ANSWER",
     "SIMULATION_MARK",
     "WORTHLESS",
     "DoesNotCompose",

@@ -7,6 +7,9 @@ from typing import Final
 
 from peerveil.errors import PeerveilError
 
+ONE_ANSWER: Final = "one answer of one person"
+"""The unit of local attribute privacy, unless another is stated."""
+
 SIMULATION_MARK: Final = "simulation, not private"
 """The mark on everything that was made with the simulation lane."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from peerveil.errors import BadInput
-from peerveil.guarantee.notion import NOT_PRIVATE_MARK, SIMULATION_MARK, DoesNotCompose, Notion
+from peerveil.guarantee.notion import NOT_PRIVATE_MARK, ONE_ANSWER, SIMULATION_MARK, DoesNotCompose, Notion
 from peerveil.guarantee.wording import rounded, short_sentence, whole_sentence
 from peerveil.numerics.exact import Number, exact, exact_positive, printed, words
 from peerveil.texts import on_one_line
@@ -137,7 +137,7 @@ class Guarantee:
         cls,
         epsilon: Number | None,
         *,
-        unit: str = "one answer of one person",
+        unit: str = ONE_ANSWER,
         neighbours: str = "one person gives another answer to one task and the same answers to all others; "
         "which tasks were answered is not hidden",
     ) -> Guarantee:
@@ -296,11 +296,11 @@ class Guarantee:
         return self._marked(whole_sentence(self))
 
     @property
-    def in_short(self) -> str:
+    def short(self) -> str:
         """One plain sentence: what is promised about what, with its mark. ``str()`` also says which cases are neighbours.
 
         >>> promise = Guarantee.pure_dp(1, unit="one review", neighbours="one review has another score")
-        >>> print(promise.in_short)  # doctest: +NORMALIZE_WHITESPACE
+        >>> print(promise.short)  # doctest: +NORMALIZE_WHITESPACE
         Differential privacy with epsilon 1 for one review: a 50:50 guess between two neighbouring cases is right at most
         73.2 times in 100.
         """

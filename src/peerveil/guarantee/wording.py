@@ -28,13 +28,12 @@ def short_sentence(g: Guarantee) -> str:
             "harmless neighbour, which the whole promise describes; nothing is promised the other way round."
         )
     if g.notion is Notion.MAP_ERROR:
-        return whole_sentence(g).split(" (to be told apart: ", 1)[0] + ", if the stated model holds."
+        return f"{_map_error(g)}, if the stated model holds."
     assert g.exact_epsilon is not None
-    opening = "Differential privacy" if g.notion is Notion.PURE_DP else "Local differential privacy"
     if g.exact_epsilon > WORTHLESS:
-        return whole_sentence(g).rsplit(" (neighbours: ", 1)[0] + "."
+        return f"{_worthless(g)}."
     return (
-        f"{opening} with epsilon {words(g.exact_epsilon)} for {g.unit}: a 50:50 guess between two neighbouring cases is "
+        f"{_opening(g)}: a 50:50 guess between two neighbouring cases is "
         f"right at most {odds_in_words(g.exact_epsilon)[1]} times in 100."
     )
 
@@ -42,38 +41,47 @@ def short_sentence(g: Guarantee) -> str:
 def whole_sentence(g: Guarantee) -> str:
     """What is promised about what, and which cases are neighbours."""
     if g.notion is Notion.MAP_ERROR:
-        assert g.exact_error is not None
-        return (
-            f"An adversary who knows the protocol and sees all that is published guesses {g.unit} wrongly at least "
-            f"{rounded(100 * g.exact_error, math.floor)} times in 100 (to be told apart: {g.neighbours})."
-        )
+        return f"{_map_error(g)} (to be told apart: {g.neighbours})."
     if g.exact_epsilon is None:
         return f"No privacy: this was computed without noise (nothing protects {g.unit})."
     factor, guess = odds_in_words(g.exact_epsilon)
-    epsilon = words(g.exact_epsilon)
     if g.exact_epsilon > WORTHLESS and g.notion is not Notion.ONE_SIDED_DP:
-        opening = "Differential privacy" if g.notion is Notion.PURE_DP else "Local differential privacy"
-        return (
-            f"{opening} with epsilon {epsilon} for {g.unit} is no promise worth the name: a 50:50 guess between two "
-            f"cases may be right all but every time (neighbours: {g.neighbours})."
-        )
+        return f"{_worthless(g)} (neighbours: {g.neighbours})."
     if g.notion is Notion.ONE_SIDED_DP:
         assert g.exact_gap is not None
+        gap = f"{words(g.exact_gap, 'down')} {g.gap_unit}"
         return (
-            f"One-sided privacy with epsilon {epsilon} and gap {words(g.exact_gap, 'down')} {g.gap_unit} for {g.unit}: "
-            f"what is seen is at most {factor} times as likely in the sensitive case as in its harmless neighbour; "
+            f"One-sided privacy with epsilon {words(g.exact_epsilon)} and gap {gap} for {g.unit}: what is seen is at most "
+            f"{factor} times as likely in the sensitive case as in its harmless neighbour; "
             f"nothing is promised the other way round (neighbours: {g.neighbours})."
         )
     if g.notion is Notion.PURE_DP:
-        opening, subject = "Differential privacy", "whatever is published"
-        places = "on one data set as on its neighbour"
+        subject, places = "whatever is published", "on one data set as on its neighbour"
     else:
-        opening, subject = "Local differential privacy", "whatever leaves the person's device"
-        places = "in one case as in the other"
+        subject, places = "whatever leaves the person's device", "in one case as in the other"
     return (
-        f"{opening} with epsilon {epsilon} for {g.unit}: {subject} is at most {factor} times as likely {places}, and a "
+        f"{_opening(g)}: {subject} is at most {factor} times as likely {places}, and a "
         f"50:50 guess between the two is right at most {guess} times in 100, whatever else a reader knows "
         f"(neighbours: {g.neighbours})."
+    )
+
+
+def _opening(g: Guarantee) -> str:
+    assert g.exact_epsilon is not None
+    name = "Differential privacy" if g.notion is Notion.PURE_DP else "Local differential privacy"
+    return f"{name} with epsilon {words(g.exact_epsilon)} for {g.unit}"
+
+
+def _worthless(g: Guarantee) -> str:
+    guess = "a 50:50 guess between two cases may be right all but every time"
+    return f"{_opening(g)} is no promise worth the name: {guess}"
+
+
+def _map_error(g: Guarantee) -> str:
+    assert g.exact_error is not None
+    return (
+        f"An adversary who knows the protocol and sees all that is published guesses {g.unit} wrongly at least "
+        f"{rounded(100 * g.exact_error, math.floor)} times in 100"
     )
 
 

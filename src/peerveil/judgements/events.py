@@ -181,7 +181,9 @@ class Events(Table):
             parts.append(f"extra={list(self.extra)!r}")
         return f"Events({', '.join(parts)})"
 
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """The log in one line, without notes on how it was read."""
         first, last = self._frame["time"][0], self._frame["time"][-1]
         text = (
             f"{plural(len(self), 'event')} by {plural(self._frame['actor'].n_unique(), 'actor')} in "
@@ -191,7 +193,10 @@ class Events(Table):
         if self.has_replies:
             replies = len(self) - self._frame["reply_to"].null_count()
             text += "; " + (f"{replies:,} replies" if replies != 1 else "1 reply")
-        return "\n".join([text, *self.notes])
+        return text
+
+    def __str__(self) -> str:
+        return "\n".join([self.headline, *self.notes])
 
 
 def _choose_extra(raw: Raw, extra: tuple[str, ...] | None) -> Raw:

@@ -27,6 +27,22 @@ MISSING = Verbatim("nothing")
 
 
 @dataclass(frozen=True)
+class Suggestion:
+    """What columns are probably called: in ``columns`` our names, each with theirs. ``table`` would read them.
+
+    >>> print(Suggestion("Labels", {"task": "item"}))
+    pass Labels.of(data, columns={'task': 'item'}) (on the command line: --column task=item)
+    """
+
+    table: str
+    columns: Mapping[str, str]
+
+    def __str__(self) -> str:
+        options = column_options(self.columns)
+        return f"pass {self.table}.of(data, columns={dict(self.columns)!r}) (on the command line: {options})"
+
+
+@dataclass(frozen=True)
 class Problem:
     """One thing that is wrong, where it is, and what would be right.
 
@@ -44,6 +60,8 @@ class Problem:
         The column as it is called in the file.
     line : int or None
         The line of the file counted from 1, where the format has lines.
+    suggestion : Suggestion or None
+        The names of columns that would probably mend it.
     """
 
     file: str
@@ -53,6 +71,7 @@ class Problem:
     column: str | None = None
     line: int | None = None
     in_memory: bool = False
+    suggestion: Suggestion | None = None
 
     @property
     def where(self) -> str:
@@ -75,8 +94,16 @@ class Problem:
             parts.append(f"column {self.column}")
         return ", ".join(parts)
 
+    def remedy(self, advice: str | None = None) -> str:
+        """What would be right, and how to follow the suggestion if there is one: in Python and as options by default."""
+        return self.want if self.suggestion is None else f"{self.want}, {advice or self.suggestion}"
+
+    def told(self, advice: str | None = None) -> str:
+        """The problem in a sentence, with advice for where it is shown."""
+        return f"{self.where}: got {show(self.got)}, need {self.remedy(advice)}"
+
     def __str__(self) -> str:
-        return f"{self.where}: got {show(self.got)}, need {self.want}"
+        return self.told()
 
 
 class BadTable(BadInput):
@@ -96,7 +123,7 @@ class BadTable(BadInput):
         self.problems = tuple(problems[:MOST_KEPT])
         self.total = max(len(problems), total or 0)
         first = self.problems[0]
-        super().__init__(first.where, got=first.got, want=first.want)
+        super().__init__(first.where, got=first.got, want=first.remedy())
         lines = [str(problem) for problem in self.problems[:_MOST_SHOWN]]
         if self.total > len(lines):
             lines.append(f"and {self.total - len(lines):,} more")
@@ -127,10 +154,21 @@ class Source:
         """What a column is called where it came from."""
         return dict(self.names).get(column, column)
 
-    def refusal(self, got: object, want: str, *, column: str | None = None, line: int | None = None) -> BadTable:
+    def refusal(
+        self,
+        got: object,
+        want: str,
+        *,
+        column: str | None = None,
+        line: int | None = None,
+        suggestion: Suggestion | None = None,
+    ) -> BadTable:
         """The error that refuses the file as a whole, or one column or line of it."""
         shown = None if column is None else self.column(column)
-        return BadTable([Problem(self.name, got, want, column=shown, line=line, in_memory=self.in_memory)])
+        problem = Problem(
+            self.name, got, want, column=shown, line=line, in_memory=self.in_memory, suggestion=suggestion
+        )
+        return BadTable([problem])
 
 
 class Problems:
@@ -187,17 +225,8 @@ class Problems:
             raise BadTable(ordered, self.total)
 
 
-def rename_advice(table: str, columns: Mapping[str, str]) -> str:
-    """How to say what columns are called, wherever the data were passed: every function that takes data takes a table.
-
-    >>> rename_advice("Labels", {"task": "item"})
-    "pass Labels.of(data, columns={'task': 'item'}) (on the command line: --column task=item)"
-    """
-    return f"pass {table}.of(data, columns={dict(columns)!r}) (on the command line: {column_options(columns)})"
-
-
 def column_options(columns: Mapping[str, str]) -> str:
-    """The same as options of a command.
+    """What columns are called, as options of a command.
 
     >>> column_options({"paper": "Paper #", "score": "merit"})
     "--column paper='Paper #' --column score=merit"

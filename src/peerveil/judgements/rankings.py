@@ -291,12 +291,8 @@ complete rankings without ties: the rank-norm test compares the places of all it
         return f"Rankings(rows={len(self)}, total={self.total}, items={len(self._items)}, {kind})"
 
     def __str__(self) -> str:
-        kind = "complete ranking"
-        if not self.is_complete:
-            tied = " with ties" if self.has_ties else ""
-            kind = "partial ranking" + tied if self.has_missing else "ranking" + tied
-        head, _, tail = kind.partition("ranking")
-        shown = plural(self.total, head + "ranking") + tail
+        kind = "complete ranking" if self.is_complete else "partial ranking" if self.has_missing else "ranking"
+        shown = plural(self.total, kind) + (" with ties" if self.has_ties else "")
         rows = f" ({plural(len(self), 'row')})" if len(self) != self.total else ""
         return "\n".join([f"{shown}{rows} of {plural(len(self._items), 'item')}", *self.notes])
 

@@ -102,8 +102,8 @@ class SyntheticConference:
             getattr(self, name).write(target / f"{name}.{format}")
         for name in ("papers", "reviewers", "sittings"):
             write_frame(getattr(self.truth, name), target / f"truth_{name}.{format}")
-        summary = "\n".join(f"- {line}" for line in str(self).split("\n")[1:])
-        text = _README.format(seed=self.seed, summary=summary.replace("-   ", "- "))
+        tables = (self.reviews, self.events, self.rankings, self.labels)
+        text = _README.format(seed=self.seed, summary="\n".join(f"- {table}" for table in tables))
         write_text(target / "README.md", text)
         return target
 

@@ -7,8 +7,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from peerveil.errors import BadInput
-from peerveil.ledger.checks import fingerprint, read_guarantee, read_purpose, require_secure
-from peerveil.ledger.records import AccountState, append, read_account, read_entries
+from peerveil.ledger.checks import fingerprint, read_guarantee, read_key, read_purpose, require_secure
+from peerveil.ledger.records import AccountState, append, find_entry, read_account, read_entries
 from peerveil.ledger.statement import Statement, make_statement
 from peerveil.numerics.exact import printed
 
@@ -41,7 +41,9 @@ class Account:
         """The account's name."""
         return self._name
 
-    def spend(self, guarantee: Guarantee, *, purpose: str, data: Any, randomness: Randomness) -> Entry:
+    def spend(
+        self, guarantee: Guarantee, *, purpose: str, data: Any, randomness: Randomness, key: str | None = None
+    ) -> Entry:
         """Debit the account, durably, **before** the noise is drawn; the receipt is the right to draw it.
 
         Parameters
@@ -55,6 +57,9 @@ class Account:
             Only a keyed fingerprint of it is stored. The first spend binds it to this account for good.
         randomness
             The lane that will draw the noise: ``Randomness.secure()``.
+        key
+            A name for this debit that the account has not seen, in 1 to 200 characters. A second spend with the same
+            key is refused; :meth:`find` gives the first, also after a crash.
 
         Raises
         ------
@@ -83,14 +88,14 @@ class Account:
         """
         promise = read_guarantee(guarantee)
         lane = require_secure(randomness)
-        why = read_purpose(purpose)
+        why, key = read_purpose(purpose), None if key is None else read_key(key)
         what = fingerprint(data, self._secret)
         debit = promise.exact_epsilon if promise.notion.adds_up else Fraction(0)
         assert debit is not None  # read_guarantee refused it
         words = str(promise)  # here, not under the lock
-        return self._debit(promise, debit, purpose=why, words=words, fingerprint=what, lane=lane)
+        return self._debit(promise, debit, purpose=why, key=key, words=words, fingerprint=what, lane=lane)
 
-    def _debit(self, guarantee: Guarantee, debit: Fraction, **fields: str) -> Entry:
+    def _debit(self, guarantee: Guarantee, debit: Fraction, **fields: Any) -> Entry:
         """Look and write under one lock, in one transaction."""
         with self._database.writing("spend") as connection:
             state = read_account(connection, self._number, lock=True)
@@ -143,6 +148,15 @@ class Account:
             state = read_account(connection, self._number)
             after = 0 if last is None else max(0, state.entries - last)
             return list(read_entries(connection, state, after=after))
+
+    def find(self, key: str) -> Entry | None:
+        """The entry that was spent with this key, or None.
+
+        It is the right to one draw: who finds it may draw only if nothing that was drawn for it was ever seen.
+        """
+        wanted = read_key(key)
+        with self._database.reading() as connection:
+            return find_entry(connection, read_account(connection, self._number), wanted)
 
     def statement(self) -> Statement:
         """What the releases promise together, unit by unit; ``str()`` of it is for a program chair."""

@@ -155,10 +155,10 @@ class Ledger:
             states = all_accounts(connection)
         return [self._account(state) for state in states]
 
-    def require_free(self, account: str, data: Any, *, once: bool = False, run: str | None = None) -> None:
+    def require_free(self, account: str, data: Any, *, once: bool = False, key: str | None = None) -> None:
         """Refuse now what a spend would refuse later: data of another account and, with ``once``, a second decision.
 
-        ``account`` need not exist yet. Entries whose purpose names ``run`` do not count as an earlier decision.
+        ``account`` need not exist yet. The entry with ``key`` does not count as an earlier decision.
         """
         what = fingerprint(data, self._secret)
         with self._database.reading() as connection:
@@ -166,7 +166,7 @@ class Ledger:
             if owner is not None and owner.name != account:
                 raise DataBound.elsewhere(account, owner.name)
             if owner is not None and once:
-                refuse_second(connection, owner, what, run=run)
+                refuse_second(connection, owner, what, key=key)
 
     def _account(self, state: AccountState) -> Account:
         return Account(self._database, self._secret, number=state.number, name=state.name)
@@ -232,9 +232,9 @@ class Ledger:
                     )
         return rows
 
-    def to_csv(self, account: str | None = None) -> str:
-        """:meth:`table` as CSV. A text that a spreadsheet would take for a formula gets a ``'`` in front."""
-        rows = self.table(account)
+    def to_csv(self, *accounts: str) -> str:
+        """:meth:`table` as CSV, of some accounts or of all. A text that a spreadsheet would take for a formula gets a ``'``."""
+        rows = [row for account in accounts or (None,) for row in self.table(account)]
         columns = ["account", "entry", "when", "purpose", "notion", "unit", "epsilon", "debited", "remaining"]
         out = io.StringIO()
         writer = csv.DictWriter(out, [*columns, "guarantee", "data", "digest"], lineterminator="\n")

@@ -1,4 +1,4 @@
-"""What may enter a ledger: names, purposes, guarantees, lanes and fingerprints.
+"""What may enter a ledger: names, purposes, keys, guarantees, lanes and fingerprints.
 
 Everything here runs before the database is touched, so a refusal leaves no trace.
 """
@@ -21,6 +21,7 @@ from peerveil.texts import on_one_line
 
 LONGEST_NAME: Final = 100
 LONGEST_PURPOSE: Final = 500
+LONGEST_KEY: Final = 200
 
 
 def read_name(name: object, argument: str = "name") -> str:
@@ -51,6 +52,17 @@ def read_purpose(purpose: object) -> str:
     if not 1 <= len(text) <= LONGEST_PURPOSE or not text.strip() or not on_one_line(text):
         raise BadInput("purpose", got=purpose, want=want)
     return text
+
+
+def read_key(key: object) -> str:
+    """A debit's key: printable, on one line.
+
+    >>> read_key("run 7, step means")
+    'run 7, step means'
+    """
+    if not isinstance(key, str) or not (1 <= len(key) <= LONGEST_KEY and key.isprintable() and key == key.strip()):
+        raise BadInput("key", got=key, want=f"1 to {LONGEST_KEY} printable characters, with no space at either end")
+    return key
 
 
 def read_guarantee(guarantee: object) -> Guarantee:

@@ -34,7 +34,9 @@ class Entry:
     when : datetime.datetime
         UTC by this machine's clock; for people, nothing depends on it.
     purpose : str
-        What the spend is for.
+        What the spend is for, in words for people.
+    key : str or None
+        What the spend is for, for programs: unique within the account, so that what has a key is debited once.
     guarantee : peerveil.Guarantee
         What was promised, as data.
     exact_debit : fractions.Fraction
@@ -56,6 +58,7 @@ class Entry:
     serial: int
     when: datetime
     purpose: str
+    key: str | None
     guarantee: Guarantee
     exact_debit: Fraction
     words: str
@@ -129,6 +132,7 @@ class Entry:
             "serial": self.serial,
             "when": timestamp(self.when),
             "purpose": self.purpose,
+            "key": self.key,
             "notion": self.notion.value,
             "epsilon": None if epsilon is None else str(epsilon),
             "debited": self.debited,

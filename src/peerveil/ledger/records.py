@@ -118,12 +118,16 @@ def append(
     guarantee: Guarantee,
     debit: Fraction,
     purpose: str,
+    key: str | None,
     words: str,
     fingerprint: str,
     lane: str,
     library: str,
 ) -> Entry:
     """Bind the data, write the next entry and the account's new total; the caller holds the lock and asked ``afford``."""
+    if key is not None and (earlier := find_entry(connection, state, key)) is not None:
+        want = f"a key of no earlier entry (entry {earlier.serial} of account {state.name!r} has it); nothing was spent"
+        raise BadInput("key", got=key, want=want)
     _bind(connection, state, fingerprint)
     if guarantee.notion is Notion.MAP_ERROR:
         refuse_second(connection, state, fingerprint)
@@ -132,6 +136,7 @@ def append(
         serial=state.entries + 1,
         when=datetime.now(UTC),
         purpose=purpose,
+        key=key,
         guarantee=guarantee,
         exact_debit=debit,
         words=words,
@@ -160,15 +165,18 @@ def _bind(connection: Connection, state: AccountState, fingerprint: str) -> None
         raise DataBound.elsewhere(state.name, "unknown" if owner is None else owner.name)
 
 
-def refuse_second(connection: Connection, state: AccountState, fingerprint: str, *, run: str | None = None) -> None:
-    """The error of a MAP adversary is bounded for one decision; nothing is known of two, so there is no second one."""
+def refuse_second(connection: Connection, state: AccountState, fingerprint: str, *, key: str | None = None) -> None:
+    """The error of a MAP adversary is bounded for one decision; nothing is known of two, so there is no second one.
+
+    The entry with ``key`` does not count.
+    """
     earlier = connection.execute(
-        select(entries.c.serial, entries.c.at, entries.c.purpose)
+        select(entries.c.serial, entries.c.at, entries.c.key)
         .where(entries.c.account == state.number, entries.c.fingerprint == fingerprint)
         .where(entries.c.notion == Notion.MAP_ERROR.value)
     ).all()
     for entry in earlier:
-        if run is None or run not in entry.purpose:
+        if key is None or entry.key != key:
             raise DataBound.decided(state.name, entry.serial, entry.at[:10])
 
 
@@ -179,6 +187,7 @@ def entry_row(entry: Entry) -> dict[str, Any]:
         "serial": entry.serial,
         "at": timestamp(entry.when),
         "purpose": entry.purpose,
+        "key": entry.key,
         "notion": entry.notion.value,
         "epsilon": None if epsilon is None else str(epsilon),
         "debit": str(entry.exact_debit),
@@ -200,6 +209,7 @@ def entry_from_row(row: Row[Any], account: str) -> Entry | None:
             serial=row.serial,
             when=datetime.fromisoformat(row.at),
             purpose=row.purpose,
+            key=row.key,
             guarantee=_guarantee(row.guarantee),
             exact_debit=Fraction(row.debit),
             words=row.words,
@@ -237,10 +247,21 @@ def entry_rows(connection: Connection, number: int, *, after: int = 0) -> Iterat
         after = page[-1].serial
 
 
+def find_entry(connection: Connection, state: AccountState, key: str) -> Entry | None:
+    """The entry of an account with this key."""
+    query = select(entries).where(entries.c.account == state.number, entries.c.key == key)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else _readable(row, state)
+
+
 def read_entries(connection: Connection, state: AccountState, *, after: int = 0) -> Iterator[Entry]:
     """The entries of an account; one that cannot be read is a :class:`LedgerError`."""
     for row in entry_rows(connection, state.number, after=after):
-        entry = entry_from_row(row, state.name)
-        if entry is None:
-            raise LedgerError(f"entry {row.serial} of account {state.name!r} was spoilt: run verify()")
-        yield entry
+        yield _readable(row, state)
+
+
+def _readable(row: Row[Any], state: AccountState) -> Entry:
+    entry = entry_from_row(row, state.name)
+    if entry is None:
+        raise LedgerError(f"entry {row.serial} of account {state.name!r} was spoilt: run verify()")
+    return entry

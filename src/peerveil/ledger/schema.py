@@ -19,6 +19,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
+    UniqueConstraint,
     insert,
     select,
 )
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from peerveil.ledger.database import Database
 
-VERSION: Final = 2
+VERSION: Final = 3
 """The version of the tables that this library writes."""
 
 metadata = MetaData()
@@ -73,6 +74,7 @@ entries = Table(
     Column("serial", Integer, nullable=False),
     Column("at", Text, nullable=False),
     Column("purpose", Text, nullable=False),
+    Column("key", Text, nullable=True),
     Column("notion", Text, nullable=False),
     Column("epsilon", Text, nullable=True),
     Column("debit", Text, nullable=False),
@@ -84,6 +86,7 @@ entries = Table(
     Column("previous", Text, nullable=False),
     Column("digest", Text, nullable=False),
     PrimaryKeyConstraint("account", "serial"),
+    UniqueConstraint("account", "key"),  # what has a key is debited once
 )
 
 bindings = Table(
@@ -104,7 +107,7 @@ _SQLITE_TRIGGERS: Final = (
     BEGIN SELECT RAISE(ABORT, '{_APPEND_ONLY}'); END""",
     # INSERT OR REPLACE removes a row without asking the trigger on DELETE
     """CREATE TRIGGER peerveil_entries_no_replace BEFORE INSERT ON peerveil_entries
-    WHEN EXISTS (SELECT 1 FROM peerveil_entries WHERE account = NEW.account AND serial = NEW.serial)
+    WHEN EXISTS (SELECT 1 FROM peerveil_entries WHERE account = NEW.account AND (serial = NEW.serial OR key = NEW.key))
     BEGIN SELECT RAISE(ABORT, 'peerveil: entries of a ledger are append-only'); END""",
     f"""CREATE TRIGGER peerveil_accounts_fixed BEFORE UPDATE ON peerveil_accounts
     WHEN NEW.number <> OLD.number OR NEW.name <> OLD.name
@@ -112,9 +115,6 @@ _SQLITE_TRIGGERS: Final = (
     BEGIN SELECT RAISE(ABORT, '{_FIXED}'); END""",
     f"""CREATE TRIGGER peerveil_accounts_no_delete BEFORE DELETE ON peerveil_accounts
     BEGIN SELECT RAISE(ABORT, '{_FIXED}'); END""",
-)
-
-_SQLITE_BINDING_TRIGGERS: Final = (
     f"""CREATE TRIGGER peerveil_bindings_no_update BEFORE UPDATE ON peerveil_bindings
     BEGIN SELECT RAISE(ABORT, '{_BOUND}'); END""",
     f"""CREATE TRIGGER peerveil_bindings_no_delete BEFORE DELETE ON peerveil_bindings
@@ -138,9 +138,6 @@ _POSTGRESQL_TRIGGERS: Final = (
     FOR EACH ROW EXECUTE FUNCTION peerveil_fixed()""",
     """CREATE TRIGGER peerveil_accounts_no_truncate BEFORE TRUNCATE ON peerveil_accounts
     FOR EACH STATEMENT EXECUTE FUNCTION peerveil_fixed()""",
-)
-
-_POSTGRESQL_BINDING_TRIGGERS: Final = (
     f"""CREATE FUNCTION peerveil_bound() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN RAISE EXCEPTION '{_BOUND}'; END $$""",
     """CREATE TRIGGER peerveil_bindings_no_change BEFORE UPDATE OR DELETE ON peerveil_bindings
@@ -150,20 +147,10 @@ _POSTGRESQL_BINDING_TRIGGERS: Final = (
 )
 
 
-def _bind_entries(connection: Connection) -> None:
-    """Version 1 to 2: every data set belongs to the account that spent on it first."""
-    bindings.create(connection)
-    _guard_bindings(connection)
-    owners: dict[str, int] = {}
-    for row in connection.execute(select(entries.c.fingerprint, entries.c.account).order_by(entries.c.at)):
-        owners.setdefault(row.fingerprint, row.account)
-    if owners:
-        rows = [{"fingerprint": data, "account": account} for data, account in owners.items()]
-        connection.execute(insert(bindings), rows)
+MIGRATIONS: Final[Mapping[int, Callable[[Connection], None]]] = {}
+"""From each older version, the step to the next; it runs once, inside the transaction that records it.
 
-
-MIGRATIONS: Final[Mapping[int, Callable[[Connection], None]]] = {1: _bind_entries}
-"""From each older version, the step to the next; it runs once, inside the transaction that records it."""
+There is none from versions 1 and 2, which were never released: their digests do not cover keys, so they are refused."""
 
 
 def prepare(database: Database, *, create: bool) -> tuple[str, bytes]:
@@ -180,13 +167,6 @@ def _create(connection: Connection) -> None:
     sqlite = connection.dialect.name == "sqlite"
     for statement in _SQLITE_TRIGGERS if sqlite else _POSTGRESQL_TRIGGERS:
         connection.exec_driver_sql(statement)
-    _guard_bindings(connection)
     now = timestamp(datetime.now(UTC))
     connection.execute(insert(book).values(id=1, version=VERSION, ledger=os.urandom(16).hex(), created=now, accounts=0))
     connection.execute(insert(secret).values(id=1, key=os.urandom(32)))
-
-
-def _guard_bindings(connection: Connection) -> None:
-    sqlite = connection.dialect.name == "sqlite"
-    for statement in _SQLITE_BINDING_TRIGGERS if sqlite else _POSTGRESQL_BINDING_TRIGGERS:
-        connection.exec_driver_sql(statement)

@@ -151,6 +151,7 @@ def _check(
     )
     total = Fraction(0)
     known_digest = opening if known is not None and known[0] == 0 else None
+    keys: dict[str, int] = {}
     last = seen = 0
     for serial, entry in found:
         seen += 1
@@ -165,6 +166,8 @@ def _check(
             problems.append(f"{where} was changed: its digest does not fit its fields")
         if entry.previous != digest:
             problems.append(f"{where} does not continue what stands before it: changed, removed, reordered or inserted")
+        if entry.key is not None and (first := keys.setdefault(entry.key, serial)) != serial:
+            problems.append(f"{where} has the key of entry {first}: what has a key is debited once")
         owner = owners.setdefault(entry.fingerprint, state.name)
         if owner != state.name:
             problems.append(f"{where} spends on data of account {owner!r}: the budgets of both add up for these data")

@@ -330,7 +330,7 @@ def _as_printed(
     size = math.inf if epsilon is None else float(epsilon)
     rows = ballots.rows(method, source)
     if method in ("two-sample-as-printed", "mallows-as-printed"):
-        test = printed.two_sample_as_printed if method.startswith("two") else printed.mallows_as_printed
+        test = printed.two_sample_as_printed if method == "two-sample-as-printed" else printed.mallows_as_printed
         value, bound, reject = test(rows, level)
         return _decision(promise, method, reject, level, k, m, {}, value, bound)
     if method == "bucket-as-printed":
@@ -374,7 +374,7 @@ def _decision(
         level=level,
         rankings=rankings,
         items=items,
-        upper=not method.startswith("two-sample"),
+        upper=method != "two-sample-as-printed",
         null_kind="decision only",
         settings=settings,
     )

@@ -140,7 +140,7 @@ class PublishedMeans(Result):
 
     def __str__(self) -> str:
         return (
-            f"{super().__str__()}\nFor a whole reviewer: {self.reviewer_guarantee.in_short}\n{ASSUMES_PUBLIC}\n"
+            f"{super().__str__()}\nFor a whole reviewer: {self.reviewer_guarantee.short}\n{ASSUMES_PUBLIC}\n"
             f"{self.beyond_public()}"
         )
 

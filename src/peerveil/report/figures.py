@@ -50,6 +50,32 @@ _STYLE: Final[dict[Any, Any]] = {
 }
 
 
+class Svg(str):
+    """A figure as inline SVG. :func:`svg` makes it, and escapes what is in it: pages show it as it is.
+
+    ``attributes`` and ``content`` are its parts, from which it can be made again.
+    """
+
+    attributes: str
+    content: str
+
+    def __new__(cls, attributes: str, content: str) -> Svg:  # noqa: D102
+        made = super().__new__(cls, f"<svg {attributes}>{content}")
+        made.attributes, made.content = attributes, content
+        return made
+
+    def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
+        return self.attributes, self.content
+
+    def __html__(self) -> str:
+        return str(self)
+
+    def alone(self, color: str = "#1b1f24", background: str | None = "#ffffff") -> str:
+        """The figure as a file of its own: with colors, since there is no page to take them from."""
+        behind = "" if background is None else f"; background: {background}"
+        return f'<svg style="color: {color}{behind}" {self.attributes}>{self.content}'
+
+
 @contextmanager
 def house_style() -> Iterator[None]:
     """Draw in the house's style: everything that is drawn inside the block takes the page's colours."""
@@ -82,7 +108,7 @@ def logarithmic(axis: Any) -> None:
     axis.axes.tick_params(axis=axis.axis_name, which="minor", length=0)
 
 
-def svg(drawing: Figure | Axes, alt: str) -> str:
+def svg(drawing: Figure | Axes, alt: str) -> Svg:
     """A figure as inline SVG.
 
     Parameters
@@ -110,23 +136,25 @@ def svg(drawing: Figure | Axes, alt: str) -> str:
         _plain_powers(figure)
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})  # type: ignore[union-attr]
     text = buffer.getvalue()
-    text = text[text.index("<svg") :]
+    # what Matplotlib wrote: <?xml ...><!DOCTYPE ...><svg ATTRIBUTES>CONTENT
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = text.replace(_INK, "currentColor")
     # attributes instead of styles: pages need not allow inline styles for the sake of figures
     text = re.sub(r"<style.*?</style>", "", text, flags=re.DOTALL)
-    text = text.replace("<svg ", '<svg stroke-linejoin="round" stroke-linecap="butt" ', 1)
     text = re.sub(r' style="([^"]*)"', lambda found: _attributes(found.group(1)), text)
     text = text.replace(' id="mark"', "")  # each axes of a figure has one, and nothing refers to it
     text = _UNPRINTABLE.sub("\ufffd", text)
+    written = re.search(r"<svg ([^>]*)>(.*)", text, flags=re.DOTALL)
+    assert written is not None
+    attributes = f'stroke-linejoin="round" stroke-linecap="butt" {written[1]}'
+    text = f"<svg {attributes}>{written[2]}"
     # several figures stand on one page: their ids must differ
     own = hashlib.sha256(text.encode()).hexdigest()[:8]
-    text = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{own}-", text)
-    label = _label(alt)
-    return text.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+    content = re.sub(r'( id="|url\(#|href="#)', rf"\g<1>{own}-", written[2])
+    return Svg(f'role="img" aria-label="{_label(alt)}" {attributes}', content)
 
 
-def safe_svg(draw: Callable[[], Figure | Axes], alt: str) -> str:
+def safe_svg(draw: Callable[[], Figure | Axes], alt: str) -> Svg:
     """:func:`svg` of what ``draw`` returns; where drawing fails, a figure that says so: no run or page fails for it.
 
     >>> print(safe_svg(lambda: 1 / 0, "a curve"))  # doctest: +ELLIPSIS
@@ -138,9 +166,10 @@ def safe_svg(draw: Callable[[], Figure | Axes], alt: str) -> str:
     except Exception as error:  # whatever it was: the figure is the least of what was paid for
         reason = f"this figure could not be drawn: {type(error).__name__}"
         shown = f"{reason[0].upper()}{reason[1:]}."
-        return (
-            f'<svg role="img" aria-label="{_label(f"{alt} ({reason})")}" xmlns="http://www.w3.org/2000/svg" '
-            f'viewBox="0 0 500 40"><text x="8" y="26" fill="currentColor" font-size="14">{shown}</text></svg>'
+        label = _label(f"{alt} ({reason})")
+        return Svg(
+            f'role="img" aria-label="{label}" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 500 40"',
+            f'<text x="8" y="26" fill="currentColor" font-size="14">{shown}</text></svg>',
         )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from peerveil.errors import BadInput
 from peerveil.files import write_text
+from peerveil.report.figures import Svg
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 CSS: Final = """
@@ -76,111 +77,176 @@ footer { margin-top: 3rem; color: var(--pale); font-size: .85rem; }
 """
 
 
+class Line(NamedTuple):
+    """A paragraph, and the command below it if there is one."""
+
+    text: str
+    command: str = ""
+
+    def paragraphs(self) -> list[str]:
+        """For a terminal: the command has a ``$`` in front."""
+        return [self.text, f"$ {self.command}"] if self.command else [self.text]
+
+
+class Part(NamedTuple):
+    """One part of a page: its kind (a name in ``_HTML``) and what stands in it. All text is escaped, figures are SVG."""
+
+    kind: str
+    content: tuple[Any, ...]
+
+    def __html__(self) -> str:
+        return _HTML[self.kind](*self.content)
+
+
 class Page:
-    """A page that is written from top to bottom. All text is escaped; figures come from :func:`peerveil.report.svg`.
+    """A page that is written from top to bottom, part by part. Text is escaped; figures come from :func:`peerveil.report.svg`.
 
     >>> page = Page("What we found", lead="On <synthetic> data.")
     >>> page.heading("Scores")
     >>> page.table(["score", "papers"], [[1, 20], [2, 35]])
     >>> "&lt;synthetic&gt;" in page.html()
     True
+    >>> [part.kind for part in page.parts]
+    ['title', 'lead', 'heading', 'table']
     """
 
     def __init__(self, title: str, *, lead: str = "") -> None:
         if not title.strip():
             raise BadInput("title", got=title, want="a title")
-        self._title = title
-        self._parts: list[str] = [f"<h1>{_text(title)}</h1>"]
-        if lead:
-            self._parts.append(f'<p class="lead">{_text(lead)}</p>')
+        self.title = title
+        self.parts: list[Part] = []
         self._footer = ""
+        self._add("title", title)
+        if lead:
+            self._add("lead", lead)
+
+    def _add(self, kind: str, *content: Any) -> None:
+        self.parts.append(Part(kind, content))
 
     def heading(self, text: str) -> None:
         """A section begins."""
-        self._parts.append(f"<h2>{_text(text)}</h2>")
+        self._add("heading", text)
 
     def paragraph(self, text: str) -> None:
         """Plain text."""
-        self._parts.append(f"<p>{_text(text)}</p>")
+        self._add("paragraph", text)
 
     def answers(self, pairs: Sequence[tuple[str, str]]) -> None:
         """What was asked, and the answer to it."""
-        items = "".join(
-            f'<li><span class="asked">{_text(asked)}</span> <strong>{_text(answer)}</strong></li>'
-            for asked, answer in pairs
-        )
-        self._parts.append(f'<ul class="answers">{items}</ul>')
+        self._add("answers", list(pairs))
 
     def promise(self, text: str, details: str = "") -> None:
         """A guarantee in words, set apart; what only few will read is folded away (and unfolded in print)."""
-        more = f"<details><summary>The whole promise</summary><p>{_text(details)}</p></details>" if details else ""
-        self._parts.append(f'<div class="promise"><p>{_text(text)}</p>{more}</div>')
+        self._add("promise", text, details)
 
     def code(self, text: str) -> None:
         """Something to be typed or copied."""
-        self._parts.append(_code(text))
+        self._add("code", text)
 
     def glossary(self, words: Mapping[str, str]) -> None:
         """Words and what they mean, at the place ``#words``."""
-        body = "".join(f"<dt>{_text(word)}</dt><dd>{_text(meaning)}</dd>" for word, meaning in words.items())
-        self._parts.append(f'<h2 id="words">Words</h2><dl>{body}</dl>')
+        self._add("glossary", dict(words))
 
     def see_words(self) -> None:
         """A way down to :meth:`glossary`."""
-        self._parts.append('<p class="lead"><a href="#words">Words such as epsilon are explained at the end.</a></p>')
+        self._add("see_words")
 
-    def warning(self, title: str, lines: Sequence[str]) -> None:
-        """Facts that must stay with the reader, set apart under a title; a line that begins with ``$`` is a command."""
-        body = "".join(
-            _code(line.removeprefix("$ ")) if line.startswith("$ ") else f"<p>{_text(line)}</p>" for line in lines
-        )
-        self._parts.append(f'<div class="warning"><p><strong>{_text(title)}</strong></p>{body}</div>')
+    def warning(self, title: str, lines: Sequence[str | Line]) -> None:
+        """Facts that must stay with the reader, set apart under a title."""
+        self._add("warning", title, [line if isinstance(line, Line) else Line(line) for line in lines])
 
-    def figure(self, drawing: str, caption: str) -> None:
+    def figure(self, drawing: Svg, caption: str) -> None:
         """A picture, as :func:`peerveil.report.svg` makes it, with a caption."""
-        if not drawing.startswith("<svg "):
+        if not isinstance(drawing, Svg):
             raise BadInput("drawing", got=drawing, want="what peerveil.report.svg returns")
-        self._parts.append(f"<figure>{drawing}<figcaption>{_text(caption)}</figcaption></figure>")
+        self._add("figure", (drawing.attributes, drawing.content), caption)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """A table; on narrow screens every row is a card, elsewhere it scrolls where it is too wide.
 
         Columns without a single entry are left out. A cell may have several lines.
         """
-        kept = [place for place in range(len(columns)) if any(str(row[place]) not in {"", "-"} for row in rows)]
-        names = [_text(columns[place]) for place in kept]
-        head = "".join(f'<th scope="col">{name}</th>' for name in names)
-        body = "".join(
-            "<tr>" + "".join(_cell(name, str(row[place])) for name, place in zip(names, kept, strict=True)) + "</tr>"
-            for row in rows
-        )
-        self._parts.append(
-            f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-        )
+        self._add("table", list(columns), [[str(cell) for cell in row] for row in rows])
 
     def footer(self, text: str) -> None:
         """The small print at the end."""
-        self._footer = f"<footer>{_text(text)}</footer>"
+        self._footer = text
 
-    @property
-    def parts(self) -> str:
+    def __html__(self) -> str:
         """What stands on the page, for pages that have a head of their own."""
-        return "\n".join(self._parts)
+        return "\n".join(part.__html__() for part in self.parts)
 
     def html(self) -> str:
         """The whole page."""
+        footer = f"<footer>{_text(self._footer)}</footer>" if self._footer else ""
         return (
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-            f"<title>{_text(self._title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n<main>\n"
-            + "\n".join(self._parts)
-            + f"\n</main>\n{self._footer}\n</body>\n</html>\n"
+            f"<title>{_text(self.title)}</title>\n<style>{CSS}</style>\n</head>\n<body>\n<main>\n"
+            f"{self.__html__()}\n</main>\n{footer}\n</body>\n</html>\n"
         )
 
     def write(self, path: str | Path, *, private: bool = False) -> Path:
         """Write the page, all or nothing, and return where it is; a private one is readable by its owner alone."""
         return write_text(path, self.html(), private=private)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The page as JSON values."""
+        return {
+            "title": self.title,
+            "parts": [[kind, *content] for kind, content in self.parts],
+            "footer": self._footer,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Page:
+        """What :meth:`to_dict` gave."""
+        page = cls(data["title"])
+        page.parts = [Part(kind, tuple(content)) for kind, *content in data["parts"]]
+        page.footer(data["footer"])
+        return page
+
+
+# ---- parts as HTML ---------------------------------------------------------------------------------------------------
+
+
+def _answers(pairs: Sequence[tuple[str, str]]) -> str:
+    items = "".join(
+        f'<li><span class="asked">{_text(asked)}</span> <strong>{_text(answer)}</strong></li>'
+        for asked, answer in pairs
+    )
+    return f'<ul class="answers">{items}</ul>'
+
+
+def _promise(text: str, details: str) -> str:
+    more = f"<details><summary>The whole promise</summary><p>{_text(details)}</p></details>" if details else ""
+    return f'<div class="promise"><p>{_text(text)}</p>{more}</div>'
+
+
+def _glossary(words: Mapping[str, str]) -> str:
+    body = "".join(f"<dt>{_text(word)}</dt><dd>{_text(meaning)}</dd>" for word, meaning in words.items())
+    return f'<h2 id="words">Words</h2><dl>{body}</dl>'
+
+
+def _warning(title: str, lines: Sequence[tuple[str, str]]) -> str:
+    body = "".join(f"<p>{_text(text)}</p>{_code(command) if command else ''}" for text, command in lines)
+    return f'<div class="warning"><p><strong>{_text(title)}</strong></p>{body}</div>'
+
+
+def _figure(drawing: tuple[str, str], caption: str) -> str:
+    return f"<figure>{Svg(*drawing)}<figcaption>{_text(caption)}</figcaption></figure>"
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    kept = [place for place in range(len(columns)) if any(row[place] not in {"", "-"} for row in rows)]
+    names = [_text(columns[place]) for place in kept]
+    head = "".join(f'<th scope="col">{name}</th>' for name in names)
+    body = "".join(
+        "<tr>" + "".join(_cell(name, row[place]) for name, place in zip(names, kept, strict=True)) + "</tr>"
+        for row in rows
+    )
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def _cell(name: str, content: str) -> str:
@@ -196,3 +262,19 @@ def _code(text: str) -> str:
 
 def _text(text: str) -> str:
     return html.escape(text, quote=False)
+
+
+_HTML: Final[Mapping[str, Callable[..., str]]] = {
+    "title": lambda text: f"<h1>{_text(text)}</h1>",
+    "lead": lambda text: f'<p class="lead">{_text(text)}</p>',
+    "heading": lambda text: f"<h2>{_text(text)}</h2>",
+    "paragraph": lambda text: f"<p>{_text(text)}</p>",
+    "answers": _answers,
+    "promise": _promise,
+    "code": _code,
+    "glossary": _glossary,
+    "see_words": lambda: '<p class="lead"><a href="#words">Words such as epsilon are explained at the end.</a></p>',
+    "warning": _warning,
+    "figure": _figure,
+    "table": _table,
+}

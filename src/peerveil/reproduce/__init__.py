@@ -5,6 +5,6 @@ in the module of its name, in ``EXPERIMENTS``; what the papers only illustrate i
 :mod:`peerveil.reproduce.illustrations`.
 """
 
-from peerveil.reproduce.experiment import Comparison, Reproduction, experiments
+from peerveil.reproduce.experiment import Comparison, Reproduction, Verdict, experiments
 
-__all__ = ["Comparison", "Reproduction", "experiments"]
+__all__ = ["Comparison", "Reproduction", "Verdict", "experiments"]

@@ -28,7 +28,7 @@ from peerveil.calibration import (
 from peerveil.judgements import Reviews
 from peerveil.progress import progress_bar
 from peerveil.report.figures import COLOURS, house_style, new_axes
-from peerveil.reproduce.experiment import Comparison, Reproduction
+from peerveil.reproduce.experiment import Comparison, Reproduction, Verdict
 from peerveil.reproduce.illustrations import instance, of_room
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
 
 def _row(what: str, paper: float, ours: float, tolerance: float = 1e-9) -> Comparison:
-    verdict = "agrees" if abs(paper - ours) <= tolerance else "differs"
-    return Comparison(what, f"{paper:.6g}", f"{ours:.6g}", verdict)
+    return Comparison(what, f"{paper:.6g}", f"{ours:.6g}", Verdict.of(abs(paper - ours) <= tolerance))
 
 
 def _made(
@@ -105,6 +104,7 @@ def figure_2(quick: bool = False, progress: bool | None = None) -> Reproduction:
             "q2 at the end (Algorithm 3, fourth branch)",
             f"{printed:.6g}",
             f"{keep[1]:.6g}",
+            Verdict.ERRATUM,
             "erratum: the printed one is negative",
         ),
         _row("q2 at the end: 1 - u/v (Appendix C.5)", 1 - u / v, keep[1]),
@@ -178,10 +178,16 @@ def figure_3(quick: bool = False, progress: bool | None = None) -> Reproduction:
     for variance, kendall_means, messy_means in tables:
         for name, value in kendall_means.items():
             known = measured.get(variance, {}).get(name)
-            verdict = "no number printed" if known is None else "agrees" if abs(known - value) < 0.015 else "differs"
+            beside = "no number printed" if known is None else "agrees" if abs(known - value) < 0.015 else "differs"
             shown = "curve only" if known is None else f"curve only; {known:g} in an earlier measurement of ours"
             rows.append(
-                Comparison(f"Kendall tau distance, variance {variance:g}, {name}", shown, f"{value:.3f}", verdict)
+                Comparison(
+                    f"Kendall tau distance, variance {variance:g}, {name}",
+                    shown,
+                    f"{value:.3f}",
+                    Verdict.NOTHING_PRINTED,
+                    beside,
+                )
             )
         for name, value in messy_means.items():
             rows.append(
@@ -189,6 +195,7 @@ def figure_3(quick: bool = False, progress: bool | None = None) -> Reproduction:
                     f"messy middle error, variance {variance:g}, {name}",
                     "curve only",
                     f"{value:.3f}",
+                    Verdict.NOTHING_PRINTED,
                     "no number printed",
                 )
             )
@@ -199,6 +206,7 @@ def figure_3(quick: bool = False, progress: bool | None = None) -> Reproduction:
             f"Kendall, within minus none at variance {variances[-1]:g}",
             "below 0 (claimed)",
             f"{high['within'] - high['none']:+.3f}",
+            Verdict.ERRATUM,
             f"erratum: the claim is {claim}",
         )
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from enum import StrEnum
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.result import plain
 
@@ -15,39 +16,41 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     Experiment = Callable[[bool, bool | None], "Reproduction"]
-    Kind = Literal["agrees", "erratum", "differs", "nothing printed"]
 
 ROOMS: Final = ("release", "timing", "calibration", "rankings", "truth")
-KINDS: Final[tuple[Kind, ...]] = ("agrees", "erratum", "differs", "nothing printed")
-# what stands in place of a value where the paper prints none
-_NOTHING: Final = ("no experiment", "another log", "curve only", "curves without", "a curve without")
+
+
+class Verdict(StrEnum):
+    """What a comparison comes to."""
+
+    AGREES = "agrees"
+    ERRATUM = "erratum"
+    DIFFERS = "differs"
+    NOTHING_PRINTED = "nothing printed"
+
+    @classmethod
+    def of(cls, agrees: bool) -> Verdict:
+        """Agreement, or a difference that no erratum explains."""
+        return cls.AGREES if agrees else cls.DIFFERS
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One quantity: the paper's value (in words, if it can only be read off a figure), ours, and the verdict."""
+    """One quantity: the paper's value (in words, if it can only be read off a figure), ours, and the verdict.
+
+    ``explanation`` says the verdict in more words; where it is empty, there is no more to say.
+    """
 
     what: str
     paper: str
     ours: str
-    verdict: str
+    verdict: Verdict
+    explanation: str = ""
 
     @property
-    def kind(self) -> Kind:
-        """The verdict in a word: agreement, an erratum that explains the difference, a difference, or no value to compare.
-
-        >>> Comparison("mean", "31 min", "31", "agrees as printed; erratum: g + beta").kind
-        'agrees'
-        >>> Comparison("q2", "-0.1", "0.3", "erratum: the printed one is negative").kind
-        'erratum'
-        >>> Comparison("accuracy", "no experiment", "0.8", "default +2.1 points").kind
-        'nothing printed'
-        """
-        if self.paper == "-" or self.paper.startswith(_NOTHING):
-            return "nothing printed"
-        if self.verdict.startswith(("agrees", "same direction", "below the bound", "informed above basic")):
-            return "agrees"
-        return "erratum" if "erratum" in self.verdict else "differs"
+    def text(self) -> str:
+        """The verdict for a table: its explanation, or the verdict itself."""
+        return self.explanation or self.verdict.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +64,20 @@ class Reproduction:
     axes: Axes | None = field(default=None, repr=False)
 
     @property
-    def counts(self) -> dict[Kind, int]:
+    def counts(self) -> dict[Verdict, int]:
         """How many rows agree, are explained by an erratum, differ, or have nothing to be compared with."""
-        return count_kinds(self.rows)
+        return count_verdicts(self.rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the figure, as JSON values."""
-        rows = [{**plain(row), "kind": row.kind} for row in self.rows]
-        return {"name": self.name, "title": self.title, "note": self.note, "counts": self.counts, "rows": rows}
+        rows, counts = plain(self.rows), plain(self.counts)
+        return {"name": self.name, "title": self.title, "note": self.note, "counts": counts, "rows": rows}
 
 
-def count_kinds(rows: Iterable[Comparison]) -> dict[Kind, int]:
-    """How many rows there are of each kind."""
-    found = Counter(row.kind for row in rows)
-    return {kind: found[kind] for kind in KINDS}
+def count_verdicts(rows: Iterable[Comparison]) -> dict[Verdict, int]:
+    """How many rows there are of each verdict."""
+    found = Counter(row.verdict for row in rows)
+    return {verdict: found[verdict] for verdict in Verdict}
 
 
 def experiments() -> dict[str, Experiment]:

@@ -15,7 +15,7 @@ from peerveil.judgements import Events
 from peerveil.randomness import Randomness
 from peerveil.release import simulate_conference
 from peerveil.report import COLOURS, new_axes
-from peerveil.reproduce.experiment import Comparison, Reproduction
+from peerveil.reproduce.experiment import Comparison, Reproduction, Verdict
 from peerveil.result import stamp_axes
 from peerveil.timing import FollowUp, find_batches, linkage_attack, optimal_attack, post
 
@@ -35,11 +35,11 @@ def release_figure_1(quick: bool = False, progress: bool | None = None) -> Repro
     fields = sorted(name for name in type(public).__dataclass_fields__ if "reviewer" in name)
     rows = (
         Comparison("scores of each paper", "public, as a multiset", f"public: {public.values.size} sorted within papers",
-                   "agrees" if all(np.all(np.diff(public.values[paper == p]) >= 0) for p in range(papers)) else "differs"),
+                   Verdict.of(all(np.all(np.diff(public.values[paper == p]) >= 0) for p in range(papers)))),
         Comparison("who wrote which score", "private", f"fields of PublicScores that name a reviewer: {len(fields)}",
-                   "agrees" if not fields else "differs"),
+                   Verdict.of(not fields)),
         Comparison("how many reviews each reviewer wrote", "the same for all", f"loads {sorted(public.loads.tolist())}",
-                   "agrees" if np.ptp(public.loads) == 0 else "differs"),
+                   Verdict.of(np.ptp(public.loads) == 0)),
     )  # fmt: skip
     axes = new_axes(height=3.4, columns=2)
     for ax, title in zip(axes, ("(a) what the chairs hold", "(b) what the public sees"), strict=True):
@@ -75,12 +75,12 @@ def timing_figure_1(quick: bool = False, progress: bool | None = None) -> Reprod
     errs = optimal_attack(mechanism, (0, 45 * 60)).crossover
     rows = (
         Comparison("comments of the sitting", "two, on two papers, at nearly the same time", f"{together}",
-                   "agrees" if together == 2 else "differs"),
+                   Verdict.of(together == 2)),
         Comparison("linking what appears within five minutes, unprotected", "the reviewer is named",
                    f"precision {raw.precision[0]:.0%}, recall {raw.recall[0]:.0%}",
-                   "agrees" if raw.precision[0] == raw.recall[0] == 1 else "differs"),
+                   Verdict.of(raw.precision[0] == raw.recall[0] == 1)),
         Comparison("the best test on the pair, delayed (epsilon 1, gap 45 min)", "-",
-                   f"errs {100 * errs:.0f} times in 100 both ways", "ours"),
+                   f"errs {100 * errs:.0f} times in 100 both ways", Verdict.NOTHING_PRINTED, "ours"),
     )  # fmt: skip
     axes = new_axes(height=2.6, columns=2)
     start = posted.truth.arrival.min()
@@ -119,9 +119,9 @@ def calibration_table_1(quick: bool = False, progress: bool | None = None) -> Re
     strategy = pair.strategy(adversary_error=0.1)
     missing += [name for name in ("conference_error", "adversary_error") if not hasattr(strategy, name)]
     rows = tuple(
-        Comparison(symbol, meaning, ours,
-                   "erratum: with noise the density must hold it" if symbol == "f_j" else
-                   f"differs: {missing}" if missing else "agrees")
+        Comparison(symbol, meaning, ours, Verdict.ERRATUM, "erratum: with noise the density must hold it")
+        if symbol == "f_j"
+        else Comparison(symbol, meaning, ours, Verdict.of(not missing), f"differs: {missing}" if missing else "")
         for symbol, meaning, ours, _ in _NOTATION
     )  # fmt: skip
     return Reproduction("calibration/table-1", "Notation", rows, "The paper's symbols and our names.")
@@ -156,7 +156,7 @@ def calibration_figure_5(quick: bool = False, progress: bool | None = None) -> R
                 f"{name} conference error where the adversary errs most",
                 f"{printed:.6f} at ({q1:.4g}, {q2:.4g})",
                 f"{ours:.6f} at ({found.x[0]:.4g}, {found.x[1]:.4g})",
-                "agrees" if at and abs(ours - printed) < 1e-9 else "differs",
+                Verdict.of(at and abs(ours - printed) < 1e-9),
             )
         )
     (ax,) = new_axes(width=5, height=4)
@@ -164,7 +164,7 @@ def calibration_figure_5(quick: bool = False, progress: bool | None = None) -> R
     error = np.minimum(u * x, v - v * y) + np.minimum(u - u * x, v * y)
     rows.append(
         Comparison("largest adversary error in the square", f"u = {u:.4f}", f"{error.max():.4f}",
-                   "agrees" if abs(error.max() - u) < 1e-9 else "differs")
+                   Verdict.of(abs(error.max() - u) < 1e-9))
     )  # fmt: skip
     ax.contourf(x, y, error, levels=8, cmap="Blues", alpha=0.55)
     lines = ax.contour(x, y, start + slope[0] * x + slope[1] * y, levels=7, colors=COLOURS["leak"], linewidths=0.8)

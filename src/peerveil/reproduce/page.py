@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from peerveil.report import Page, house_style, svg
-from peerveil.reproduce.experiment import KINDS, count_kinds
+from peerveil.reproduce.experiment import Verdict, count_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from peerveil.report import Svg
     from peerveil.reproduce.experiment import Reproduction
 
 COLUMNS = ("what", "paper", "ours", "verdict")
 
 
-def figure_of(found: Reproduction) -> str | None:
+def figure_of(found: Reproduction) -> Svg | None:
     """The figure as SVG, or None where there is none to draw."""
     if found.axes is None:
         return None
@@ -23,21 +24,16 @@ def figure_of(found: Reproduction) -> str | None:
         return svg(found.axes, f"{found.title}. {found.note}")
 
 
-def alone(picture: str) -> str:
-    """A figure as a file of its own: with a background, since there is no page to take colours from."""
-    return picture.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1)
-
-
 def summary_rows(done: Sequence[tuple[Reproduction, float]]) -> list[tuple[object, ...]]:
-    """A row an experiment: name, title, counts of each kind, seconds; and a row of sums."""
+    """A row an experiment: name, title, counts of each verdict, seconds; and a row of sums."""
     rows: list[tuple[object, ...]] = [
         (found.name, found.title, *found.counts.values(), f"{seconds:.1f}") for found, seconds in done
     ]
-    total = count_kinds(row for found, _ in done for row in found.rows)
+    total = count_verdicts(row for found, _ in done for row in found.rows)
     return [*rows, ("all", "", *total.values(), f"{sum(seconds for _, seconds in done):.1f}")]
 
 
-SUMMARY_COLUMNS = ("figure or table", "shows", *KINDS, "seconds")
+SUMMARY_COLUMNS = ("figure or table", "shows", *Verdict, "seconds")
 
 
 def write_page(done: Sequence[tuple[Reproduction, float]], *, quick: bool) -> Page:
@@ -54,6 +50,6 @@ def write_page(done: Sequence[tuple[Reproduction, float]], *, quick: bool) -> Pa
             page.figure(picture, found.note)
         else:
             page.paragraph(found.note)
-        page.table(COLUMNS, [(row.what, row.paper, row.ours, row.verdict) for row in found.rows])
+        page.table(COLUMNS, [(row.what, row.paper, row.ours, row.text) for row in found.rows])
     page.footer("Made by peerveil reproduce.")
     return page

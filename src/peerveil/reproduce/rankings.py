@@ -15,7 +15,7 @@ from peerveil.rankings import printed as paper
 from peerveil.rankings.kernels import pair_distances
 from peerveil.rankings.nulls import concordance_critical, distance_critical
 from peerveil.report import COLOURS, new_axes
-from peerveil.reproduce.experiment import Comparison, Reproduction
+from peerveil.reproduce.experiment import Comparison, Reproduction, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,7 +118,7 @@ def figure_1(name: str, panel: _Panel, quick: bool = False, progress: bool | Non
         return [found <= bounds[0], _unif(block, source), found <= bounds[1]]
 
     table = _powers(name, panel, methods, rejects, trials, quick, progress)
-    verdict = "agrees" if (table[:, 0] >= table[:, 1] - 0.05).all() else "differs"
+    verdict = Verdict.of(bool((table[:, 0] >= table[:, 1] - 0.05).all()))
     rows = [*_rows(panel, methods, table, quick), Comparison("2SAMP against UNIF", "never behind", "as above", verdict)]
     note = (
         f"{trials} repetitions a point, two rankings each. The exact null replaces the printed threshold, which is far too "
@@ -215,7 +215,8 @@ def _rows(panel: _Panel, methods: tuple[str, ...], table: Any, quick: bool) -> l
             what=f"spread {spread:g}: {' / '.join(methods)}",
             paper="curves without numbers",
             ours=" / ".join(f"{value:.3f}" for value in line),
-            verdict="level" if spread == 1.0 else f"best: {methods[int(np.argmax(line))]}",
+            verdict=Verdict.NOTHING_PRINTED,
+            explanation="level" if spread == 1.0 else f"best: {methods[int(np.argmax(line))]}",
         )
         for spread, line in zip(_shown(panel, quick), table, strict=True)
     ]

@@ -18,7 +18,7 @@ from peerveil.release import feasible_region, simulate_conference
 from peerveil.release.expectation import public_prior
 from peerveil.release.mechanism import estimate_means
 from peerveil.report import COLOURS, new_axes
-from peerveil.reproduce.experiment import Comparison, Reproduction
+from peerveil.reproduce.experiment import Comparison, Reproduction, Verdict
 from peerveil.reproduce.illustrations import of_room
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def figure_2(panel: _Setting, quick: bool = False, progress: bool | None = None)
                 what=f"{panel.axis} {point:g}: noisy / baseline / paper's algorithm",
                 paper="each below the one before (curves without numbers)",
                 ours=" / ".join(f"{by[name]:.3g}" for name in ("noisy", "baseline", "paper")),
-                verdict="agrees" if order else "differs",
+                verdict=Verdict.of(order),
             )
         )
         rows.append(
@@ -137,7 +137,8 @@ def figure_2(panel: _Setting, quick: bool = False, progress: bool | None = None)
                 what=f"{panel.axis} {point:g}: our projection, our default, public data alone",
                 paper="-",
                 ours=" / ".join(f"{by[name]:.3g}" for name in ("counting", "default", "public")),
-                verdict=f"{by['counting'] / by['paper']:.2f} and {by['default'] / by['paper']:.2f} of the paper's error",
+                verdict=Verdict.NOTHING_PRINTED,
+                explanation=f"{by['counting'] / by['paper']:.2f} and {by['default'] / by['paper']:.2f} of the paper's error",
             )
         )
     lost = "The paper's text does not name this panel's distribution; ours is one of five shapes. "
@@ -189,7 +190,8 @@ def less_noise(quick: bool = False, progress: bool | None = None) -> Reproductio
                         what=f"noise scale {scale:g}, bias {bias:g}: noisy / {' / '.join(METHODS[2:])}",
                         paper="-",
                         ours=" / ".join(f"{by[name]:.2g}" for name in METHODS if name != "baseline"),
-                        verdict=f"default is {by['default'] / best:.2f} of the better of projection and public",
+                        verdict=Verdict.NOTHING_PRINTED,
+                        explanation=f"default is {by['default'] / best:.2f} of the better of projection and public",
                     )
                 )
                 if bias == biases[-1]:
@@ -213,7 +215,7 @@ def proposition_4_1(quick: bool = False, progress: bool | None = None) -> Reprod
         "expected error after / before projecting on {-4, -2, 0, 2, 4}",
         "2.06896 / 2",
         f"{found:.4f} / {plain_error:.4f} (exactly {exact:.5f} / 2)",
-        "agrees",
+        Verdict.AGREES,
     )
     return Reproduction(
         "release/proposition-4.1", "projection on a set that is not convex hurts", (row,), "Appendix D.1."
@@ -235,7 +237,9 @@ def proposition_4_2(quick: bool = False, progress: bool | None = None) -> Reprod
                 )
                 worst = max(worst, after / before)
             advance(1)
-    row = Comparison("largest error after projection, as a share of before", "at most 1", f"{worst:.3f}", "agrees")
+    row = Comparison(
+        "largest error after projection, as a share of before", "at most 1", f"{worst:.3f}", Verdict.AGREES
+    )
     return Reproduction(
         "release/proposition-4.2", "projection on a convex set never hurts", (row,), f"{trials} conferences."
     )

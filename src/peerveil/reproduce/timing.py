@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from peerveil.report import COLOURS, logarithmic, new_axes
-from peerveil.reproduce.experiment import Comparison, Reproduction
+from peerveil.reproduce.experiment import Comparison, Reproduction, Verdict
 from peerveil.reproduce.illustrations import of_room
 from peerveil.reproduce.timing_streams import STREAMS
 from peerveil.timing import (
@@ -54,9 +54,10 @@ def figure_2(quick: bool, progress: bool | None) -> Reproduction:  # noqa: ARG00
     ax.legend()
     at_ten = 100 * float(posterior(0.301, 0.0066, 10))
     rows = (
-        Comparison("posterior, 10 suspects, together", "83.51%", f"{at_ten:.2f}%", "agrees (the last digit was cut)"),
+        Comparison("posterior, 10 suspects, together", "83.51%", f"{at_ten:.2f}%", Verdict.AGREES,
+                   "agrees (the last digit was cut)"),
         Comparison("the same, not together", "near the prior of 10%",
-                   f"{100 * float(posterior_apart(0.301, 0.0066, 10)):.2f}%", "agrees"),
+                   f"{100 * float(posterior_apart(0.301, 0.0066, 10)):.2f}%", Verdict.AGREES),
     )  # fmt: skip
     return Reproduction("timing/figure-2", "Success of de-anonymising a reviewer", rows,
                         "Exact, from the two rates that the paper prints.", ax)  # fmt: skip
@@ -87,10 +88,10 @@ def figure_3(quick: bool, progress: bool | None) -> Reproduction:  # noqa: ARG00
     zero, printed = (ZeroInflatedUniform(4, 1, weight=0.25) for _ in range(2))
     rows = (
         Comparison("staircase / uniform at small epsilon", "nearly two times",
-                   f"{ratios[0]:.2f} (batched), {ratios[1]:.2f} (others)", "agrees"),
+                   f"{ratios[0]:.2f} (batched), {ratios[1]:.2f} (others)", Verdict.AGREES),
         Comparison("E[B] of the zero-inflated uniform, epsilon 4, w = 1/4",
                    f"{printed.mean_batched_as_printed:.3f} by the formula of Theorem 4.3 (4)",
-                   f"{zero.mean_batched:.3f}", "erratum: 1 + eta/(eta - q), not eta + eta/(eta - q)"),
+                   f"{zero.mean_batched:.3f}", Verdict.ERRATUM, "erratum: 1 + eta/(eta - q), not eta + eta/(eta - q)"),
     )  # fmt: skip
     return Reproduction("timing/figure-3", "Expected delay of four distributions", rows, "Exact.", axes[0])
 
@@ -107,11 +108,12 @@ def figure_4(quick: bool, progress: bool | None) -> Reproduction:  # noqa: ARG00
         single = float(np.ptp(paper.mean_batched)) < 1e-9
         says = "a single point" if epsilon <= 2 * math.log(2) else "a trade-off"
         rows.append(
-            Comparison(f"epsilon {epsilon}: shape", says, "a single point" if single else "a trade-off", "agrees")
+            Comparison(f"epsilon {epsilon}: shape", says, "a single point" if single else "a trade-off", Verdict.AGREES)
         )
         if low[1] < low[0] - 1e-6:
             rows.append(Comparison(f"epsilon {epsilon}: least E[B]", f"{low[0]:.3f} g (Theorem 4.6)",
-                                   f"{low[1]:.3f} g by an uneven split", "erratum: not optimal above 2 ln 2"))  # fmt: skip
+                                   f"{low[1]:.3f} g by an uneven split", Verdict.ERRATUM,
+                                   "erratum: not optimal above 2 ln 2"))  # fmt: skip
     ax.plot([], [], color=COLOURS["truth"], linestyle="--", label="uneven split (ours)")
     ax.legend()
     return Reproduction("timing/figure-4", "Pareto frontier of mean delays", tuple(rows),
@@ -131,11 +133,12 @@ def table(name: str, quick: bool, progress: bool | None) -> Reproduction:  # noq
             true = [_mixed(full, _BETA), (_BETA + full.max_delay) / _MINUTE]
             mine = [_mixed(ours, 0.0), ours.max_delay / _MINUTE]
             for what, paper, a, b, c in zip(("mean", "maximum"), (means[i], maxima[i]), got, true, mine, strict=True):
-                verdict = "agrees as printed" if abs(a - paper) <= 1.01 else "differs"
+                same = abs(a - paper) <= 1.01
                 rows.append(Comparison(
                     f"{label}, epsilon {epsilon:g}, {what}", f"{paper} min",
                     f"{a:.0f} as printed; {b:.0f} with the full guarantee; {c:.0f} by predecessor",
-                    f"{verdict}; erratum: the guarantee needs g + beta",
+                    Verdict.AGREES if same else Verdict.ERRATUM,
+                    f"{'agrees as printed' if same else 'differs'}; erratum: the guarantee needs g + beta",
                 ))  # fmt: skip
             if label == _TABLES[name][-1][0]:
                 for value, colour, shift in ((got[0], COLOURS["truth"], -0.25), (true[0], COLOURS["leak"], 0.0),

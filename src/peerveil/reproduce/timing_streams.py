@@ -19,7 +19,7 @@ from peerveil.judgements import Events
 from peerveil.progress import progress_bar
 from peerveil.randomness import Randomness
 from peerveil.report import COLOURS, new_axes
-from peerveil.reproduce.experiment import Comparison, Reproduction
+from peerveil.reproduce.experiment import Comparison, Reproduction, Verdict
 from peerveil.result import stamp_axes
 from peerveil.timing import FollowUp, Uniform, ZeroInflatedUniform, choose_gap, choose_gaps, linkage_attack, post
 from peerveil.timing.figures import SHADES
@@ -95,7 +95,8 @@ def wikipedia(name: str, percentiles: tuple[int, ...], quick: bool, progress: bo
                 says = "80%" if invented else "another log"
                 found = raw.precision_at(0.85)
                 rows.append(Comparison(f"{stream.name}, unprotected: precision at 85% recall", says, f"{100 * found:.2g}%",
-                                       _near(found, 0.80) if invented else "for comparison"))  # fmt: skip
+                                       *(_near(found, 0.80) if invented else
+                                         (Verdict.NOTHING_PRINTED, "for comparison"))))  # fmt: skip
             for epsilon, colour in zip(_EPSILONS, SHADES, strict=False):
                 theirs = _attacks(
                     stream, ZeroInflatedUniform(epsilon, gap), runs, cuts, {"hold": _BETA, "as_printed": True}
@@ -110,7 +111,7 @@ def wikipedia(name: str, percentiles: tuple[int, ...], quick: bool, progress: bo
                 early = _attacks(stream, ZeroInflatedUniform(0.5, 193), runs, cuts, {"hold": _BETA, "as_printed": True})
                 rows.append(Comparison("the same at g = 193 s, epsilon 0.5, which the authors' notebook ran",
                                        "80% to 60%", f"{100 * raw.precision_at(0.65):.2g}% to {100 * _at(early, 0.65):.2g}%",
-                                       _near(_at(early, 0.65), 0.6)))  # fmt: skip
+                                       *_near(_at(early, 0.65), 0.6)))  # fmt: skip
             top = max(0.02, 1.15 * float(raw.precision[raw.recall > 0.02].max(initial=0.1)))
             ax.set(title=f"{stream.name}, g = {gap / 60:.0f} min", ylim=(0, min(1.02, top)), xlabel="recall",
                    ylabel="precision")  # fmt: skip
@@ -133,12 +134,13 @@ def _fallen(
     printed = _SAID.get(percentile) if stream.name == "invented" and epsilon == 0.5 else None
     recall = printed[0] if printed else 0.6
     before, after, mine = raw.precision_at(recall), _at(theirs, recall), _at(ours, recall)
-    verdict = _near(after, printed[1]) if printed else "same direction" if after < before else "differs"
+    falls = (Verdict.AGREES, "same direction") if after < before else (Verdict.DIFFERS, "")
     return Comparison(
         f"{stream.name}, {percentile}th percentile (g = {gap / 60:.0f} min), epsilon {epsilon:g}: precision at "
         f"{100 * recall:.0f}% recall",
         f"80% to {100 * printed[1]:.0f}%" if printed else "falls",
-        f"{100 * before:.2g}% to {100 * after:.2g}% ({100 * mine:.2g}% by predecessor)", verdict,
+        f"{100 * before:.2g}% to {100 * after:.2g}% ({100 * mine:.2g}% by predecessor)",
+        *(_near(after, printed[1]) if printed else falls),
     )  # fmt: skip
 
 
@@ -157,12 +159,10 @@ def _at(curve: Any, recall: float) -> float:
     return float(curve[1][curve[0] >= recall].max(initial=0.0))
 
 
-def _near(found: float, printed: float) -> str:
-    return (
-        "agrees within 10 points"
-        if abs(found - printed) <= 0.1
-        else f"differs by {100 * (found - printed):+.0f} points"
-    )
+def _near(found: float, printed: float) -> tuple[Verdict, str]:
+    if abs(found - printed) <= 0.1:
+        return Verdict.AGREES, "agrees within 10 points"
+    return Verdict.DIFFERS, f"differs by {100 * (found - printed):+.0f} points"
 
 
 # ---- Bitcoin -----------------------------------------------------------------------------------------------------
@@ -208,7 +208,8 @@ def bitcoin_attack(name: str, percentile: int, quick: bool, progress: bool | Non
         rows.append(Comparison(f"{stream.name}, unprotected: precision and recall at beta",
                                "100%, 100%" if first else "another log",
                                f"{100 * raw.precision[0]:.3g}%, {100 * raw.recall[0]:.3g}%",
-                               "agrees (by definition)" if first else "for comparison"))  # fmt: skip
+                               *((Verdict.AGREES, "agrees (by definition)") if first else
+                                 (Verdict.NOTHING_PRINTED, "for comparison"))))  # fmt: skip
         for epsilon, colour in zip(posted, SHADES, strict=False):
             best = {}
             for ax, informed in zip(axes[2 * i : 2 * i + 2], (False, True), strict=True):
@@ -225,15 +226,17 @@ def bitcoin_attack(name: str, percentile: int, quick: bool, progress: bool | Non
                 best[informed] = _at(curve, 0.8)
             said = first and epsilon == 1 and percentile == 50
             ratio = best[True] / max(best[False], 1e-12)
-            verdict = (
+            order = (
                 "informed above basic" if ratio > 1.02 else "no difference" if ratio > 0.98 else "basic above informed"
             )
+            verdict = Verdict.of(ratio > 1.02) if first else Verdict.NOTHING_PRINTED
             if said:
-                verdict = f"{_near(best[True], 0.2)}; {verdict}"
+                verdict, near = _near(best[True], 0.2)
+                order = f"{near}; {order}"
             rows.append(Comparison(
                 f"{stream.name}, epsilon {epsilon:g}: precision at 80% recall",
                 "informed 20%, basic much lower" if said else "informed above basic" if first else "another log",
-                f"informed {100 * best[True]:.2g}%, basic {100 * best[False]:.2g}%", verdict,
+                f"informed {100 * best[True]:.2g}%, basic {100 * best[False]:.2g}%", verdict, order,
             ))  # fmt: skip
     for ax in axes:
         stamp_axes(ax, "simulation")
@@ -263,8 +266,9 @@ def bitcoin_delay(name: str, percentile: int, quick: bool, progress: bool | None
                 f"{stream.name}, epsilon {epsilon:g}: batched, delayed under 2 h and 4 h",
                 "70% under 2 h, most under 4 h" if said else "a curve without numbers",
                 f"{100 * under[0]:.0f}% and {100 * under[1]:.0f}%",
-                "agrees (the stream's pace was chosen for it)" if said and abs(under[0] - 0.7) < 0.1 else
-                f"differs by {100 * (under[0] - 0.7):+.0f} points" if said else "no number to compare with",
+                *((Verdict.NOTHING_PRINTED, "no number to compare with") if not said else
+                  (Verdict.AGREES, "agrees (the stream's pace was chosen for it)") if abs(under[0] - 0.7) < 0.1 else
+                  (Verdict.DIFFERS, f"differs by {100 * (under[0] - 0.7):+.0f} points")),
             ))  # fmt: skip
         ax.set(title=stream.name, xlabel="delay, hours", ylabel="share of batched posts", xlim=(0, 12), ylim=(0, 1.02))
         stamp_axes(ax, "simulation")

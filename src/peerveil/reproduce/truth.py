@@ -17,7 +17,7 @@ from peerveil.judgements import Labels
 from peerveil.progress import progress_bar
 from peerveil.randomness import Randomness
 from peerveil.report import COLOURS, new_axes
-from peerveil.reproduce.experiment import Comparison, Reproduction
+from peerveil.reproduce.experiment import Comparison, Reproduction, Verdict
 from peerveil.truth import (
     PrivateDawidSkene,
     PrivateMajority,
@@ -99,7 +99,8 @@ def real_set(name: str, quick: bool = False, progress: bool | None = None) -> Re
                     what=f"epsilon {epsilon:g}: " + " / ".join(found),
                     paper="no experiment",
                     ours=" / ".join(f"{mean[m][0]:.4f} ({mean[m][1]:.4f})" for m in found),
-                    verdict=f"default {100 * (mean['default'][0] - mean['majority'][0]):+.1f} points"
+                    verdict=Verdict.NOTHING_PRINTED,
+                    explanation=f"default {100 * (mean['default'][0] - mean['majority'][0]):+.1f} points"
                     + ("" if enough else ", BELOW majority"),
                 )
             )
@@ -133,6 +134,7 @@ def crowds(quick: bool = False, progress: bool | None = None) -> Reproduction:
                         f"{kind}, {k} classes{'' if shares is None else ', 80:20'}, epsilon {epsilon:g}",
                         "no experiment",
                         f"majority {v[0]:.3f} ({v[1]:.3f}), default {v[2]:.3f} ({v[3]:.3f})",
+                        Verdict.NOTHING_PRINTED,
                         f"{100 * (v[2] - v[0]):+.1f} points, balanced {100 * (v[3] - v[1]):+.1f}",
                     )
                 )
@@ -167,16 +169,19 @@ def error_bounds(quick: bool = False, progress: bool | None = None) -> Reproduct
                     f"{n} workers: share of wrong labels",
                     f"at most {mean[1]:.3g} by (16)",
                     f"{mean[0]:.4f}",
+                    Verdict.of(mean[0] <= mean[1]),
                     f"{'below the bound' if mean[0] <= mean[1] else 'ABOVE'}; conditions that fail: {failing}",
                 )
             )
     limit = ability_error_bound(tasks, epsilon)
+    largest = max(w for w, n in zip(worst, sizes, strict=True) if n >= 40)
     rows.append(
         Comparison(
             "largest error of an ability, from 40 workers on",
             f"at most {limit:.3f} by (17)",
-            f"{max(w for w, n in zip(worst, sizes, strict=True) if n >= 40):.3f}",
-            "below the bound" if max(w for w, n in zip(worst, sizes, strict=True) if n >= 40) <= limit else "ABOVE",
+            f"{largest:.3f}",
+            Verdict.of(largest <= limit),
+            "below the bound" if largest <= limit else "ABOVE",
         )
     )
     note = (
@@ -223,7 +228,7 @@ def theorem_4(quick: bool = False, progress: bool | None = None) -> Reproduction
                     f"{n} workers, {int(np.ceil(n**0.4))} experts: wrong by majority / Algorithm 1 / default",
                     "majority is worse, for n large enough",
                     " / ".join(f"{v:.3f}" for v in mean),
-                    "agrees" if mean[0] > mean[1] else "differs",
+                    Verdict.of(mean[0] > mean[1]),
                 )
             )
     (ax,) = new_axes(height=4)

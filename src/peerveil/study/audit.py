@@ -24,7 +24,7 @@ class House(Step):
 
     room, do = "audit", "house"
     about = "audit the mechanisms themselves, and plant faults that must be caught"
-    publishes = "claims and what was found; no data are read"
+    output = "claims and what was found; no data are read"
     options: ClassVar = (Option("samples", whole(200, 10_000_000), 20_000, "outputs a side for each mechanism"),)
 
     def promise(self, table: None) -> None:

@@ -23,7 +23,7 @@ class Decide(Step):
 
     room, do = "calibration", "decide"
     about = "accept the better papers, correcting for strictness, without the decisions naming the reviewer"
-    publishes = "which papers are accepted"
+    output = "which papers are accepted"
     wants = "reviews"
     spends = once = True
     also: ClassVar = {"history": "reviews"}

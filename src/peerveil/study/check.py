@@ -19,7 +19,7 @@ from peerveil.study.problems import Problems
 from peerveil.study.spec import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from peerveil.guarantee import Guarantee
     from peerveil.study.spec import DataFile, StepSpec, Study
@@ -98,19 +98,19 @@ class Checked:
                     spent += f" from {spec.account}" if one.debit else f", recorded in {spec.account}, not debited"
                 else:
                     spent += ", no account"
-            out.append((spec.name, one.step.about, spent, one.step.publishes))
+            out.append((spec.name, one.step.about, spent, one.step.output))
         return out
 
 
-def check_study(study: Study, *, tag: str | None = None) -> Checked:
+def check_study(study: Study, *, key: Callable[[str], str] | None = None) -> Checked:
     """Read everything that the study names, and refuse what could not be run to its end.
 
     Parameters
     ----------
     study
         The study.
-    tag
-        The mark of an interrupted run in the ledger, whose debits stand already.
+    key
+        For an interrupted run, whose debits stand already: the key of a step's debit in the ledger, by its name.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def check_study(study: Study, *, tag: str | None = None) -> Checked:
         except BadInput as error:
             problems.add(BadInput(f"{step.spec.place}: {error.argument}", got=error.got, want=error.want))
     problems.raise_any()
-    return _afford(Checked(study, tuple(planned), digests), tag)
+    return _afford(Checked(study, tuple(planned), digests), key)
 
 
 def make_steps(study: Study) -> list[Step]:
@@ -205,7 +205,7 @@ def _read(file: DataFile, kind: str) -> tuple[Any, str]:
     return found, before
 
 
-def _afford(checked: Checked, tag: str | None) -> Checked:
+def _afford(checked: Checked, key: Callable[[str], str] | None) -> Checked:
     """Refuse before the first step what would be refused in the last. Debits of an interrupted run count as paid."""
     study, spending = checked.study, _spending(checked)
     if not spending:
@@ -220,15 +220,18 @@ def _afford(checked: Checked, tag: str | None) -> Checked:
                 raise BadInput(f"accounts.{account.name}.epsilon", got=str(remaining[account.name]),
                                want=f"{account.exact_epsilon}, with which it was opened in the ledger")  # fmt: skip
             remaining[account.name] = account.exact_remaining
-            if tag is not None:
-                paid[account.name] = sum((e.exact_debit for e in account.entries() if tag in e.purpose), Fraction(0))
+            if key is not None:
+                ours = {key(one.step.spec.name) for one in spending}
+                paid[account.name] = sum((e.exact_debit for e in account.entries() if e.key in ours), Fraction(0))
         known = replace(checked, remaining=remaining, paid=paid)
         for name, amount in known.due.items():
             if amount > remaining[name]:
                 raise BudgetExceeded(name, requested=amount, remaining=remaining[name])
         if book is not None:
             for one in spending:
-                book.require_free(str(one.step.spec.account), one.table, once=one.step.once, run=tag)
+                spec = one.step.spec
+                own = None if key is None else key(spec.name)
+                book.require_free(str(spec.account), one.table, once=one.step.once, key=own)
     return known
 
 

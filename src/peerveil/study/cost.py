@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from peerveil.numerics.exact import printed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from peerveil.ledger import Account, Entry
 
@@ -59,15 +59,15 @@ class Cost:
         )
 
 
-def cost_of(account: Account, tag: str) -> Cost:
-    """What the run with this tag took, and what others had taken until its last debit.
+def cost_of(account: Account, keys: Collection[str]) -> Cost:
+    """What the run whose debits have these keys took, and what others had taken until its last debit.
 
     What is spent later does not change the answer, so that a report that is made again says the same.
     """
     entries = list(account.entries())
-    own = [place for place, entry in enumerate(entries) if tag in entry.purpose]
+    own = [place for place, entry in enumerate(entries) if entry.key in keys]
     earlier = entries[: own[-1]] if own else entries
-    others = [entry for entry in earlier if tag not in entry.purpose]
+    others = [entry for entry in earlier if entry.key not in keys]
     tables = {entries[place].fingerprint for place in own}
     return Cost(
         account=account.name,

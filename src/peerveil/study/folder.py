@@ -48,10 +48,9 @@ class Folder:
         self.private = path / "private"
         self.run = ""
 
-    @property
-    def tag(self) -> str:
-        """The mark that debits of this run carry in the ledger."""
-        return f"[run {self.run}]"
+    def key(self, step: str) -> str:
+        """The key of a step's debit in the ledger."""
+        return f"{self.run}/{step}"
 
     @classmethod
     @contextmanager
@@ -136,8 +135,7 @@ class Folder:
         for file in outcome.files:
             self._write(step, file.name, file.text, public=file.public)
         for number, picture in enumerate(outcome.pictures, start=1):
-            text = picture.svg.replace("<svg ", '<svg style="color: #1b1f24; background: #ffffff" ', 1)
-            self._write(step, f"figure-{number}.svg", text, public=picture.public)
+            self._write(step, f"figure-{number}.svg", picture.svg.alone(), public=picture.public)
 
     def _write(self, step: str, name: str, text: str, *, public: bool) -> None:
         where = self.public / step / self.public_name(name) if public else self.private / step / name

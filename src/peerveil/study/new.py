@@ -73,7 +73,7 @@ def new_study(folder: str | os.PathLike[str]) -> str:
     for path in files:
         found = _look(path)
         if isinstance(found, str):
-            passed.append(f"# {_one_line(path.name)}: {found}")
+            passed.append(f"{_one_line(path.name)}: {found}")
             continue
         if isinstance(found, Unnamed):
             unnamed.append(found.section(_name(path, "", names), path))
@@ -88,12 +88,12 @@ def new_study(folder: str | os.PathLike[str]) -> str:
             steps += [text for step in all_steps().values() if step.wants == one.kind
                       and (text := step.suggest(name, one.table)) is not None]  # fmt: skip
     if not sections and not unnamed:
-        looked = "; ".join(line.removeprefix("# ") for line in passed[:3])
+        looked = "; ".join(passed[:3])
         raise BadInput("data", got=str(source), want=f"at least one file that can be read ({looked or 'it is empty'})")
     head = _HEAD.format(
         folder=_one_line(str(source)), title=_quoted(f"Study of {source.resolve().name}"), budget=_budget(steps, tables)
     )
-    left = ["# Left out:\n" + "\n".join(passed) + "\n"] if passed else []
+    left = ["# Left out:\n" + "".join(f"# {line}\n" for line in passed)] if passed else []
     return "\n".join([head, *sections, *(f"{section}\n" for section in unnamed), *left, *steps])
 
 

@@ -6,10 +6,10 @@ what it already has: nothing is drawn twice.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from peerveil.report import new_axes, safe_svg
+from peerveil.report import Line, Svg, new_axes, safe_svg
 from peerveil.result import plain
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Picture:
     """A figure as SVG."""
 
-    svg: str
+    svg: Svg
     caption: str
     public: bool
 
@@ -60,7 +60,7 @@ class Outcome:
     found
         What was found, in sentences that may be published; ``private_found`` must not.
     promise
-        The guarantee in words, or why there is none to give; ``promise_in_short`` says it in one plain sentence.
+        The guarantee in words, or why there is none to give; ``promise_short`` says it in one plain sentence.
     protects
         How well what is protected: pairs such as "one review" and "protected (epsilon 1)". A step that publishes
         something also says how it is with everything that one person did.
@@ -70,11 +70,11 @@ class Outcome:
 
     asked: str
     found: list[str] = field(default_factory=list)
-    private_found: list[str] = field(default_factory=list)
+    private_found: list[str | Line] = field(default_factory=list)
     answer: str = ""
     private_answer: str = ""
     promise: str = ""
-    promise_in_short: str = ""
+    promise_short: str = ""
     protects: list[list[str]] = field(default_factory=list)
     guarantee: dict[str, Any] | None = None
     mark: str | None = None
@@ -86,7 +86,7 @@ class Outcome:
 
     def promises(self, guarantee: Guarantee) -> None:
         """Take over a guarantee, in words and as data."""
-        self.promise, self.promise_in_short = str(guarantee), guarantee.in_short
+        self.promise, self.promise_short = str(guarantee), guarantee.short
         self.guarantee, self.mark = guarantee.to_dict(), guarantee.mark
 
     def protect(self, what: str, how: Guarantee | str) -> None:
@@ -128,14 +128,16 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
-        return dict(plain(asdict(self)))
+        pictures = [{**asdict(one), "svg": [one.svg.attributes, one.svg.content]} for one in self.pictures]
+        return dict(plain(asdict(replace(self, pictures=[])))) | {"pictures": pictures}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Outcome:
         """What :meth:`to_dict` gave."""
         rest = dict(data)
         lists: dict[str, Any] = {
-            "pictures": [Picture(**item) for item in rest.pop("pictures")],
+            "private_found": [x if isinstance(x, str) else Line(*x) for x in rest.pop("private_found")],
+            "pictures": [Picture(**item | {"svg": Svg(*item["svg"])}) for item in rest.pop("pictures")],
             "tables": [TableOf(**item) for item in rest.pop("tables")],
             "files": [File(**item) for item in rest.pop("files")],
         }

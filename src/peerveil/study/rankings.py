@@ -22,7 +22,7 @@ class Test(Step):
 
     room, do = "rankings", "test"
     about = "test whether rankings differ from chance, with a p-value that may be published"
-    publishes = "the noised statistic, its p-value and the answer"
+    output = "the noised statistic, its p-value and the answer"
     wants = "rankings"
     spends = True
     options: ClassVar = (

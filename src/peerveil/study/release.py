@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 # what is asked, what it is called in a sentence, and which way is which
 _WORDS: Final = {
-    "rating": ("How high do reviewers score on average?", "their mean score", ""),
+    "rating": ("How high do reviewers score on average?", "mean score", ""),
     "miscalibration": (
         "How strict are reviewers?",
-        "their strictness",
+        "strictness",
         " (points above or below what others gave to the same papers; negative is stricter)",
     ),
-    "normalised": ("How high do reviewers score, each on their own scale?", "their mean normalised score", ""),
-    "subjectivity": ("How much do reviewers go their own way?", "their mean subjectivity", ""),
+    "normalised": ("How high do reviewers score, each on their own scale?", "mean normalised score", ""),
+    "subjectivity": ("How much do reviewers go their own way?", "mean subjectivity", ""),
 }
 ONE_REVIEW_EACH: Final = (
     "Everybody in this file wrote one review. If names are new for every paper, they are pseudonyms: how strict somebody is "
@@ -48,7 +48,7 @@ class Means(Step):
 
     room, do = "release", "means"
     about = "publish the distribution of reviewers' means with differential privacy"
-    publishes = "the sorted means of all reviewers, without names, with noise"
+    output = "the sorted means of all reviewers, without names, with noise"
     wants = "reviews"
     spends = True
     options: ClassVar = (
@@ -110,6 +110,7 @@ scale = [{low:g}, {high:g}]              # the lowest and highest score that the
         )
         public = PublicScores.of(table, self.weight, scale=self.scale)
         asked, noun, sign = _WORDS[self.weight]
+        noun = f"their {noun}"
         low, high = (f"{value:.3g}" for value in np.quantile(published.means, [0.1, 0.9]))
         outcome = Outcome(asked)
         outcome.promises(published.guarantee)
@@ -135,7 +136,7 @@ scale = [{low:g}, {high:g}]              # the lowest and highest score that the
         outcome.attack = [
             f"Whoever knows the author of every review but two is right about these two at most {_allowed(published)} times "
             "in 100.",
-            f"For all reviews of one reviewer: {published.reviewer_guarantee.in_short}",
+            f"For all reviews of one reviewer: {published.reviewer_guarantee.short}",
         ]
         if public.reviewers > 1:
             found = swap_attack(public, _rows(table, self.weight, self.scale), self.epsilon, 1000,
@@ -156,7 +157,8 @@ class Plan(Step):
 
     room, do = "release", "plan"
     about = "show what each epsilon would buy, from public data alone"
-    publishes = "nothing that depends on who wrote what"
+    output = "nothing that depends on who wrote what"
+    publishes = False
     wants = "reviews"
     options: ClassVar = (
         Option("epsilons", list_of(epsilon), ["0.1", "1", "10", "100"], "which to try"),
@@ -173,9 +175,7 @@ class Plan(Step):
         """Simulate releases of invented conferences with the same public side."""
         public = PublicScores.of(table, self.weight, scale=self.scale)
         found = plan_release(public, self.epsilons, bounds=self.bounds, trials=self.trials, weight=self.weight)
-        outcome = Outcome(
-            f"How accurately could reviewers' {_WORDS[self.weight][1].removeprefix('their ')} be published?"
-        )
+        outcome = Outcome(f"How accurately could reviewers' {_WORDS[self.weight][1]} be published?")
         outcome.answer = found.advice()
         outcome.promise = "Computed from public data alone: nothing is spent, and nothing is told about who wrote what."
         outcome.found = [found.advice()]

@@ -2,28 +2,54 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from peerveil.files import write_text
 from peerveil.report import Page
 from peerveil.report.words import WORDS
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from peerveil.study.check import Checked
     from peerveil.study.cost import Cost
     from peerveil.study.folder import Folder
     from peerveil.study.outcome import Outcome
 
+_KEPT: Final = {False: "whole", True: "public"}
+
 
 def write_reports(folder: Folder, checked: Checked, outcomes: dict[str, Outcome], costs: list[Cost]) -> None:
-    """``report.html`` for its owner alone, and ``public/report.html``, which holds only what may be published."""
-    _page(checked, outcomes, costs, public=False).write(folder.path / "report.html", private=True)
-    _page(checked, outcomes, costs, public=True).write(folder.public / folder.public_name("report.html"))
+    """``report.html`` for its owner alone, and ``public/report.html``, which holds only what may be published.
+
+    The parts of both are kept beside them, for pages that have a head of their own: see :func:`kept_page`.
+    """
+    pages = {public: make_page(checked, outcomes, costs, public=public) for public in (False, True)}
+    text = json.dumps({_KEPT[public]: page.to_dict() for public, page in pages.items()}, allow_nan=False)
+    write_text(folder.private / "report.json", text + "\n", private=True)
+    pages[False].write(folder.path / "report.html", private=True)
+    pages[True].write(folder.public / folder.public_name("report.html"))
 
 
-def _page(checked: Checked, outcomes: dict[str, Outcome], costs: list[Cost], *, public: bool) -> Page:
+def kept_page(folder: Path, *, public: bool) -> Page:
+    """The report that a finished run wrote into its folder."""
+    data = json.loads((folder / "private" / "report.json").read_text(encoding="utf-8"))
+    return Page.from_dict(data[_KEPT[public]])
+
+
+def make_page(
+    checked: Checked,
+    outcomes: dict[str, Outcome],
+    costs: list[Cost],
+    *,
+    public: bool,
+    public_report: str = "public/report.html",
+) -> Page:
+    """The report; ``public_report`` is where its readers find the public one."""
     title = f"SIMULATION: {checked.study.title}" if checked.simulated else checked.study.title
-    page = Page(title, lead=_lead(checked, public))
+    page = Page(title, lead=_lead(checked, public, public_report))
     if checked.simulated:
         page.warning("A simulation: must not be published", [
             "The noise comes from a seed that stands in the study file. It protects nobody. Nothing was spent."
@@ -51,7 +77,7 @@ def _page(checked: Checked, outcomes: dict[str, Outcome], costs: list[Cost], *, 
     return page
 
 
-def _lead(checked: Checked, public: bool) -> str:
+def _lead(checked: Checked, public: bool, public_report: str) -> str:
     if checked.simulated:
         return "Made by peerveil, to try a study out."
     if public:
@@ -61,7 +87,8 @@ def _lead(checked: Checked, public: bool) -> str:
         )
     return (
         "Made by peerveil. This page is for whoever ran the study: parts marked “must not be published” state facts about "
-        "people. The page for a steering committee, and for everybody else, is public/report.html."
+        "people. The page for a steering committee, and for everybody else, is "
+        f"{public_report}."
     )
 
 
@@ -116,7 +143,7 @@ def _section(page: Page, title: str, outcome: Outcome, *, public: bool, simulate
     page.heading(title)
     for text in outcome.found:
         page.paragraph(text)
-    short = outcome.promise_in_short or outcome.promise
+    short = outcome.promise_short or outcome.promise
     page.promise(short, outcome.promise if outcome.promise != short else "")
     for picture in outcome.pictures:
         if picture.public or not public:

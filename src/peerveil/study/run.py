@@ -40,6 +40,8 @@ class StudyRun:
         Where everything was written.
     outcomes : dict
         What every step found, by its name.
+    costs : list
+        What each account paid.
     repeated : tuple of str
         Steps that an earlier, interrupted run had already finished.
     """
@@ -47,6 +49,7 @@ class StudyRun:
     checked: Checked
     folder: Path
     outcomes: dict[str, Outcome]
+    costs: list[Cost]
     repeated: tuple[str, ...]
 
     @property
@@ -71,8 +74,8 @@ class _Once:
     between the two. Nothing that it drew was ever written, so the debit still covers one draw.
     """
 
-    def __init__(self, account: Account, title: str, tag: str) -> None:
-        self._account, self._title, self._tag = account, title, tag
+    def __init__(self, account: Account, title: str, folder: Folder, step: str) -> None:
+        self._account, self._title, self._folder, self._step = account, title, folder, step
 
     @property
     def name(self) -> str:
@@ -81,15 +84,12 @@ class _Once:
 
     def spend(self, guarantee: Guarantee, *, purpose: str, data: Any, randomness: Randomness) -> Entry:
         """Debit, unless this step's debit stands already."""
-        for entry in self._account.entries():
-            if self._tag in entry.purpose:
-                if entry.guarantee != guarantee:
-                    raise PeerveilError(
-                        f"the ledger holds another promise for this step ({entry.words}); nothing was spent"
-                    )
-                return entry
-        words = f"{self._title}: {purpose}"[:_LONGEST_PURPOSE]
-        return self._account.spend(guarantee, purpose=f"{words} {self._tag}", data=data, randomness=randomness)
+        key = self._folder.key(self._step)
+        entry = self._account.find(key)
+        if entry is not None and entry.guarantee != guarantee:
+            raise PeerveilError(f"the ledger holds another promise for this step ({entry.words}); nothing was spent")
+        words = f"{self._title}: {purpose}"[:_LONGEST_PURPOSE] + f" [run {self._folder.run}] [step {self._step}]"
+        return entry or self._account.spend(guarantee, purpose=words, data=data, randomness=randomness, key=key)
 
 
 def run_study(
@@ -152,7 +152,7 @@ def run_study(
     if first is not None and first.spends and confirm is not None and not confirm(first):
         raise Declined("nothing was spent, nothing was written")
     with Folder.opened(target, plan) as folder:
-        checked = first or check_study(plan, tag=folder.tag)
+        checked = first or check_study(plan, key=folder.key)
         folder.pin_data(checked.digests)
         kept = {one.step.spec.name: folder.outcome(one.step.spec.name) for one in checked.planned}
         left = [one for one in checked.planned if kept[one.step.spec.name] is None]
@@ -161,7 +161,7 @@ def run_study(
         outcomes, costs = _carry_out(checked, folder, kept, progress, on_step or (lambda *_: None))
         write_reports(folder, checked, outcomes, costs)
     done = tuple(name for name, outcome in kept.items() if outcome is not None)
-    return StudyRun(checked, target, outcomes, done)
+    return StudyRun(checked, target, outcomes, costs, done)
 
 
 def _carry_out(
@@ -191,7 +191,7 @@ def _carry_out(
                 account: Any = None
                 if book is not None and spec.account is not None:
                     real = book.account(spec.account, epsilon=study.accounts[spec.account])
-                    account = _Once(real, study.title, f"{folder.tag} [step {spec.name}]")
+                    account = _Once(real, study.title, folder, spec.name)
                 found = one.step.carry_out(one.table, randomness, account)
                 folder.keep(spec.name, found)
             else:
@@ -200,11 +200,10 @@ def _carry_out(
             advance(1)
         on_step(len(checked.planned), len(checked.planned), "writing the report")
         if book is not None:
-            write_text(folder.public / "ledger.csv", "".join(
-                book.to_csv(name) if first else book.to_csv(name).split("\n", 1)[1]
-                for first, name in ((i == 0, name) for i, name in enumerate(sorted(str(n) for n in named)))
-            ))  # fmt: skip
-            costs = [cost_of(book.account(str(name)), folder.tag) for name in sorted(str(n) for n in named)]
+            accounts = sorted(str(name) for name in named)
+            write_text(folder.public / "ledger.csv", book.to_csv(*accounts))
+            keys = {folder.key(one.step.spec.name) for one in checked.planned}
+            costs = [cost_of(book.account(name), keys) for name in accounts]
     _results(folder, checked, outcomes)
     return outcomes, costs
 

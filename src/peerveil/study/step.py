@@ -2,7 +2,7 @@
 
 Each room has a module here with its steps. A step is a class with
 
-- ``room``, ``do``, ``about``, ``publishes``: its name and what it is for, in words;
+- ``room``, ``do``, ``about``, ``output``: its name, what it is for and what it publishes, in words;
 - ``wants``: the kind of data that it needs;
 - ``options``: its settings, each an :class:`Option`;
 - :meth:`Step.promise`: what would be debited. It looks at settings and public facts only, draws nothing, spends nothing;
@@ -47,7 +47,9 @@ class Step(ABC):
     room: ClassVar[str]
     do: ClassVar[str]
     about: ClassVar[str]
-    publishes: ClassVar[str]
+    output: ClassVar[str]
+    publishes: ClassVar[bool] = True
+    """Whether it publishes anything that depends on the data; ``output`` says what, or why nothing."""
     wants: ClassVar[str | None] = None
     also: ClassVar[Mapping[str, str]] = {}
     """Settings that name further data, and the kind that each must be."""

@@ -36,7 +36,8 @@ class Audit(Step):
 
     room, do = "timing", "audit"
     about = "show how exposed people are by when they post, and what delays would do about it"
-    publishes = "nothing: the audit states facts about people"
+    output = "nothing: the audit states facts about people"
+    publishes = False
     wants = "events"
     options: ClassVar = (
         _WINDOW,
@@ -82,7 +83,7 @@ window = "5m"                # comments of one sitting are this close
         outcome.promise = "Nothing is published by this step, and nothing of it may be: it states facts about people."
         assert self.file is not None
         found = replace(found, log=as_typed(self.file.path, self.file.columns, self.file.format))
-        outcome.private_answer = found.in_short
+        outcome.private_answer = found.short
         outcome.protect("everybody in the log", "nothing of this step is published")
         outcome.private_found = [
             f"{found.leak}", f"Without protection: {found.raw}.", *found.advice
@@ -112,7 +113,7 @@ class Post(Step):
 
     room, do = "timing", "post"
     about = "post a log with random delays, drawn once"
-    publishes = "the posts' threads, new ids, delayed times, and authors numbered within each thread"
+    output = "the posts' threads, new ids, delayed times, and authors numbered within each thread"
     wants = "events"
     spends = True
     options: ClassVar = (

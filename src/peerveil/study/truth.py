@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from peerveil.errors import BadInput
+from peerveil.guarantee import ONE_ANSWER
 from peerveil.judgements.writing import csv_text
 from peerveil.study.outcome import Outcome
 from peerveil.study.step import REQUIRED, OneOf, Option, Step, epsilon, list_of, one_of, whole
@@ -52,7 +53,7 @@ class Infer(Step):
 
     room, do = "truth", "infer"
     about = "infer right answers from answers that were randomised on each person's device"
-    publishes = "a label with its probability for every task"
+    output = "a label with its probability for every task"
     wants = "labels"
     options: ClassVar = (
         Option(
@@ -86,7 +87,8 @@ class Label(Step):
 
     room, do = "truth", "label"
     about = "infer right answers from answers that were not randomised, for you alone"
-    publishes = "nothing: it is computed from private answers without noise"
+    output = "nothing: it is computed from private answers without noise"
+    publishes = False
     wants = "labels"
     options: ClassVar = (_CLASSES, _MODEL)
 
@@ -111,7 +113,8 @@ class Compare(Step):
 
     room, do = "truth", "compare"
     about = "say what each epsilon would cost on these answers, by simulation"
-    publishes = "nothing: it is computed from private answers without noise"
+    output = "nothing: it is computed from private answers without noise"
+    publishes = False
     wants = "labels"
     options: ClassVar = (
         Option("epsilons", list_of(epsilon), ["0.5", "1", "2", "4"], "which to try"),
@@ -147,7 +150,7 @@ class Randomise(Step):
 
     room, do = "truth", "randomize"
     about = "randomise answers as people's devices would, publish the reports, and infer right answers from them"
-    publishes = "the randomised reports, and a label with its probability for every task"
+    output = "the randomised reports, and a label with its probability for every task"
     wants = "labels"
     spends = True
     options: ClassVar = (
@@ -189,7 +192,7 @@ classes = [{listed}]         # all possible answers, from a public list (here: a
         outcome.promises(sent.guarantee)
         outcome.protects = []
         _protections(outcome, sent, np.bincount(table.numbered("worker")[0]))
-        outcome.attack.append(f"For a whole person: {sent.person_guarantee.in_short}")
+        outcome.attack.append(f"For a whole person: {sent.person_guarantee.short}")
         outcome.found.append(
             "reports.csv numbers the workers at random. It shows which reports came from one person, on which tasks; it does "
             "not name anybody, and it does not show what they answered."
@@ -240,7 +243,7 @@ def keep_back(outcome: Outcome, why: str) -> None:
     outcome.private_answer, outcome.answer = outcome.answer, ""
     outcome.private_found = [why, *outcome.found, *outcome.private_found]
     outcome.found, outcome.results, outcome.attack = [], {}, []
-    outcome.promise = outcome.promise_in_short = why
+    outcome.promise = outcome.promise_short = why
     outcome.guarantee = None
     outcome.protects = [["everybody who answered", "nothing of this step is published"]]
     outcome.pictures = [replace(one, public=False) for one in outcome.pictures]
@@ -255,7 +258,7 @@ def _protections(outcome: Outcome, found: TruthResult | RandomisedAnswers, loads
         outcome.protect("everything one person reports", person)
         return
     typical, most = int(np.median(loads)), int(np.max(loads))
-    outcome.protect(promise.unit.removesuffix(" of one person"), promise)
+    outcome.protect("one answer" if promise.unit == ONE_ANSWER else promise.unit, promise)
     if 1 < typical < most:
         outcome.protect(f"everything a typical person answered ({typical} answers)", found.guarantee_of(typical))
     outcome.protect(

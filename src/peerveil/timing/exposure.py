@@ -14,6 +14,7 @@ from peerveil.errors import BadInput
 from peerveil.judgements import Events
 from peerveil.progress import progress_bar
 from peerveil.randomness import Randomness
+from peerveil.report import Line
 from peerveil.result import Pictured, plain
 from peerveil.timing.adversary import LinkageAttack, linkage_attack
 from peerveil.timing.batches import Batches, find_batches
@@ -115,33 +116,34 @@ class TimingAudit(Pictured):
         return max(self.protected, key=lambda one: one.best_attack.crossover, default=None)
 
     @property
-    def advice(self) -> list[str]:
-        """What to do, in plain words: one entry a paragraph, the most urgent first; a command begins with ``$``."""
-        lines = [f"Close another leak first: {leak}." for leak in self.leaks]
+    def advice(self) -> list[Line]:
+        """What to do, in plain words: one paragraph per entry, with its command if it has one, the most urgent first."""
+        lines = [Line(f"Close another leak first: {leak}.") for leak in self.leaks]
         if self.leaks:
-            lines.append("Hold posts before they reach the platform: what it publishes beside a post is beyond recall.")
+            held = "Hold posts before they reach the platform: what it publishes beside a post is beyond recall."
+            lines.append(Line(held))
         chosen = self.recommended
         if not self.several:
-            lines.append(
-                f"{NO_NAME_TWICE} To audit them, take a log in which a person has one name, such as the account."
-            )
+            other = f"{NO_NAME_TWICE} To audit them, take a log in which a person has one name, such as the account."
+            lines.append(Line(other))
         elif not len(self.batches):
-            lines.append("Nobody in this log commented on two threads in one sitting; delays would protect nothing.")
+            lines.append(
+                Line("Nobody in this log commented on two threads in one sitting; delays would protect nothing.")
+            )
         elif chosen is None:
-            lines.append("Too little history to choose a gap: give one with --gap.")
+            lines.append(Line("Too little history to choose a gap: give one with --gap."))
         else:
             lines += self._advice_on(chosen)
         return lines
 
-    def _advice_on(self, chosen: Protected) -> list[str]:
+    def _advice_on(self, chosen: Protected) -> list[Line]:
         m = chosen.mechanism
         _, before, found = self.raw.best
-        lines = [
+        lines: list[str | Line] = [
             f"Delay every post once, by a random time (epsilon {m.epsilon:g}, gap {in_words(m.gap)}): posts that follow one of "
             f"the same person on another thread within {in_words(m.beta)} wait {in_words(m.mean_batched)} on average, all "
             f"others {in_words(m.mean_unbatched)}, nobody longer than {in_words(m.max_delay)}.",
-            self._where_to_use_it,
-            f"$ {self.command}",
+            Line(self._where_to_use_it, self.command),
             "For what is past and already public with its times, no delay helps any more: do not publish the times any "
             "longer, or round them to days.",
             "The best possible test of whether two comments were written together, or apart by up to the gap, is then "
@@ -164,7 +166,7 @@ class TimingAudit(Pictured):
             )
         if self.has_replies and chosen.early_replies[0]:
             lines.append("Release replies causally (the default), so that none appears before what it answers.")
-        return lines
+        return [line if isinstance(line, Line) else Line(line) for line in lines]
 
     @property
     def _where_to_use_it(self) -> str:
@@ -189,7 +191,7 @@ class TimingAudit(Pictured):
     @property
     def recommendation(self) -> str:
         """The advice in one text."""
-        return " ".join(line.removeprefix("$ ") for line in self.advice)
+        return " ".join(text for line in self.advice for text in line if text)
 
     def draw(self, ax: Axes) -> None:
         """Precision and recall of linking posts by time, before and after. For the operator."""
@@ -237,7 +239,7 @@ class TimingAudit(Pictured):
         return head, rows
 
     @property
-    def in_short(self) -> str:
+    def short(self) -> str:
         """How exposed people are, in one sentence."""
         window = in_words(self.batches.window)
         if not self.several:
@@ -255,14 +257,16 @@ class TimingAudit(Pictured):
     @property
     def leak(self) -> str:
         """How exposed people are, in words."""
-        return f"{self.batches}. {self.in_short}"
+        return f"{self.batches}. {self.short}"
 
     def __str__(self) -> str:
         head, rows = self.table()
         parts = [
             "; ".join(f"{name} {cell}" for name, cell in zip(head, row, strict=True) if cell != "-") for row in rows
         ]
-        return "\n".join([self.summary, self.leak, *parts, "", *self.advice])
+        return "\n".join(
+            [self.summary, self.leak, *parts, "", *(text for line in self.advice for text in line.paragraphs())]
+        )
 
 
 def as_typed(
@@ -336,7 +340,7 @@ def audit_log(
             tried.append(_try(events, mechanism, batches, share, groups, source))
             advance(1)
     return TimingAudit(
-        summary=str(events).split("\n")[0],
+        summary=events.headline,
         events=len(events),
         actors=len(events.numbered("actor")[1]),
         gap=chosen,

@@ -83,18 +83,17 @@ def audit_page(audit: TimingAudit, events: Events) -> Page:
     b = audit.batches
     with house_style():
         page = Page("How exposed are people by when they post?", lead=audit.summary)
-        page.paragraph(audit.in_short)
+        page.paragraph(audit.short)
         page.see_words()
         page.heading("What to do")
-        for text in audit.advice:
-            if text.startswith("$ "):
-                page.code(text.removeprefix("$ "))
-            else:
-                page.paragraph(text)
+        for line in audit.advice:
+            page.paragraph(line.text)
+            if line.command:
+                page.code(line.command)
         page.paragraph("For the operator only: this page states facts about the people in the log.")
         if audit.recommended is not None:
             promise = audit.recommended.mechanism.guarantee
-            page.promise(promise.in_short, str(promise))
+            page.promise(promise.short, str(promise))
         page.heading("The leak")
         page.paragraph(audit.leak)
         axes = new_axes(height=3.2)

@@ -283,15 +283,18 @@ def model_in_words(name: str) -> str:
     >>> model_in_words("one-coin (auto)"), model_in_words("majority")
     ('one ability for each worker, chosen from the reports', 'majority vote')
     """
-    base, auto = name.removesuffix(" (auto)"), ", chosen from the reports" if name.endswith(" (auto)") else ""
+    one, two = "one ability for each worker", "an ability for each worker and class"
     known = {
-        "one-coin": "one ability for each worker",
-        "two-coin": "an ability for each worker and class",
+        "one-coin": one,
+        "two-coin": two,
+        "one-coin (auto)": f"{one}, chosen from the reports",
+        "two-coin (auto)": f"{two}, chosen from the reports",
         "confusion": "a table of errors for each worker",
         "as-printed": "the paper's algorithm",
         "majority": "majority vote",
     }
-    return known.get(base, "between one ability for each worker and one for each class") + auto
+    between = "between one ability for each worker and one for each class, chosen from the reports"
+    return known.get(name, between)
 
 
 def whole_person(one: Guarantee, whole: Guarantee, most: int) -> str:

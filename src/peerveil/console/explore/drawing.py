@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from peerveil.console.explore.exploration import Figure
 from peerveil.console.explore.words import EPSILONS, chance, right_at_most
-from peerveil.report import COLOURS, safe_svg
+from peerveil.report import COLOURS, Svg, safe_svg
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +44,7 @@ def draw_curves(
     alt: str,
     low: float = 0.0,
     high: float | None = None,
-) -> str:
+) -> Svg:
     """Curves against a slider's values, the chosen value marked by a line and by points.
 
     Parameters

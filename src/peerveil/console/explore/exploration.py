@@ -11,6 +11,8 @@ from peerveil.errors import BadInput, Verbatim
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from peerveil.report import Svg
+
 
 @dataclass(frozen=True)
 class Control:
@@ -42,7 +44,7 @@ class Control:
 class Figure:
     """A picture as inline SVG, and what it shows."""
 
-    svg: str
+    svg: Svg
     caption: str
 
 

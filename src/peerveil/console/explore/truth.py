@@ -11,6 +11,7 @@ from peerveil.console.explore.exploration import Control, Exploration, Figure
 from peerveil.console.explore.smoothing import rising
 from peerveil.console.explore.words import EPSILON_HELP, EPSILONS, SMOOTHED, attack, in_hundred, right_at_most
 from peerveil.errors import BadInput
+from peerveil.guarantee import ONE_ANSWER
 from peerveil.judgements import Labels
 from peerveil.randomness import Randomness
 from peerveil.truth import PrivateDawidSkene, randomize_answers, simulate_crowd
@@ -138,7 +139,7 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
 
 def _attacked(unit: str, classes: int) -> tuple[str, Fraction]:
     if unit == "answer":
-        return "one answer of one person", Fraction(1, classes)
+        return ONE_ANSWER, Fraction(1, classes)
     return "everything that one person answered", Fraction(1, 10)
 
 

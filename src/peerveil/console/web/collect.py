@@ -109,7 +109,7 @@ def one(visit: Visit) -> Response:
         "collect_campaign.html",
         campaign=known.campaign,
         counts=counts,
-        parts=operator_page(store, known, commands=False).parts,
+        parts=operator_page(store, known, commands=False),
         working=claimed or beside == "running",
         ours=beside == "running",
         failed=beside == "failed" and not claimed and counts["inference"]["state"] != "done",

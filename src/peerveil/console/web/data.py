@@ -65,6 +65,7 @@ def one(visit: Visit) -> Response:
         kinds=KINDS,
         kind=wanted,
         wanted=files.COLUMNS[wanted],
+        optional={ours for ours in files.COLUMNS[wanted] if (wanted, ours) in files.OPTIONAL},
         named=named,
         rooms={room: ROOMS[room] for room, kind in simulations.KINDS.items() if kind in found.tables},
     )

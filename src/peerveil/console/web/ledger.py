@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.errors import BadInput
 from peerveil.guarantee import read_epsilon
-from peerveil.report import COLOURS, new_axes, safe_svg
+from peerveil.report import COLOURS, Svg, new_axes, safe_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -116,7 +116,7 @@ def verify(visit: Visit) -> Response:
 
 
 @lru_cache(maxsize=64)
-def _picture(accounts: tuple[tuple[str, float, float], ...]) -> str:
+def _picture(accounts: tuple[tuple[str, float, float], ...]) -> Svg:
     """Bars: what was spent, what is left."""
     said = "; ".join(f"{name}: {spent:g} spent, {left:g} left" for name, spent, left in accounts)
     return safe_svg(lambda: _draw_accounts(accounts), f"Budgets. {said}.")
@@ -139,7 +139,7 @@ def _draw_accounts(accounts: tuple[tuple[str, float, float], ...]) -> Axes:
 
 
 @lru_cache(maxsize=64)
-def _history(steps: tuple[tuple[str, float], ...], budget: float) -> str:
+def _history(steps: tuple[tuple[str, float], ...], budget: float) -> Svg:
     """What was spent, debit by debit, against the whole budget."""
     heights = [0.0, *accumulate(debit for _, debit in steps)]
     alt = f"What was spent after each of {len(steps)} debits: {heights[-1]:g} of {budget:g}."

@@ -154,7 +154,7 @@ def _form(kind: type[Step], file: File | None, proposed: Any, mine: list[File]) 
         "room": kind.room,
         "title": TITLES[kind.room, kind.do],
         "about": kind.about,
-        "publishes": kind.publishes,
+        "output": kind.output,
         "spends": kind.spends,
         "recorded": (kind.room, kind.do) in (("timing", "post"), ("calibration", "decide")),
         "wants": kind.wants,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.console import runs
-from peerveil.console.drafting import step_kind
 from peerveil.services.errors import NotFound
+from peerveil.study.report import kept_page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,10 +52,9 @@ def one(visit: Visit) -> Response:
         saying=saying,
         steps=_steps(run),
         before=runs.done_before(visit.house, visit.asker, run) if run.state == "ready" and not run.simulated else [],
-        publishes=run.simulated
-        or any(step_kind(step["room"], step["do"]).publishes[:7] != "nothing" for step in run.steps),
+        publishes=run.simulated or run.publishes,
         private_view=shown,
-        report=_report(run, public=not shown) if run.state == "done" else "",
+        report=kept_page(run.out, public=not shown) if run.state == "done" else None,
         public_files=[str(path.relative_to(run.public)) for path in run.public_files()] if run.state == "done" else [],
         private_files=_private(run) if run.state == "done" and whole else [],
     )
@@ -64,15 +63,15 @@ def one(visit: Visit) -> Response:
 def _steps(run: Run) -> list[dict[str, Any]]:
     """What the check found, step by step."""
     check = run.check
-    columns = (check.get(name, []) for name in ("rows", "promises", "in_short", "cautions"))
+    columns = (check.get(name, []) for name in ("rows", "promises", "short", "cautions"))
     return [
         {
             "name": row[0],
             "does": row[1],
             "spends": row[2],
-            "publishes": row[3],
+            "output": row[3],
             "promise": promise,
-            "in_short": short,
+            "short": short,
             "cautions": cautions,
         }
         for row, promise, short, cautions in zip(*columns, strict=True)
@@ -81,12 +80,6 @@ def _steps(run: Run) -> list[dict[str, Any]]:
 
 def _private(run: Run) -> list[str]:
     return [str(path.relative_to(run.out / "private")) for path in run.private_files()]
-
-
-def _report(run: Run, *, public: bool) -> str:
-    """What stands on the report that the study wrote; it was escaped when it was written."""
-    text = run.report(public=public).read_text(encoding="utf-8")
-    return text[text.index("<main>") + 6 : text.index("</main>")]
 
 
 def progress(visit: Visit) -> Response:

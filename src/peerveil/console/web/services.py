@@ -77,7 +77,7 @@ def gateway_page(visit: Visit) -> Response:
         return visit.page("services_no_gateway.html", problem=problem, where=where, command=command)
     return visit.page(
         "services_gateway.html",
-        parts=operator_page(gateway, sorted(gateway.spaces)).parts,
+        parts=operator_page(gateway, sorted(gateway.spaces)),
         halted=gateway.in_doubt(),
         findings=examine(gateway),
         where=where,

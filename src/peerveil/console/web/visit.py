@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import SplitResult, urlencode, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
@@ -59,7 +58,7 @@ class SignInFirst(ServiceError):
 
 
 def templates() -> Environment:
-    """The templates; everything that is put into them is escaped."""
+    """The templates; everything that is put into them is escaped, but for pages and figures of :mod:`peerveil.report`."""
     found = Environment(
         loader=PackageLoader("peerveil.console", "templates"),
         autoescape=True,
@@ -67,7 +66,7 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update(ago=ago, clock=clock, bytes=size_in_words, svg=Markup, with_article=people.with_article)
+    found.filters.update(ago=ago, clock=clock, bytes=size_in_words, with_article=people.with_article)
     found.globals.update(version=__version__)
     return found
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from peerveil.errors import Verbatim
-from peerveil.judgements.problems import Problems, Source, rename_advice
+from peerveil.judgements.problems import Problems, Source, Suggestion
 from peerveil.judgements.readers.files import Raw, Wish
 from peerveil.judgements.readers.tabular import plain_name, shown
 
@@ -79,8 +79,8 @@ def _score_field(source: Source, answers: Mapping[str, Any], wish: Wish, usual: 
     example = numeric[0] if numeric else "..."
     raise source.refusal(
         Verbatim("no overall score"),
-        f"a field such as {', '.join(usual[:3])} among {shown(list(answers))}: to say which one it is, "
-        + rename_advice("Reviews", {"score": example}),
+        f"a field such as {', '.join(usual[:3])} among {shown(list(answers))}: to say which one it is",
+        suggestion=Suggestion("Reviews", {"score": example}),
     )
 
 

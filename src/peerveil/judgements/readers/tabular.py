@@ -16,7 +16,7 @@ import polars as pl
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements.columns import PLAIN_INTEGER
-from peerveil.judgements.problems import BadTable, Problem, Source, rename_advice
+from peerveil.judgements.problems import BadTable, Problem, Source, Suggestion
 from peerveil.judgements.readers.files import InputFile, Raw, Wish, csv_rows, first_records
 
 Locator = Callable[[int], tuple[int, int | None]]
@@ -138,8 +138,14 @@ def map_columns(
             free.remove(alike[0])
     missing = [ours for ours in required if ours not in present]
     if missing:
-        want = _wanted(table, missing, names, suggest_columns(names, required, optional, columns))
-        raise source.refusal(Verbatim(f"no column {', '.join(missing)}"), want)
+        one, other = ("one", "it has another name") if len(missing) == 1 else ("one of each", "they have other names")
+        found = suggest_columns(names, required, optional, columns)
+        likely = {ours: theirs for ours, theirs in found.items() if ours != theirs}
+        raise source.refusal(
+            Verbatim(f"no column {', '.join(missing)}"),
+            f"{one} among {shown(names)}: if {other}",
+            suggestion=Suggestion(table, likely | {ours: "..." for ours in missing if ours not in likely}),
+        )
     return {ours: present[ours] for ours in known if ours in present}
 
 
@@ -189,14 +195,6 @@ def suggest_columns(
     if len(left) == 1 and len(free) == 1 and len(found) >= len(required) - 1:
         found[left[0]] = free[0]
     return {ours: found[ours] for ours in known if ours in found}
-
-
-def _wanted(table: str, missing: Sequence[str], names: Sequence[str], found: Mapping[str, str]) -> str:
-    suggestion = {ours: theirs for ours, theirs in found.items() if ours != theirs}
-    for ours in missing:
-        suggestion.setdefault(ours, "...")
-    one, other = ("one", "it has another name") if len(missing) == 1 else ("one of each", "they have other names")
-    return f"{one} among {shown(names)}: if {other}, {rename_advice(table, suggestion)}"
 
 
 def shown(names: Sequence[str]) -> str:
