@@ -209,24 +209,6 @@ def conference_entry() -> Entry:
     )
 
 
-def average_entry() -> Entry:
-    people = [Affine(1, 0.5), Affine(0.7, -0.5)]
-    strategy = calibration.AverageCase(people, noise=0.4).strategy(adversary_error=0.15)
-
-    def holds(share: float) -> bool:
-        """Played out: is the adversary wrong as often as promised? The planted fault buys less than it should."""
-        found = calibration.simulate_pairs(people, 0.4, share, draws=200_000, seed=SEED, price=strategy.price)
-        return found.adversary.observed >= strategy.adversary_error - 5 * found.adversary.standard_error
-
-    return Entry(
-        make=lambda r: strategy.decide((0.6, 0.5), 0, r),
-        honest=lambda: holds(1.0),
-        broken=lambda: holds(0.9),
-        adversary=MapAdversary,
-        attack=lambda: played(calibration.simulate_average(strategy, draws=20_000)),
-    )
-
-
 # ---- rankings ----------------------------------------------------------------------------------------------------
 
 

@@ -72,7 +72,6 @@ MECHANISMS: dict[str, Entry] = {
     "timing.Staircase": delay(timing.Staircase(1, 2700, beta=300), timing.grid_check),
     "timing.post": delay(timing.FollowUp(2, 3600, 60)),
     "calibration.AssignmentResponse": contract.response_entry(),
-    "calibration.AverageStrategy": contract.average_entry(),
     "calibration.Conference": contract.conference_entry(),
     "calibration.PairStrategy": strategy_entry(pair().strategy(adversary_error=0.3)),
     "calibration.Strategy": strategy_entry(panel().strategy(adversary_error=0.55)),

@@ -3,40 +3,30 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
-from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
 
 from peerveil import Randomness
 from peerveil.rankings.adversary import (
-    all_rankings,
     audit_cases,
-    bucket_loss,
-    bucket_loss_as_printed,
     central_loss,
     guess_last_ranking,
     neighbour_pairs,
-    pair_sums,
     planted_faults,
-    trunc_loss,
-    trunc_loss_as_printed,
 )
 from peerveil.rankings.central import ClippedNorm, PairsNorm, RankNorm
 from peerveil.rankings.clipped import clipped_length
-from peerveil.rankings.repaired import Bucket, LaplaceSquares, Trunc
-
-CENTRAL = ["rank-norm", "clipped-norm", "pairs-norm", "clipped-batches", "laplace"]
+from peerveil.rankings.uniformity import PRIVATE
 
 
-@pytest.mark.parametrize("method", CENTRAL)
+@pytest.mark.parametrize("method", PRIVATE)
 @pytest.mark.parametrize(("k", "m"), [(2, 2), (3, 2), (2, 3), (3, 3), (4, 3), (2, 4)])
 def test_no_neighbours_lose_more_than_epsilon(method: str, k: int, m: int) -> None:
     assert central_loss(method, k, m).passed
 
 
-@pytest.mark.parametrize("method", CENTRAL)
+@pytest.mark.parametrize("method", PRIVATE)
 def test_too_little_noise_is_caught(method: str) -> None:
     """The planted fault: noise for a third of the sensitivity."""
     assert not central_loss(method, 2, 4, shrink=1 / 3).passed
@@ -46,7 +36,6 @@ def test_sensitivities_are_reached() -> None:
     """They are not generous: the loss comes close to epsilon somewhere."""
     assert central_loss("rank-norm", 3, 3).noised > 0.99
     assert central_loss("pairs-norm", 2, 4).noised > 0.99
-    assert central_loss("laplace", 2, 4).noised > 0.99
 
 
 def test_the_clipped_norm_moves_by_at_most_one_plus_the_cap() -> None:
@@ -71,64 +60,16 @@ def test_the_clipped_norm_moves_by_at_most_one_plus_the_cap() -> None:
 def test_sensitivities_are_what_the_proofs_say() -> None:
     assert float(RankNorm(100, 10).sensitivity) == pytest.approx(2)
     assert float(PairsNorm(100, 11).sensitivity) == pytest.approx(2 * math.sqrt(5))
-    assert float(LaplaceSquares(100, 10).sensitivity) == pytest.approx(20 * 99 / 100)
     test = ClippedNorm(1000, 100)
     assert float(test.sensitivity) == pytest.approx(1.02 + test.cap)
     assert test.cap < 0.45
-
-
-def test_the_bucketed_test_as_printed_loses_everything_and_the_repaired_one_epsilon() -> None:
-    assert bucket_loss_as_printed(90, 20, 1 / 3, 0.05) == math.inf
-    for epsilon in (Fraction(1, 3), Fraction(1), Fraction(3)):
-        test = Bucket.plan(10_000, 20, epsilon, 0.05)
-        assert 0.9 * float(epsilon) < bucket_loss(test) <= float(epsilon) * (1 + 1e-12)
-        assert bucket_loss(test, coin=test.coin / 2) > float(epsilon)  # planted fault
-        level = float(test.coin) + (1 - 2 * float(test.coin)) * test.batch_level
-        assert level == pytest.approx(0.05)
-
-
-@pytest.mark.parametrize(("rankings", "items"), [(2, 4), (3, 3)])
-def test_the_repaired_trunc_and_bucket_on_all_small_neighbouring_data_sets(rankings: int, items: int) -> None:
-    """The proven bounds cover every pair of neighbours: all last rankings, for all others that there can be."""
-    kinds = all_rankings(items)
-    groups = [
-        [pair_sums(kinds[[*rest, last]]) for last in range(len(kinds))]
-        for rest in combinations_with_replacement(range(len(kinds)), rankings - 1)
-    ]
-
-    def loss(chances: list[float]) -> float:
-        return max(math.log(max(p) / min(p)) for p in (chances, [1 - c for c in chances]))
-
-    for bias, coin in ((0.5, 0.05), (1.5, 0.2), (4.0, 0.5)):
-        test = Trunc(rankings, items, bias, coin)
-        found = max(loss([test.reject_probability(sums) for sums in group]) for group in groups)
-        assert found <= test.loss()
-        assert found > 0.05 * test.loss()  # the bound is not idle
-    bucket = Bucket(2 * rankings, items, 2, Fraction(1, 10), 0.05)
-    for group in groups:  # the batch of the person who changes; the other batch does what it does
-        for other in (0, 1):
-            chances = [float(bucket.reject_probability(int(bucket.batch_rejects(sums)) + other)) for sums in group]
-            assert loss(chances) <= bucket_loss(bucket) + 1e-12
-
-
-def test_trunc_as_printed_loses_more_than_it_says_and_the_repaired_one_does_not() -> None:
-    assert trunc_loss_as_printed() == pytest.approx(1.2, abs=0.02)  # claimed: 1/3
-    for tolerance in (0.5, 0.9):
-        need = Trunc.rankings_needed(20, Fraction(1, 3), 0.05, tolerance)
-        test = Trunc.plan(need, 20, Fraction(1, 3), 0.05, tolerance)
-        assert trunc_loss(test) <= test.loss() <= 1 / 3
-        assert test.null_rejection() <= 0.05
-        fewer = Trunc(need // 4, 20, test.bias, test.coin)
-        assert fewer.loss() > 1 / 3
-    few = Trunc(300, 20, test.bias, test.coin)
-    assert trunc_loss(few) > 1 / 3  # the same code convicts it below the size it needs
 
 
 def test_the_attack_stays_within_what_epsilon_allows() -> None:
     rng = np.random.default_rng(3)
     known = np.array([np.arange(20)] * 9 + [rng.permutation(20) for _ in range(10)])
     up = np.arange(20)
-    for method in CENTRAL:
+    for method in PRIVATE:
         right, most = guess_last_ranking(method, known, up, up[::-1], 1, 6000, Randomness.simulation(2))
         assert 0.5 - 5 * 0.0065 < right < most + 5 * 0.0065
     assert guess_last_ranking("rank-norm", known, up, up[::-1], 1, 6000, Randomness.simulation(2))[0] > 0.55

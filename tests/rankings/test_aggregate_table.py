@@ -68,4 +68,4 @@ def test_several_answers_a_person_need_disjoint_pairs() -> None:
         for j in range(i):
             assert abs(float((signs[:, i] * signs[:, j]).mean())) < 5 / 200
     with pytest.raises(BadInput, match="answers"):
-        answer_of_sums(LocalProtocol(6, 1, "items", 3), np.array([5, 5, 5]), np.array([1, 1, 1]), 15, 0.05, answers=2)
+        answer_of_sums(LocalProtocol(6, 1, "items", 3), np.array([5, 5, 5]), np.array([1, 1, 1]), 0.05, answers=2)

@@ -82,14 +82,6 @@ def test_concordance_limit_just_beyond_the_simulated_range(k: int, m: int) -> No
     assert k > 20 or far < 0.008
 
 
-def test_distances_have_exact_tails() -> None:
-    assert nulls.distance_tail(1, 3, 0) == pytest.approx(1 / 6, abs=1e-9)
-    for pairs, m, level in ((1, 30, 0.05), (7, 12, 0.01), (500, 40, 0.001)):
-        critical = int(nulls.distance_critical(pairs, m, level))
-        assert nulls.distance_tail(pairs, m, critical) <= level < nulls.distance_tail(pairs, m, critical + 1)
-    assert nulls.distance_critical(1, 2, 0.05) == -1
-
-
 def test_noise_is_added_exactly() -> None:
     law = nulls.squares_null((9, 9)).mapped(np.sqrt)
     noisy = NoisyLaw(law, 3.0)

@@ -17,30 +17,29 @@ from peerveil.judgements import Rankings
 from peerveil.rankings import Mallows, UniformityTest, uniformity_test
 from peerveil.rankings import intake as intake_module
 from peerveil.rankings.intake import Ballots, fair_signs
-from peerveil.rankings.uniformity import AS_PRINTED, METHODS, NOT_PRIVATE, PRIVATE
+from peerveil.rankings.uniformity import METHODS, PRIVATE, WITHOUT_EPSILON
 from peerveil.report import svg
 
 SIGNAL = Mallows(12, 0.8).sample(300, Randomness.simulation(1))
 NOISE = Mallows(12, 1.0).sample(300, Randomness.simulation(2))
+EVERY = [("friedman", None), ("pairs-norm", None), *((method, 2) for method in PRIVATE)]
 
 
 def run(rankings: Any, method: str = "auto", epsilon: Any = None, **more: Any) -> UniformityTest:
-    needs = method in PRIVATE or method in ("laplace-as-printed", "bucket-as-printed", "trunc-as-printed")
-    size = 2 if epsilon is None and needs else epsilon
+    size = 2 if epsilon is None and method not in WITHOUT_EPSILON else epsilon
     more.setdefault("randomness", Randomness.simulation(7))
     return uniformity_test(rankings, method, size, **more)
 
 
-@pytest.mark.parametrize("method", [m for m in METHODS if m not in ("auto", "trunc", "two-sample-as-printed")])
-def test_every_method_finds_a_strong_signal_and_reads_well(method: str) -> None:
-    found = run(SIGNAL, method)
+@pytest.mark.parametrize(("method", "epsilon"), EVERY)
+def test_every_method_finds_a_strong_signal_and_reads_well(method: str, epsilon: int | None) -> None:
+    found = run(SIGNAL, method, epsilon)
     assert found.method == method
-    assert found.reject or method == "laplace-as-printed"  # its threshold is out of reach
-    assert found.reject == (found.p_value <= found.level)
+    assert found.reject
+    assert found.p_value <= found.level
+    assert found.statistic >= found.critical
     assert (found.rankings, found.items) == (300, 12)
-    inside = found.statistic >= found.critical if found.upper else found.statistic <= found.critical
-    assert found.reject == inside
-    private = method in PRIVATE
+    private = epsilon is not None
     assert found.mark == ("simulation, not private" if private else "not private")
     data = json.loads(found.to_json())
     assert data["method"] == method
@@ -49,10 +48,11 @@ def test_every_method_finds_a_strong_signal_and_reads_well(method: str) -> None:
     assert "300 rankings of 12 items" in str(found)
 
 
-@pytest.mark.parametrize("method", ["auto", *NOT_PRIVATE, *PRIVATE[:5]])
-def test_noise_is_not_called_signal(method: str) -> None:
-    found = run(NOISE, method, 1 if method == "auto" else None)
+@pytest.mark.parametrize(("method", "epsilon"), [("auto", 1), *EVERY])
+def test_noise_is_not_called_signal(method: str, epsilon: int | None) -> None:
+    found = run(NOISE, method, epsilon)
     assert found.p_value > found.level
+    assert found.statistic < found.critical
     assert not found.reject
     assert found.summary().startswith("no sign that")
 
@@ -70,15 +70,20 @@ def test_friedman_agrees_with_scipy() -> None:
     assert run(few, "friedman").statistic == pytest.approx(friedmanchisquare(*few.T).statistic)
 
 
-def test_trunc_is_refused_below_the_size_at_which_its_proof_holds() -> None:
-    with pytest.raises(BadInput, match=r"got 300 rankings, need at least [\d,]+ for TRUNC"):
-        run(SIGNAL, "trunc", 1, tolerance=0.9)
-    with pytest.raises(BadInput, match="two in each of the"):
-        run(SIGNAL, "bucket", 0.1)
-    many = np.repeat(SIGNAL, 10, axis=0)
-    found = run(many, "trunc", 2, tolerance=0.9)
-    assert found.guarantee.epsilon == 2
-    assert found.p_value in (0.05, 1.0)
+def test_few_methods_are_offered_and_the_paper_s_are_not_among_them() -> None:
+    assert METHODS == ("auto", "friedman", "rank-norm", "clipped-norm", "clipped-batches", "pairs-norm")
+    for gone in ("trunc", "bucket", "laplace", "unif", "two-sample", "unif-as-printed"):
+        with pytest.raises(BadInput, match="one of auto, friedman, rank-norm"):
+            run(SIGNAL, gone, 1)
+
+
+@pytest.mark.parametrize(("k", "m"), [(3, 4), (6, 5), (40, 12)])
+def test_pair_sums_without_noise_have_an_exact_p_value(k: int, m: int) -> None:
+    """Against 200,000 simulated data sets."""
+    found = run(Mallows(m, 0.9).sample(k, Randomness.simulation(5)), "pairs-norm")
+    signs = 2 * np.random.default_rng(1).binomial(k, 0.5, (200_000, m // 2)) - k
+    share = float((np.sqrt((signs.astype(float) ** 2).sum(axis=1)) >= found.statistic - 1e-9).mean())
+    assert found.p_value == pytest.approx(share, abs=5 * math.sqrt(0.25 / 200_000))
 
 
 # ---- inputs ---------------------------------------------------------------------------------------------------------------
@@ -100,7 +105,7 @@ def test_tables_arrays_files_and_pieces_say_the_same(tmp_path: Path) -> None:
 def test_counts_are_people() -> None:
     table = Rankings([[0, 1, 2], [2, 1, 0]], counts=[40, 2])
     assert run(table, "friedman").rankings == 42
-    assert run(table, "two-sample").rankings == 42
+    assert run(table, "clipped-batches").rankings == 42
 
 
 def test_a_long_stream_is_read_once_and_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,12 +114,11 @@ def test_a_long_stream_is_read_once_and_not_held(monkeypatch: pytest.MonkeyPatch
     found = run(pieces, epsilon=1)
     assert (found.method, found.rankings) == ("rank-norm", 300)
     assert found.statistic == run([SIGNAL], "rank-norm", 1).statistic
-    for method in ("pairs-norm", "laplace"):
-        assert run((SIGNAL[i : i + 50] for i in range(0, 300, 50)), method).rankings == 300
-    for method in ("friedman", "unif"):
-        assert run((SIGNAL[i : i + 50] for i in range(0, 300, 50)), method).reject
+    for method, epsilon in (("friedman", None), ("pairs-norm", None), ("pairs-norm", 2)):
+        found = run((SIGNAL[i : i + 50] for i in range(0, 300, 50)), method, epsilon)
+        assert (found.rankings, found.reject) == (300, True)
     with pytest.raises(BadInput, match="one pass"):
-        run((SIGNAL[i : i + 50] for i in range(0, 300, 50)), "two-sample")
+        run((SIGNAL[i : i + 50] for i in range(0, 300, 50)), "clipped-norm")
     bad = [SIGNAL[:250], np.zeros((1, 12), dtype=int) + 20]
     with pytest.raises(BadInput, match="piece 2"):
         run(iter(bad), epsilon=1)
@@ -129,21 +133,13 @@ def test_partial_rankings_and_ties() -> None:
     found = run(table, "pairs-norm", epsilon=2)
     assert found.reject
     assert "complete or not" in found.guarantee.neighbours
-    assert run(table, "unif").reject
-    assert run(SIGNAL, "pairs-norm").guarantee.neighbours == found.guarantee.neighbours  # gaps must not show in it
-    with pytest.raises(BadInput, match="'pairs-norm' and 'unif' take partial rankings"):
+    assert run(table, "pairs-norm").reject
+    assert run(SIGNAL, "pairs-norm", 2).guarantee.neighbours == found.guarantee.neighbours  # gaps must not show in it
+    with pytest.raises(BadInput, match="'pairs-norm' takes partial rankings"):
         run(table, epsilon=2)  # choosing a test by whether there are gaps would tell that there are
     tied = Rankings(SIGNAL // 2)
-    assert run(tied, "unif").reject
-    for method in (
-        "friedman",
-        "rank-norm",
-        "clipped-norm",
-        "clipped-batches",
-        "two-sample",
-        "kendall-distance",
-        "bucket",
-    ):
+    assert run(tied, "pairs-norm").reject
+    for method in ("friedman", "rank-norm", "clipped-norm", "clipped-batches"):
         with pytest.raises(BadInput, match="compares the places of all items|complete"):
             run(table, method)
 
@@ -161,10 +157,9 @@ def test_open_pairs_are_decided_by_fair_coins() -> None:
 
 
 @pytest.mark.parametrize("m", [2, 3, 5])
-@pytest.mark.parametrize("method", [*NOT_PRIVATE, *PRIVATE[:5]])
-def test_few_items_and_odd_numbers(m: int, method: str) -> None:
-    rows = Mallows(m, 1.0).sample(2 if method != "mallows" else 4, Randomness.simulation(4))
-    found = run(rows, method)
+@pytest.mark.parametrize(("method", "epsilon"), EVERY)
+def test_few_items_and_odd_numbers(m: int, method: str, epsilon: int | None) -> None:
+    found = run(Mallows(m, 1.0).sample(2, Randomness.simulation(4)), method, epsilon)
     assert 0 < found.p_value <= 1
     assert math.isfinite(found.statistic)
 
@@ -207,7 +202,7 @@ def test_nothing_is_spent_on_bad_input_and_the_debit_comes_first(tmp_path: Path)
             with pytest.raises(BadInput):
                 uniformity_test(bad, epsilon=1, account=account)
         with pytest.raises(BadInput):
-            uniformity_test(SIGNAL, "trunc", 1, account=account)
+            uniformity_test(Rankings([[0, -1, 1], [0, 1, 2]]), "clipped-norm", 1, account=account)
         with pytest.raises(BadInput, match="not private cannot be entered"):
             uniformity_test(SIGNAL, account=account)
         assert account.remaining == 1
@@ -216,13 +211,6 @@ def test_nothing_is_spent_on_bad_input_and_the_debit_comes_first(tmp_path: Path)
         with pytest.raises(Exception, match="requested 0.75, remaining 0.25"):
             uniformity_test(SIGNAL, epsilon=0.75, account=account)
         assert uniformity_test((SIGNAL[i : i + 100] for i in (0, 100)), epsilon=0.25, account=account).rankings == 200
-
-
-def test_printed_tests_are_marked() -> None:
-    for method in AS_PRINTED:
-        found = run(SIGNAL, method)
-        assert found.mark == "not private"
-        assert found.guarantee.epsilon is None
 
 
 @pytest.mark.slow

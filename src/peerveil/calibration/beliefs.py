@@ -107,22 +107,6 @@ def _panel_sums(function: Callable[[Floats], Floats], low: Floats, high: Floats)
     return (values * _WEIGHTS).sum(axis=2) * (high - low) / 2, values
 
 
-def gauss_on_panels(edges: Floats) -> tuple[Floats, Floats]:
-    """Nodes and weights of the Gauss rule on every panel, one after the other."""
-    half = np.diff(edges)[:, None] / 2
-    return (edges[:-1, None] + half * (1 + _NODES)).ravel(), (half * _WEIGHTS).ravel()
-
-
-def cumulative_on_panels(density: Floats, edges: Floats) -> Floats:
-    """Distribution functions at the nodes of :func:`gauss_on_panels` from densities there (one a row)."""
-    half = np.diff(edges)[:, None] / 2
-    parts = density.reshape(len(density), -1, _ORDER)
-    mass = (parts * _WEIGHTS).sum(axis=2) * half[:, 0]
-    before = np.cumsum(mass, axis=1) - mass
-    found = (before[:, :, None] + (parts @ _CUMULATIVE.T) * half).reshape(density.shape)
-    return np.asarray(np.clip(found, 0.0, 1.0), dtype=np.float64)
-
-
 @dataclass(frozen=True, slots=True)
 class Point:
     """A quality that is known exactly."""

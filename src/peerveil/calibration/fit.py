@@ -78,7 +78,7 @@ class Fit:
             at = mean / deviation  # the mean of a normal that is cut at 0
             hazard = np.exp(-0.5 * at * at - log_ndtr(at)) / np.sqrt(2 * np.pi)
             return Affine(float((mean + deviation * hazard).mean()), float(bias_mean.mean()))
-        scale, bias = self._draws(reviewer)
+        scale, bias = self.draws(reviewer)
         return Affine(float(scale.mean()), float(bias.mean()))
 
     def knows(self, reviewer: Any) -> bool:
@@ -88,7 +88,7 @@ class Fit:
     def uncertain(self, reviewer: Any, draws: int = 20) -> Uncertain:
         """Several equally credible functions. Draw k of all reviewers belongs together."""
         count = whole("draws", draws, 1, len(self.noise_draws))
-        scale, bias = self._draws(reviewer)
+        scale, bias = self.draws(reviewer)
         picks = np.linspace(0, len(scale) - 1, count).astype(int)
         return Uncertain(tuple(Affine(float(scale[k]), float(bias[k])) for k in picks))
 
@@ -96,10 +96,11 @@ class Fit:
         """Credible intervals of scale and bias."""
         share = number("level", level, low=0.01, high=0.999)
         ends = [(1 - share) / 2, (1 + share) / 2]
-        low_high = [np.quantile(part, ends).tolist() for part in self._draws(reviewer)]
+        low_high = [np.quantile(part, ends).tolist() for part in self.draws(reviewer)]
         return (low_high[0][0], low_high[0][1]), (low_high[1][0], low_high[1][1])
 
-    def _draws(self, reviewer: Any) -> tuple[Floats, Floats]:
+    def draws(self, reviewer: Any) -> tuple[Floats, Floats]:
+        """Posterior draws of one reviewer's scale and bias; for a stranger, draws from the population."""
         if str(reviewer) in self._place:
             index = self._place[str(reviewer)]
             return self.scale_draws[:, index], self.bias_draws[:, index]

@@ -15,18 +15,18 @@ from scipy.special import logsumexp
 
 from peerveil.calibration.arrays import pair_frontiers
 from peerveil.calibration.checks import noise_level, number, whole
-from peerveil.calibration.functions import Affine, Uncertain, log_prior, read_reviewers
+from peerveil.calibration.functions import Affine, log_prior, read_reviewers
 from peerveil.errors import BadInput
 from peerveil.guarantee import SIMULATION_MARK
 from peerveil.result import Pictured
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from peerveil.calibration.average import AverageStrategy
+    from peerveil.calibration.arrays import PairFrontiers
 
     Floats = NDArray[np.float64]
 
@@ -88,7 +88,6 @@ def simulate_pairs(
     *,
     draws: int = 100_000,
     seed: int = 0,
-    price: float = 1.0,
 ) -> Simulation:
     """Fresh pairs of papers, each decided by its own optimal strategy.
 
@@ -96,15 +95,20 @@ def simulate_pairs(
     ----------
     share
         How much of each pair's adversary error to buy, from 0 (always use the assignment) to 1 (scores alone).
-    price
-        Buy only from pairs at this price or below: 1 for all of them.
     """
     (functions,) = read_reviewers(list(reviewers), (0.0, 1.0), count=2)
     if not all(isinstance(one, Affine) for one in functions):
         raise BadInput("reviewers", got=reviewers, want="two Affine functions")
-    sigma = noise_level(noise)
     part = number("share", share, low=0.0, high=1.0, want="a share from 0 to 1")
-    count = whole("draws", draws, 1)
+    return play_pairs(
+        functions, noise_level(noise), lambda found: part * found.end[:, 1], whole("draws", draws, 1), seed
+    )
+
+
+def play_pairs(
+    functions: Sequence[Affine], sigma: float, bought: Callable[[PairFrontiers], Floats], count: int, seed: int
+) -> Simulation:
+    """Draw pairs of papers, buy so much adversary error of each torn pair, decide, and let the adversary guess."""
     rng = np.random.default_rng(seed)
     scales, biases = np.array([[f.scale, f.bias] for f in functions]).T
     quality = rng.standard_normal((count, 2))
@@ -115,7 +119,7 @@ def simulate_pairs(
     u = found.odds
     v = 1.0 - u
     torn = found.end[:, 1] > found.start[:, 1]
-    mass = np.where(torn & (found.price <= price), part * found.end[:, 1], 0.0)
+    mass = np.where(torn, bought(found), 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         keep0 = np.where(found.cheaper == 0, 1 - mass / u, np.where(found.cheaper < 0, 1 - mass, 1.0))
         keep1 = np.where(found.cheaper == 1, 1 - mass / v, np.where(found.cheaper < 0, 1 - mass, 1.0))
@@ -145,55 +149,6 @@ def simulate_pairs(
         count,
         tally("conference error", cost, wrong),
         tally("adversary error", np.where(torn, mass, found.end[:, 1]), missed),
-    )
-
-
-def simulate_average(strategy: AverageStrategy, *, draws: int = 100_000, seed: int = 0) -> Simulation:
-    """Fresh pairs of papers, all decided by one average-case strategy.
-
-    Affine reviewers are played all at once; with other functions every pair is solved for itself (some hundred a
-    second).
-    """
-    case = strategy.case
-    functions = [one.standardised(*case.prior) for one in case.reviewers if not isinstance(one, Uncertain)]
-    affine = [one for one in functions if isinstance(one, Affine)]
-    share = strategy.share if case.noise == 0 else 1.0
-    if len(affine) == 2:
-        found = simulate_pairs(affine, case.noise, share, draws=draws, seed=seed, price=strategy.price)
-    else:
-        found = _one_by_one(strategy, functions, whole("draws", draws, 1), np.random.default_rng(seed))
-
-    def against(found: Tally, promised: float) -> Tally:
-        error = math.sqrt(found.observed * (1 - found.observed) / draws)
-        return Tally(found.name, promised, found.observed, error)
-
-    return Simulation(
-        draws,
-        against(found.conference, strategy.conference_error),
-        against(found.adversary, strategy.adversary_error),
-    )
-
-
-def _one_by_one(strategy: AverageStrategy, functions: list[Any], draws: int, rng: np.random.Generator) -> Simulation:
-    noise, happened = strategy.case.noise, np.empty((draws, 2), dtype=np.bool_)
-    orders = ((0, 1), (1, 0))
-    for row in range(draws):
-        true = int(rng.integers(2))
-        quality = rng.standard_normal(2)
-        exact = [float(functions[j].score(q)) for j, q in zip(orders[true], quality, strict=True)]
-        scores = np.array(exact) + noise * rng.standard_normal(2)
-        table = strategy.pair(scores.tolist()).table
-        accepted = int(rng.random() >= table[true, 0])
-        # the adversary sees scores and decision, and knows functions, noise and the table
-        log_density = [
-            sum(density_of_scores(scores[[i]], [functions[order[i]]], noise) for i in (0, 1)) for order in orders
-        ]
-        chance = np.exp(np.array(log_density) - max(log_density)) * table[:, accepted]
-        tie = abs(chance[0] - chance[1]) <= 1e-9 * chance.sum()
-        guess = int(rng.integers(2)) if tie else int(chance.argmax())
-        happened[row] = quality[accepted] < quality[1 - accepted], guess != true
-    return Simulation(
-        draws, tally("conference error", 0.0, happened[:, 0]), tally("adversary error", 0.0, happened[:, 1])
     )
 
 

@@ -32,7 +32,7 @@ Needed = Annotated[str, typer.Option(help="The privacy of one ranking: 1, 0.5 or
 Level = Annotated[float, typer.Option(help="How often uniform rankings may be called different.")]
 Seed = Annotated[int | None, typer.Option(help="Simulate instead: repeatable, marked, not private.")]
 Out = Annotated[Path, typer.Option(help="The folder to write to.")]
-About = Annotated[str, typer.Option(help="What is asked: items, pairs, own or bits.")]
+About = Annotated[str, typer.Option(help="What is asked: items or pairs.")]
 Questions = Annotated[int, typer.Option(help="How many questions all people share.")]
 Public = Annotated[int, typer.Option("--public-seed", help="Fixes the shared questions; publish it beforehand.")]
 
@@ -48,9 +48,13 @@ Public = Annotated[int, typer.Option("--public-seed", help="Fixes the shared que
 def run_test(
     file: File,
     epsilon: Epsilon = None,
-    method: Annotated[str, typer.Option(help="auto, or a test by name (an unknown one lists them).")] = "auto",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="auto, friedman, rank-norm, clipped-norm, clipped-batches or pairs-norm (takes gaps and ties)."
+        ),
+    ] = "auto",
     level: Level = 0.05,
-    tolerance: Annotated[float, typer.Option(help="For trunc only: the paper's tolerance.")] = 0.5,
     ledger: Annotated[str | None, typer.Option(envvar="PEERVEIL_LEDGER", help="The ledger to debit.")] = None,
     account: Annotated[str | None, typer.Option(help="The account to debit; it must exist.")] = None,
     seed: Seed = None,
@@ -70,7 +74,6 @@ def run_test(
         "method": method,
         "epsilon": epsilon,
         "level": level,
-        "tolerance": tolerance,
         "randomness": None if seed is None else Randomness.simulation(seed),
     }
     ballots = Ballots.of(file, layout)
@@ -86,7 +89,7 @@ def run_test(
     "power",
     epilog=example(
         "peerveil rankings power --items 100 --spread 0.99 --epsilon 0.5",
-        "peerveil rankings power --items 20 --spread 0.95 --methods friedman,unif",
+        "peerveil rankings power --items 20 --spread 0.95 --methods friedman,pairs-norm",
     ),
 )
 def power(
@@ -95,11 +98,8 @@ def power(
     epsilon: Epsilon = None,
     level: Level = 0.05,
     wanted: Annotated[float, typer.Option("--power", help="How often the signal shall be found.")] = 0.8,
-    methods: Annotated[
-        str, typer.Option(help="Tests, separated by commas; local, local-pairs, local-own, local-bits too.")
-    ] = "",
+    methods: Annotated[str, typer.Option(help="Tests, separated by commas; local and local-pairs too.")] = "",
     trials: Annotated[int, typer.Option(help="Simulated data sets for each number of people.")] = 100,
-    theory: Annotated[bool, typer.Option("--theory", help="Also say what the paper's theorems ask for.")] = False,
     out: Out = Path("out/rankings"),
     as_json: AsJson = False,
     debug: Debug = False,  # noqa: ARG001
@@ -110,8 +110,7 @@ def power(
     chosen = [name.strip() for name in methods.split(",")] if methods else None
     found = plan_rankings(items, spread, epsilon=epsilon, level=level, power=wanted, methods=chosen, trials=trials)
     path = _write_curve(found, out)
-    text = f"{found}\n{found.theory()}" if theory else str(found)
-    emit({**found.to_dict(), "written": [str(path)]}, as_json, f"{text}\nwritten: {path}")
+    emit({**found.to_dict(), "written": [str(path)]}, as_json, f"{found}\nwritten: {path}")
 
 
 @app.command(

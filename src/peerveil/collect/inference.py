@@ -240,7 +240,7 @@ def _rankings(
         np.add.at(sums, question, 2 * bits - 1)
         step(raw.height)
     progress.stage("testing")
-    test = answer_of_sums(campaign.protocol, counts, sums, int(counts.sum()), level, answers=campaign.answers)
+    test = answer_of_sums(campaign.protocol, counts, sums, level, answers=campaign.answers)
     content = _ranking_content(known, test, counts, sums)
     figure = safe_svg(lambda: test.plot(new_axes(height=3.6)[0]), test.summary())
     store_result(store, known, kind, content, figure)

@@ -4,10 +4,9 @@ An adversary who knows every ranking but one sees what is published (a noised st
 which of two rankings the last person has. Here the output's probabilities are known, so that the loss can be computed over
 *all* neighbouring data sets of a small size:
 
-- :func:`central_loss`: the largest loss of a central test over all data sets of k rankings of m items.
+- :func:`central_loss`: the largest loss of a central test over all data sets of k rankings of m items;
+  :func:`noised_loss`: of any statistic with Laplace noise.
 - :func:`report_loss`: the largest loss of one local report over all pairs of rankings.
-- :func:`bucket_loss_as_printed`, :func:`trunc_loss_as_printed`: the same code on the paper's tests: infinite, and 1.2 where
-  1/3 is claimed.
 - :func:`guess_last_ranking`: the attack itself, and how often it is right.
 - :func:`audit_cases`, :func:`planted_faults`: whole tests under audit (:mod:`peerveil.audit.cases`).
 """
@@ -32,12 +31,7 @@ from peerveil.rankings.central import ClippedBatches, ClippedNorm, RankNorm
 from peerveil.rankings.intake import Ballots
 from peerveil.rankings.local import LocalProtocol, LocalReporter
 from peerveil.rankings.noise import NoisyLaw, laplace_tail
-from peerveil.rankings.printed import (
-    bucket_reject_probability_as_printed,
-    trunc_reject_probability_as_printed,
-    unif_as_printed,
-)
-from peerveil.rankings.uniformity import central_test, ranking_guarantee
+from peerveil.rankings.uniformity import PRIVATE, central_test, ranking_guarantee
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,7 +39,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from peerveil.numerics.exact import Number
-    from peerveil.rankings.repaired import Bucket, Trunc
 
     Floats = NDArray[np.float64]
 
@@ -107,15 +100,22 @@ def central_loss(
     test = central_test(method, rankings, items, float(size))
     if isinstance(test, ClippedBatches):
         test = ClippedBatches(rankings, items, min(2, rankings), test.clip)
+    return noised_loss(test, size, level=level, shrink=shrink)
+
+
+def noised_loss(test: Any, epsilon: Number = 1, *, level: float = 0.05, shrink: float = 1.0) -> CentralLoss:
+    """The exact loss of a statistic (of its own numbers of rankings and items) with Laplace noise, as above."""
+    size = read_epsilon(epsilon)
     scale = shrink * laplace_scale(sensitivity=test.sensitivity, epsilon=size)
     critical = NoisyLaw(test.null(), scale).critical(level)
     known: dict[bytes, float] = {}
-    found = {tuple(_value(test, rows, known) for rows in pair) for pair in neighbour_pairs(rankings, items)}
+    pairs = neighbour_pairs(test.rankings, test.items)
+    found = {tuple(_value(test, rows, known) for rows in pair) for pair in pairs}
     moved = decided = 0.0
     for values in found:  # many pairs of data sets have the same two statistics
         moved = max(moved, abs(values[0] - values[1]))
         chances = [float(laplace_tail(np.array([critical - v]), scale)[0]) for v in values]
-        decided = max(decided, _loss_of_bits(*chances).epsilon)
+        decided = max(decided, loss_of_bits(*chances).epsilon)
     return CentralLoss(moved / scale, decided, float(size))
 
 
@@ -136,71 +136,15 @@ def pair_sums(rows: Any) -> NDArray[np.int64]:
     return Ballots.of(rows).pair_sums(np.arange(rows.shape[1]), Randomness.simulation(0))
 
 
-def _loss_of_bits(first: float | Fraction, second: float | Fraction) -> ExactLoss:
+def loss_of_bits(first: float | Fraction, second: float | Fraction) -> ExactLoss:
+    """The exact loss of "rejected or not", from the two probabilities of rejection."""
     return exact_loss(*({"reject": Fraction(p), "accept": 1 - Fraction(p)} for p in (first, second)))
-
-
-def bucket_loss(test: Bucket, coin: Fraction | None = None) -> float:
-    """The exact loss of the repaired bucketed test: R rejecting batches against R + 1, for every R."""
-    mixed = test.coin if coin is None else coin
-
-    def chance(r: int) -> Fraction:
-        return mixed + (1 - 2 * mixed) * Fraction(r, test.batches)
-
-    return max(_loss_of_bits(chance(r), chance(r + 1)).epsilon for r in range(test.batches))
-
-
-def bucket_loss_as_printed(rankings: int, items: int, epsilon: float, level: float) -> float:
-    """The loss of BUNIF as printed between agreement in one batch and chance in all: infinite where one can reject."""
-    batches = math.ceil(1 / epsilon - 1e-9)
-    size = rankings // batches
-    up, down = np.arange(items), np.arange(items)[::-1]
-    halves = np.array([up if i % 2 else down for i in range(size)])
-    agreed = np.array([up] * size)
-    rejects = [unif_as_printed(pair_sums(rows), size, items, level)[2] for rows in (halves, agreed)]
-    chances = [bucket_reject_probability_as_printed(int(r), batches) for r in rejects]
-    # from chance to agreement one ranking at a time: the batch's answer turns at one of the steps
-    return _loss_of_bits(*chances).epsilon
-
-
-def trunc_loss_as_printed(
-    rankings: int = 1000,
-    items: int = 100,
-    bias: float = 0.1,
-    epsilon: float = 1 / 3,
-    level: float = 0.05,
-    size: int = 34,
-) -> float:
-    """The loss of TRUNC as printed between pair sums +-size and +-(size - 2), signs alternating: one ranking changed."""
-    signs = np.where(np.arange(items // 2) % 2, 1, -1)
-    chances = [
-        trunc_reject_probability_as_printed(signs * s, rankings, items, bias, epsilon, level) for s in (size - 2, size)
-    ]
-    return _loss_of_bits(*chances).epsilon
-
-
-def trunc_loss(test: Trunc, steps: int = 400) -> float:
-    """The largest loss of the repaired TRUNC found on equal pair sums s against s + 2, for s across the whole range."""
-    worst = 0.0
-    top = min(test.rankings - 2, math.ceil(math.sqrt(test.rankings * (test.pairs + test.width) / test.pairs)) + 4)
-    for s in np.unique(np.linspace(test.rankings % 2, top, steps).astype(int)):
-        sums = np.full(test.pairs, s - (s - test.rankings) % 2)
-        chances = [test.reject_probability(sums + shift) for shift in (0, 2)]
-        worst = max(worst, _loss_of_bits(*chances).epsilon)
-    return worst
 
 
 def report_distribution(protocol: LocalProtocol, ranking: Any) -> dict[Any, Fraction]:
     """The exact probabilities of every report of one ranking."""
     keep, other = protocol.response.exact_keep, protocol.response.exact_other
     row = np.asarray(ranking).reshape(1, -1)
-    if protocol.method == "bits":
-        order = protocol.order()
-        result: dict[Any, Fraction] = {(): Fraction(1)}
-        for i in range(protocol.questions):
-            answer = int(row[0, order[2 * i]] < row[0, order[2 * i + 1]])
-            result = {(*bits, b): p * (keep if b == answer else other) for bits, p in result.items() for b in (0, 1)}
-        return result
     found: dict[Any, Fraction] = {}
     for q in range(protocol.questions):
         sign = int(protocol.answers(row, np.array([q]))[0])
@@ -278,7 +222,7 @@ def _two_answers(ranking: Any, count: int, randomness: Randomness) -> list[str]:
 def audit_cases() -> Iterator[Case]:
     """Every kind of output of the room, for epsilon 1."""
     claim = ranking_guarantee(_EPSILON)
-    for method in ("rank-norm", "clipped-norm", "pairs-norm", "clipped-batches", "laplace"):
+    for method in PRIVATE:
         yield Case(f"rankings, {method}, epsilon 1", _noised(method), _pairs_of_data(), claim, samples=20_000)
     rankings = (Pair("a ranking and its reverse", np.arange(6), np.arange(6)[::-1]),)
     yield Case("rankings, one local report, epsilon 1", _one_report, rankings, LocalProtocol(6, 1).guarantee, 200_000)

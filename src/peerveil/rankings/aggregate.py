@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -76,10 +75,9 @@ def aggregate_reports(
     if isinstance(reports, (str, bytes)) or not isinstance(reports, Iterable):
         raise BadInput("reports", got=reports, want="reports, or their lines of JSON")
     counts, sums = _sums(reports, protocol)
-    people = int(counts[0]) if method == "bits" else int(counts.sum())
-    if people < 1:
+    if not counts.any():
         raise BadInput("reports", got=Verbatim("no reports"), want="at least one")
-    return answer_of_sums(protocol, counts, sums, people, float(level), simulated=simulated, answers=answers)
+    return answer_of_sums(protocol, counts, sums, float(level), simulated=simulated, answers=answers)
 
 
 def aggregate_table(path: str | Path, level: float = 0.05) -> UniformityTest:
@@ -109,22 +107,21 @@ def aggregate_table(path: str | Path, level: float = 0.05) -> UniformityTest:
     protocol = LocalProtocol.from_dict(
         {name: one[name] for name in ("items", "epsilon", "method", "questions", "seed")}
     )
-    if protocol.method == "bits" or protocol.fingerprint != one["protocol"]:
-        raise BadInput(f"{where}, protocol", got=one["protocol"], want=f"{protocol.fingerprint}, about items or pairs")
+    if protocol.fingerprint != one["protocol"]:
+        raise BadInput(f"{where}, protocol", got=one["protocol"], want=protocol.fingerprint)
     counts, sums = np.zeros(protocol.questions, dtype=np.int64), np.zeros(protocol.questions, dtype=np.int64)
     for question, bits, n in tally:
         if question not in range(protocol.questions) or bits not in (0, 1):
             raise BadInput(where, got=(question, bits), want=f"questions below {protocol.questions}, and bits 0 or 1")
         counts[question] += n
         sums[question] += (2 * bits - 1) * n
-    return answer_of_sums(protocol, counts, sums, int(counts.sum()), read_level(level), answers=one["answers"])
+    return answer_of_sums(protocol, counts, sums, read_level(level), answers=one["answers"])
 
 
 def answer_of_sums(
     protocol: LocalProtocol,
     counts: Ints,
     sums: Ints,
-    people: int,
     level: float,
     *,
     simulated: bool = False,
@@ -135,9 +132,9 @@ def answer_of_sums(
         raise BadInput("answers", got=answers, want=f"a whole number from 1 to {protocol.questions}")
     if answers > 1 and protocol.method != "pairs":
         raise BadInput("answers", got=answers, want="1: only disjoint pairs are independent in a uniform ranking")
-    asked = counts > 0
-    unit = people if protocol.method == "bits" else people / max(1, protocol.questions)
-    law = squares_null(tuple(counts[asked].tolist()))
+    people = int(counts.sum())
+    unit = people / protocol.questions
+    law = squares_null(tuple(counts[counts > 0].tolist()))
     square = sum(int(s) ** 2 for s in sums)
     p_value = law.tail(float(square))
     one = protocol.guarantee
@@ -161,8 +158,6 @@ def _sums(reports: Iterable[Any], protocol: LocalProtocol) -> tuple[Ints, Ints]:
     """How many answers each question has, and their signed sums; every report is checked."""
     name, number = protocol.fingerprint, protocol.questions
     counts, sums = np.zeros(number, dtype=np.int64), np.zeros(number, dtype=np.int64)
-    vector = protocol.method == "bits"
-    width = math.ceil(number / 8)
     for place, given in enumerate(reports, start=1):
         try:
             report = given if isinstance(given, Report) else Report.from_json(_text(given))
@@ -171,17 +166,12 @@ def _sums(reports: Iterable[Any], protocol: LocalProtocol) -> tuple[Ints, Ints]:
         if report.protocol != name:
             want = f"reports made under this protocol ({name}): the same items, epsilon, method, questions and seed"
             raise BadInput(f"reports, line {place}", got=report.protocol, want=want)
-        if report.question >= (1 if vector else number):
+        if report.question >= number:
             raise BadInput(f"reports, line {place}", got=report.question, want=f"a question below {number}")
-        if report.bits >> (number if vector else 1):
-            raise BadInput(f"reports, line {place}", got=report.bits, want=f"{number if vector else 1} bits")
-        if vector:
-            row = np.frombuffer(report.bits.to_bytes(width, "little"), dtype=np.uint8)
-            counts += 1
-            sums += 2 * np.unpackbits(row, bitorder="little")[:number].astype(np.int64) - 1
-        else:
-            counts[report.question] += 1
-            sums[report.question] += 2 * report.bits - 1
+        if report.bits > 1:
+            raise BadInput(f"reports, line {place}", got=report.bits, want="0 or 1")
+        counts[report.question] += 1
+        sums[report.question] += 2 * report.bits - 1
     return counts, sums
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _LOSS: Final = (
     0.002  # what clipping may take from the norm of uniform rankings, on average: a shift far below the noise
 )
-_ROUNDS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,32 +17,24 @@ if TYPE_CHECKING:
     from peerveil.rankings.uniformity import UniformityTest
 
 _NOUNS = {
-    "two-sample": "summed Kendall distance of pairs of rankings",
-    "mallows": "summed Kendall distance to the centre of the other half",
-    "kendall-distance": "mean Kendall distance of two rankings",
     "friedman": "Friedman's statistic",
-    "unif": "mean squared pair sum",
-    "laplace": "mean squared pair sum, noised",
-    "rank-norm": "length of the summed rankings, noised",
-    "clipped-norm": "clipped length of the summed rankings, noised",
-    "pairs-norm": "length of the pair sums, noised",
-    "clipped-batches": "summed clipped concordance of batches, noised",
+    "rank-norm": "length of the summed rankings",
+    "clipped-norm": "clipped length of the summed rankings",
+    "pairs-norm": "length of the pair sums",
+    "clipped-batches": "summed clipped concordance of batches",
     "local": "mean squared sum of answers",
 }
 
 
 def draw_test(test: UniformityTest, ax: Axes) -> None:
     """The null's density, where rejection begins, and what was observed."""
-    if test.null is None:
-        _draw_decision(test, ax)
-        return
     x, y = null_curve(test.null)
     reach = [test.statistic, test.critical] if math.isfinite(test.critical) else [test.statistic]
     low, high = min([x[0], *reach]), max([x[-1], *reach])
     room = 0.03 * (high - low or 1.0)
     ax.fill_between(x, y, color=COLOURS["truth"], alpha=0.35, lw=0, label="if rankings were chance")
     if math.isfinite(test.critical):
-        beyond = x >= test.critical if test.upper else x <= test.critical
+        beyond = x >= test.critical
         ax.fill_between(x[beyond], y[beyond], color=COLOURS["leak"], alpha=0.6, lw=0)
         ax.axvline(
             test.critical, color=COLOURS["leak"], ls="--", lw=1.2, label=f"rejected beyond (level {test.level:g})"
@@ -53,15 +45,9 @@ def draw_test(test: UniformityTest, ax: Axes) -> None:
     ax.set_xlim(low - room, high + room)
     ax.set_ylim(bottom=0)
     ax.set_yticks([])
-    ax.set_xlabel(_NOUNS.get(test.method, "statistic"))
+    ax.set_xlabel(_NOUNS[test.method] + ("" if test.noise_scale is None else ", noised"))
     ax.set_ylabel("how likely")
     ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3)
-
-
-def _draw_decision(test: UniformityTest, ax: Axes) -> None:
-    ax.barh(["rejected", "not rejected"], [float(test.reject), float(not test.reject)], color=COLOURS["private"])
-    ax.set_xticks([])
-    ax.set_xlabel(f"{test.method}: only the decision is published")
 
 
 def null_curve(null: Any) -> tuple[Any, Any]:

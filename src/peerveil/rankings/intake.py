@@ -163,7 +163,7 @@ class Ballots:
                 "rankings",
                 got=Verbatim(f"rankings that leave items out or have ties, the first in row {self.incomplete}"),
                 want=f"complete rankings without ties for {method}, which compares the places of all items; "
-                "'pairs-norm' and 'unif' take partial rankings",
+                "'pairs-norm' takes partial rankings",
             )
 
     def require_held(self, method: str) -> None:
@@ -172,7 +172,7 @@ class Ballots:
             raise BadInput(
                 "method",
                 got=method,
-                want=f"'rank-norm', 'pairs-norm', 'friedman' or 'unif' for more than {MOST_HELD:,} ranks: they need one pass",
+                want=f"'rank-norm', 'pairs-norm' or 'friedman' for more than {MOST_HELD:,} ranks: they need one pass",
             )
 
     def rank_sums(self) -> Ints:

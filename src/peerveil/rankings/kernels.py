@@ -52,18 +52,6 @@ def insert_all(uniform: Any, log_spread: float, center: Any, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def shuffle_rows(out: Any, seed: int) -> None:
-    """Fill every row with a uniformly random order (for public simulations)."""
-    np.random.seed(seed)
-    n, m = out.shape
-    for row in range(n):
-        for j in range(m):
-            k = int(np.random.random() * (j + 1))
-            out[row, j] = out[row, k]
-            out[row, k] = j
-
-
-@njit(cache=True, nogil=True)
 def inversions(values: Any, spare: Any) -> int:
     """The number of pairs out of order, by merge sort; sorts ``values`` in place."""
     n = values.size
@@ -123,13 +111,6 @@ def distances_to(center: Any, ranks: Any, out: Any) -> None:
         for j in range(m):
             ordered[center[j]] = ranks[row, j]
         out[row] = inversions(ordered, spare)
-
-
-@njit(cache=True, nogil=True)
-def pair_distances(ranks: Any, out: Any) -> None:
-    """Kendall's distance of rows 0 and 1, 2 and 3, ..."""
-    for pair in range(out.size):
-        out[pair] = distance(ranks[2 * pair], ranks[2 * pair + 1])
 
 
 @njit(cache=True, nogil=True)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 QUESTIONS: Final = 3
-METHODS: Final = ("items", "pairs", "own", "bits")
+METHODS: Final = ("items", "pairs")
 _MOST_SEED: Final = 2**53
 
 
@@ -47,13 +47,11 @@ class LocalProtocol:
         The privacy of everything that one person reports.
     method
         ``"items"`` (the default): is this item in the upper half of your ranking?, about a few items that all people share.
-        ``"pairs"``: is this item before that one?, about a few shared pairs. ``"own"``: about an item of one's own choice
-        among all, no public randomness needed. ``"bits"``: the paper's vector of all disjoint pairs, each bit at
-        2 epsilon/m.
+        ``"pairs"``: is this item before that one?, about a few shared pairs.
     questions
         How many questions are shared.
     seed
-        Fixes the shared questions (and the pairs of ``"bits"``). Choose it before the reports, and publish it.
+        Fixes the shared questions. Choose it before the reports, and publish it.
     """
 
     items: int
@@ -75,13 +73,11 @@ class LocalProtocol:
             raise BadInput("seed", got=seed, want="a whole number from 0, public and fixed beforehand")
         if isinstance(questions, bool) or not isinstance(questions, (int, np.integer)) or questions < 1:
             raise BadInput("questions", got=questions, want="a whole number of at least 1")
-        most = {"items": m, "pairs": m // 2, "own": m, "bits": m // 2}[method]
-        number = min(int(questions), most) if method in ("items", "pairs") else most
         values = {
             "items": m,
             "exact_epsilon": read_epsilon(epsilon),
             "method": method,
-            "questions": number,
+            "questions": min(int(questions), m if method == "items" else m // 2),
             "seed": int(seed),
         }
         for name, value in values.items():
@@ -95,8 +91,7 @@ class LocalProtocol:
     @property
     def response(self) -> Response:
         """The randomized response to one yes-or-no question."""
-        share = self.exact_epsilon / (self.items // 2) if self.method == "bits" else self.exact_epsilon
-        return Response(share, classes=2)
+        return Response(self.exact_epsilon, classes=2)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -107,13 +102,11 @@ class LocalProtocol:
 
     @property
     def attenuation(self) -> float:
-        """How much of a question's bias is left after randomized response: tanh(epsilon/2), epsilon that of one answer."""
+        """How much of a question's bias is left after randomized response: tanh(epsilon/2)."""
         return 2 * self.response.keep - 1
 
     def order(self) -> Ints:
         """The public order of items from which questions are taken: item(s) first in it are asked about first."""
-        if self.method == "own":
-            return np.arange(self.items)
         return Randomness.simulation(self.seed).permutation(self.items)
 
     @property
@@ -141,7 +134,7 @@ class LocalProtocol:
     def answers(self, ranks: Any, question: Any) -> Any:
         """+1, -1 or 0 (a coin must decide) for each row's own question: upper half or not, or first before second."""
         order, rows = self.order(), np.arange(len(ranks))
-        if self.method in ("items", "own"):
+        if self.method == "items":
             place = ranks[rows, order[question]].astype(np.int64)
             return np.sign(self.items - 1 - 2 * place)
         first, second = (ranks[rows, order[2 * question + i]].astype(np.int64) for i in (0, 1))
@@ -152,8 +145,8 @@ class LocalProtocol:
 class Report:
     """What leaves one person's device.
 
-    ``bits`` is 0 or 1 for one question; for the method ``"bits"`` all answers as one whole number, the first the lowest bit.
-    The wire format is one line of JSON: ``{"protocol": "1f9a0c2e", "question": 2, "bits": "1"}``, the bits in hexadecimal.
+    ``bits`` is the randomized answer to one question, 0 or 1. The wire format is one line of JSON:
+    ``{"protocol": "1f9a0c2e", "question": 2, "bits": "1"}``.
     """
 
     protocol: str
@@ -186,8 +179,7 @@ class LocalReporter:
 
     **Neighbours**: one person has any other ranking. **Proof.** Which question is answered does not depend on the ranking.
     The answer passes through a randomized response whose loss is at most epsilon (:class:`peerveil.Response`); a fair coin
-    decides where the ranking does not. For ``"bits"`` the floor(m/2) responses are independent, each at
-    epsilon/floor(m/2), and losses add up. Questions drawn from a public seed are the same whatever the ranking (Definition
+    decides where the ranking does not. Questions drawn from a public seed are the same whatever the ranking (Definition
     3 of the paper asks for every value of the public randomness). ∎
 
     Why a question about one item: under a weak Mallows signal r (see :mod:`peerveil.rankings.choose`) "is it in the upper
@@ -229,24 +221,16 @@ class LocalReporter:
 
     def reports(self, ranks: Any, randomness: Randomness | None = None) -> list[Report]:
         """The reports of many people, for studies: a row a ranking, already checked."""
-        protocol, name = self.protocol, self.protocol.fingerprint
+        name = self.protocol.fingerprint
         question, bits = self.draw(ranks, randomness)
-        if protocol.method != "bits":
-            return [Report(name, q, b) for q, b in zip(question.tolist(), bits.tolist(), strict=True)]
-        packed = np.packbits(bits.astype(np.uint8), axis=1, bitorder="little")
-        return [Report(name, 0, int.from_bytes(row.tobytes(), "little")) for row in packed]
+        return [Report(name, q, b) for q, b in zip(question.tolist(), bits.tolist(), strict=True)]
 
     def draw(self, ranks: Any, randomness: Randomness | None = None) -> tuple[Ints, Any]:
-        """Questions and randomised answers (0 or 1) as arrays; for ``"bits"`` a row of answers a person."""
+        """Questions and randomized answers (0 or 1) as arrays."""
         source = Randomness.secure() if randomness is None else randomness
         if not isinstance(source, Randomness):
             raise BadInput("randomness", got=randomness, want="Randomness.secure() or Randomness.simulation(seed)")
         protocol, n = self.protocol, len(ranks)
-        if protocol.method == "bits":
-            order, pairs = protocol.order(), protocol.questions
-            first, second = order[0 : 2 * pairs : 2], order[1 : 2 * pairs : 2]
-            answers = (ranks[:, first] < ranks[:, second]).astype(np.int64)
-            return np.zeros(n, dtype=np.int64), source.respond(answers, protocol.response)
         question = source.integers(0, protocol.questions, n)
         signs = protocol.answers(ranks, question)
         coins = source.integers(0, 2, n)

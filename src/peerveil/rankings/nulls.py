@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from scipy.special import ndtri
 from scipy.stats import beta, binom
 
 from peerveil.files import write_atomically
 from peerveil.rankings.kernels import batch_norms_of_shuffles
-from peerveil.rankings.variation import distance_cdf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,30 +196,6 @@ def _batches_null(g: int, b: int, m: int, clip: float) -> Law:
     keep = np.flatnonzero(chances > 1e-17)
     values = (keep / cells - g / 2) * 2 * clip
     return Law(values, chances[keep] / chances[keep].sum(), "convolved", width=2 * clip / cells)
-
-
-def distance_tail(pairs: int, items: int, total: int) -> float:
-    """P[the summed Kendall distance of so many independent pairs of uniform rankings is at most ``total``]."""
-    values, error = distance_cdf(items, 1.0, [total], copies=pairs)
-    return float(min(1.0, max(values[0] + error, 1e-15)))
-
-
-def distance_critical(pairs: int, items: int, level: float) -> float:
-    """The largest summed distance whose lower tail is at most ``level``; -1 if there is none."""
-    mean = pairs * items * (items - 1) / 4
-    deviation = math.sqrt(pairs * items * (items - 1) * (2 * items + 5) / 72)
-    low, high = -1, int(mean)
-    start = int(mean + float(ndtri(level)) * deviation)
-    for guess in (start - int(deviation / 4) - 2, start + int(deviation / 4) + 2):  # the normal value is close
-        if low < guess < high:
-            low, high = (guess, high) if distance_tail(pairs, items, guess) <= level else (low, guess)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if distance_tail(pairs, items, middle) <= level:
-            low = middle
-        else:
-            high = middle
-    return float(low)
 
 
 def _kept(name: str, make: Callable[[], Floats]) -> Floats:

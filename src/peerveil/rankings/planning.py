@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from peerveil.errors import BadInput
 from peerveil.progress import progress_bar
-from peerveil.rankings import printed
 from peerveil.rankings.mallows import read_items, read_spread
 from peerveil.rankings.simulate import LOCAL, Power, power_of
 from peerveil.rankings.uniformity import read_level
-from peerveil.rankings.variation import total_variation
 from peerveil.result import Pictured
 
 if TYPE_CHECKING:
@@ -34,9 +32,6 @@ class PowerCurve(Pictured):
     ----------
     needed
         For each test the number of people for the power wanted, to about 5%; ``None`` if it was not found.
-    theorems
-        What the paper's Theorems 4 to 7 ask for, as printed: sufficient at best, by proofs with the errors of
-        ``docs/errata.md``.
     """
 
     items: int
@@ -46,7 +41,6 @@ class PowerCurve(Pictured):
     wanted: float
     rows: tuple[Power, ...]
     needed: dict[str, int | None]
-    theorems: dict[str, float]
 
     def __str__(self) -> str:
         head = f"{self.items:,} items, spread {self.spread:g}, level {self.level:g}, power {self.wanted:g} wanted"
@@ -55,20 +49,11 @@ class PowerCurve(Pictured):
             lines.append(f"  {method:<16} {'more than can be simulated' if people is None else f'{people:,} people'}")
         return "\n".join(lines)
 
-    def theory(self) -> str:
-        """What the paper's theorems ask for: sufficient at best, and usually far more than is needed."""
-        head = "what the paper's theorems ask for (enough, if their proofs were right; usually far too many):"
-        return "\n".join([head, *(f"  {name:<16} {_people(number)}" for name, number in self.theorems.items())])
-
     def draw(self, ax: Axes) -> None:
         """Power against people, one line a test."""
         from peerveil.rankings.figures import draw_power
 
         draw_power(self, ax)
-
-
-def _people(number: float) -> str:
-    return f"{number:,.0f} people" if math.isfinite(number) else "no number is enough"
 
 
 def people_needed(
@@ -81,7 +66,6 @@ def people_needed(
     power: float = 0.8,
     trials: int = 200,
     seed: int = 0,
-    **settings: Any,
 ) -> int | None:
     """How many people a test needs for the power wanted, to about 5%; ``None`` beyond what can be simulated.
 
@@ -90,7 +74,7 @@ def people_needed(
     >>> people_needed("local", 100, 0.95, epsilon="1/3", trials=400) < 2500
     True
     """
-    return _search(method, items, spread, epsilon, level, power, trials, seed, settings)[0]
+    return _search(method, items, spread, epsilon, level, power, trials, seed)[0]
 
 
 def _search(
@@ -102,20 +86,12 @@ def _search(
     wanted: float,
     trials: int,
     seed: int,
-    settings: dict[str, Any],
 ) -> tuple[int | None, list[Power]]:
     """Double until the power is there, then halve the interval on a logarithmic scale."""
     tried: list[Power] = []
 
     def reaches(k: int) -> bool:
-        try:
-            found = power_of(
-                method, k, items, spread, epsilon=epsilon, level=level, trials=trials, seed=seed + k, **settings
-            )
-        except BadInput as error:
-            if error.argument == "rankings":  # refused below a number of rankings: "bucket" and "trunc"
-                return False
-            raise
+        found = power_of(method, k, items, spread, epsilon=epsilon, level=level, trials=trials, seed=seed + k)
         tried.append(found)
         return found.power >= wanted
 
@@ -154,7 +130,7 @@ def plan_rankings(
     power
         How often the signal shall be found.
     methods
-        ``"auto"`` and ``"local"`` with an epsilon, ``"friedman"`` and ``"unif"`` without, unless given.
+        ``"auto"`` and ``"local"`` with an epsilon, ``"friedman"`` without, unless given.
 
     Examples
     --------
@@ -167,30 +143,15 @@ def plan_rankings(
         raise BadInput("spread", got=spread, want="below 1: in uniform rankings there is nothing to find")
     if not 0 < power < 1 or power <= alpha:
         raise BadInput("power", got=power, want=f"a probability above the level ({alpha:g}) and below 1")
-    chosen = list(methods) if methods is not None else (["friedman", "unif"] if epsilon is None else ["auto", "local"])
+    chosen = list(methods) if methods is not None else (["friedman"] if epsilon is None else ["auto", "local"])
     if not chosen:
         raise BadInput("methods", got=methods, want="at least one")
     rows: list[Power] = []
     needed: dict[str, int | None] = {}
     with progress_bar("planning", total=len(chosen), show=progress) as advance:
         for method in chosen:
-            needed[method], tried = _search(method, m, q, epsilon, alpha, power, trials, seed, {})
+            needed[method], tried = _search(method, m, q, epsilon, alpha, power, trials, seed)
             rows += sorted(tried, key=lambda row: row.rankings)
             advance(1)
     size = rows[0].epsilon if rows else None
-    return PowerCurve(m, q, size, alpha, float(power), tuple(rows), needed, theorems_as_printed(m, q, alpha, size))
-
-
-def theorems_as_printed(items: int, spread: float, level: float, epsilon: float | None) -> dict[str, float]:
-    """What Theorems 4 to 7 ask for at the tolerance of this spread; infinite where they promise nothing."""
-    tolerance = total_variation(items, spread)
-    if not 1e-9 < tolerance < 1 - 1e-9:
-        return {}
-    found = {
-        "Theorem 4": 2.0 if printed.two_sample_allowed_as_printed(items, tolerance, level) else math.inf,
-        "Theorem 5": printed.unif_rankings_as_printed(items, tolerance, level),
-    }
-    if epsilon is not None:
-        found["Theorem 6"] = printed.trunc_rankings_as_printed(items, tolerance, level, epsilon)
-        found["Theorem 7"] = printed.local_rankings_as_printed(items, tolerance, level, epsilon)
-    return found
+    return PowerCurve(m, q, size, alpha, float(power), tuple(rows), needed)

@@ -12,15 +12,14 @@ import numpy as np
 from peerveil.errors import BadInput
 from peerveil.guarantee import read_epsilon
 from peerveil.randomness import Randomness, laplace_scale
-from peerveil.rankings.central import RankNorm
+from peerveil.rankings.central import PairsNorm, RankNorm
 from peerveil.rankings.intake import Ballots
 from peerveil.rankings.kernels import add_ranks, top_half
 from peerveil.rankings.local import QUESTIONS, LocalProtocol
 from peerveil.rankings.mallows import Mallows, read_items, read_spread
 from peerveil.rankings.noise import NoisyLaw, laplace_tail
 from peerveil.rankings.nulls import squares_null
-from peerveil.rankings.repaired import Bucket, LaplaceSquares, Trunc
-from peerveil.rankings.uniformity import AS_PRINTED, NOT_PRIVATE, PRIVATE, central_test, read_level, uniformity_test
+from peerveil.rankings.uniformity import METHODS, central_test, check_epsilon, read_level, uniformity_test
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,11 +32,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-LOCAL: Final = {"local": "items", "local-pairs": "pairs", "local-own": "own", "local-bits": "bits"}
+LOCAL: Final = {"local": "items", "local-pairs": "pairs"}
 """Local tests by name, and what their questions are about."""
 
 _PLACES: Final = 33
-_NULL_DRAWS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,6 @@ def power_of(
     epsilon: Number | None = None,
     level: float = 0.05,
     trials: int = 200,
-    tolerance: float = 0.5,
     questions: int | None = None,
     seed: int = 0,
 ) -> Power:
@@ -71,8 +68,7 @@ def power_of(
     Parameters
     ----------
     method
-        A method of :func:`~peerveil.rankings.uniformity_test`, or ``"local"``, ``"local-pairs"``, ``"local-own"`` or
-        ``"local-bits"``.
+        A method of :func:`~peerveil.rankings.uniformity_test`, or ``"local"`` or ``"local-pairs"``.
     rankings, items, spread
         The data that are imagined.
     trials
@@ -84,7 +80,7 @@ def power_of(
     >>> 0.8 < found.power <= 1
     True
     """
-    known = ("auto", *NOT_PRIVATE, *PRIVATE, *AS_PRINTED, *LOCAL)
+    known = (*METHODS, *LOCAL)
     if method not in known:
         raise BadInput("method", got=method, want=f"one of {', '.join(known)}")
     for name, value, least in (("rankings", rankings, 2), ("trials", trials, 2)):
@@ -93,15 +89,14 @@ def power_of(
     m, q, alpha = read_items(items), read_spread(spread), read_level(level)
     if m < 2:
         raise BadInput("items", got=items, want="at least 2")
-    if (method in LOCAL or method in PRIVATE) and epsilon is None:
-        raise BadInput("epsilon", got=None, want=f"a number above 0 for {method}")
     exact = None if epsilon is None else read_epsilon(epsilon, or_none=True)
+    check_epsilon(method, exact)
     if method in LOCAL:
         assert exact is not None
         chances = _local(LOCAL[method], int(rankings), m, q, exact, alpha, int(trials), questions or QUESTIONS, seed)
     else:
         source = Randomness.simulation(seed)
-        chance = _chance(method, int(rankings), m, exact, alpha, tolerance, source)
+        chance = _chance(method, int(rankings), m, exact, alpha, source)
         chances = np.array([chance(rows) for rows in _samples(int(rankings), m, q, int(trials), source)])
     size = None if exact is None else float(exact)
     error = float(np.std(chances, ddof=1) / math.sqrt(len(chances)))
@@ -114,25 +109,11 @@ def _samples(k: int, m: int, spread: float, trials: int, source: SimulationRando
 
 
 def _chance(
-    method: str,
-    k: int,
-    m: int,
-    epsilon: Fraction | None,
-    level: float,
-    tolerance: float,
-    source: SimulationRandomness,
+    method: str, k: int, m: int, epsilon: Fraction | None, level: float, source: SimulationRandomness
 ) -> Callable[[Any], float]:
-    """P[reject] given rankings: the noise is integrated out where it can be."""
-    if epsilon is None or method in AS_PRINTED:
-        return lambda rows: float(
-            uniformity_test(rows, method, epsilon, level, randomness=source, tolerance=tolerance).reject
-        )
-    if method == "bucket":
-        bucket = Bucket.plan(k, m, epsilon, level)
-        return lambda rows: float(bucket.reject_probability(_rejecting(rows, bucket, source)))
-    if method == "trunc":
-        trunc = Trunc.plan(k, m, epsilon, level, tolerance)
-        return lambda rows: trunc.reject_probability(_pairs(rows, source))
+    """P[reject] given rankings: the noise is integrated out."""
+    if epsilon is None:
+        return lambda rows: float(uniformity_test(rows, method, None, level, randomness=source).reject)
     test = central_test(method, k, m, float(epsilon))
     scale = laplace_scale(sensitivity=test.sensitivity, epsilon=epsilon)
     critical = _critical_with_noise(method, k, m, epsilon, level)
@@ -142,8 +123,8 @@ def _chance(
             sums = np.zeros(m, dtype=np.int64)
             add_ranks(rows, np.ones(len(rows), np.int64), sums)
             value = test.statistic(sums)
-        elif isinstance(test, LaplaceSquares) or method == "pairs-norm":
-            value = test.statistic(_pairs(rows, source))
+        elif isinstance(test, PairsNorm):
+            value = test.statistic(Ballots.of(rows).pair_sums(source.permutation(m), source))
         else:
             value = test.statistic(rows)
         return float(laplace_tail(np.array([critical - value]), scale)[0])
@@ -156,16 +137,6 @@ def _critical_with_noise(method: str, k: int, m: int, epsilon: Fraction, level: 
     """Where a central test rejects: the same whatever spread is imagined, and slower to find than a trial."""
     test = central_test(method, k, m, float(epsilon))
     return NoisyLaw(test.null(), laplace_scale(sensitivity=test.sensitivity, epsilon=epsilon)).critical(level)
-
-
-def _pairs(rows: Any, source: SimulationRandomness) -> NDArray[np.int64]:
-    return Ballots.of(rows).pair_sums(source.permutation(rows.shape[1]), source)
-
-
-def _rejecting(rows: Any, bucket: Bucket, source: SimulationRandomness) -> int:
-    size = bucket.batch_size
-    batches = (rows[i * size : (i + 1) * size] for i in range(bucket.batches))
-    return sum(bucket.batch_rejects(_pairs(batch, source)) for batch in batches)
 
 
 # ---- local tests: biases of answers are known exactly --------------------------------------------------------------------
@@ -206,27 +177,15 @@ def _local(
     rng = np.random.default_rng(seed)
     number, kept = protocol.questions, protocol.attenuation
     counts = np.full(number, n // number) + (np.arange(number) < n % number)
-    if about == "bits":
-        counts = np.full(number, n)
-    law = squares_null(tuple(counts[counts > 0].tolist()))
-    critical = law.critical(level)
+    critical = squares_null(tuple(counts[counts > 0].tolist())).critical(level)
     rejected = np.empty(trials)
     for trial in range(trials):
         order = rng.permutation(m)
-        if about in ("items", "own"):
+        if about == "items":
             bias = np.interp(order[:number], *half_biases(m, spread))
         else:
             first, second = order[0 : 2 * number : 2], order[1 : 2 * number : 2]
             bias = np.sign(second - first) * pair_bias(spread, np.abs(second - first))
-        if about == "own":  # which question is answered is chance
-            counts = rng.multinomial(n, np.full(number, 1 / number))
-            critical = _critical_of_counts(tuple(np.bincount(counts).tolist()), level)
         sums = 2 * rng.binomial(counts, (1 + kept * bias) / 2) - counts
         rejected[trial] = float((sums.astype(float) ** 2).sum()) >= critical
     return rejected
-
-
-@lru_cache(maxsize=4096)
-def _critical_of_counts(histogram: tuple[int, ...], level: float) -> float:
-    counts = tuple(size for size, times in enumerate(histogram) for _ in range(times) if size)
-    return squares_null(counts).critical(level)

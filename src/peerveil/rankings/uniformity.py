@@ -1,4 +1,4 @@
-"""Is there any signal in these rankings? One function, many tests, one kind of answer."""
+"""Is there any signal in these rankings? One function, a few tests, one kind of answer."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import numpy as np
 from peerveil.errors import BadInput
 from peerveil.guarantee import Guarantee, read_epsilon
 from peerveil.randomness import Randomness, laplace_scale
-from peerveil.rankings import plain, printed
-from peerveil.rankings.central import ClippedBatches, ClippedNorm, PairsNorm, RankNorm
+from peerveil.rankings.central import ClippedBatches, ClippedNorm, PairsNorm, RankNorm, rank_length
 from peerveil.rankings.choose import choose_batches, choose_central
 from peerveil.rankings.intake import Ballots
 from peerveil.rankings.noise import NoisyLaw
-from peerveil.rankings.repaired import Bucket, LaplaceSquares, Trunc
+from peerveil.rankings.nulls import concordance_critical, concordance_null, concordance_tail, squares_null
 from peerveil.result import Result
 
 if TYPE_CHECKING:
@@ -27,20 +26,12 @@ if TYPE_CHECKING:
     from peerveil.ledger import Account
     from peerveil.numerics.exact import Number
     from peerveil.rankings.nulls import Law
-    from peerveil.rankings.plain import Outcome
 
-NOT_PRIVATE: Final = ("two-sample", "unif", "friedman", "kendall-distance", "mallows")
-PRIVATE: Final = ("rank-norm", "clipped-norm", "pairs-norm", "clipped-batches", "laplace", "bucket", "trunc")
-AS_PRINTED: Final = (
-    "two-sample-as-printed",
-    "unif-as-printed",
-    "mallows-as-printed",
-    "laplace-as-printed",
-    "bucket-as-printed",
-    "trunc-as-printed",
-)
-METHODS: Final = ("auto", *NOT_PRIVATE, *PRIVATE, *AS_PRINTED)
-TAKE_PARTIAL: Final = ("pairs-norm", "laplace", "trunc", "unif")
+PRIVATE: Final = ("rank-norm", "clipped-norm", "clipped-batches", "pairs-norm")
+METHODS: Final = ("auto", "friedman", *PRIVATE)
+WITHOUT_EPSILON: Final = ("auto", "friedman", "pairs-norm")
+"""Methods that also run without an epsilon, or only so (Friedman's test)."""
+TAKE_PARTIAL: Final = ("pairs-norm",)
 """Methods that take rankings with gaps and ties. Which test is used must not depend on whether there are any: that is
 private. So ``auto`` refuses them, and the guarantee of these methods always covers them."""
 
@@ -67,10 +58,9 @@ class UniformityTest(Result):
     critical
         Where rejection begins.
     p_value
-        How often uniform rankings give a statistic at least as extreme. For a test that only says yes or no ("bucket",
-        "trunc" and those as printed) it is the level or 1.
+        How often uniform rankings give a statistic at least as large.
     null
-        The statistic's law for uniform rankings, where there is one.
+        The statistic's distribution for uniform rankings.
     """
 
     method: str
@@ -81,11 +71,10 @@ class UniformityTest(Result):
     level: float
     rankings: int
     items: int
-    upper: bool = True
     noise_scale: float | None = None
     null_kind: str = "exact"
     settings: dict[str, Any] = field(default_factory=dict)
-    null: Law | NoisyLaw | None = field(default=None, repr=False)
+    null: Law | NoisyLaw = field(repr=False)
 
     def summary(self) -> str:
         """The finding in one line."""
@@ -116,8 +105,6 @@ def uniformity_test(
     level: float = 0.05,
     account: Account | None = None,
     randomness: Randomness | None = None,
-    *,
-    tolerance: float = 0.5,
 ) -> UniformityTest:
     """Test whether rankings are uniformly random.
 
@@ -129,7 +116,8 @@ def uniformity_test(
         memory that does not grow.
     method
         ``"auto"`` takes Friedman's test without epsilon; with epsilon the test that needs the least signal for the public
-        numbers of rankings and items. Partial rankings need ``"pairs-norm"`` or ``"unif"``, by name. See the room's page.
+        numbers of rankings and items. Partial rankings need ``"pairs-norm"``, by name, with or without epsilon. See the
+        page on rankings.
     epsilon
         The privacy of one person's ranking; ``None`` is not private.
     level
@@ -138,8 +126,6 @@ def uniformity_test(
         An account of a ledger, debited before the noise is drawn.
     randomness
         The secure lane unless given.
-    tolerance
-        For ``"trunc"`` only: the paper's tolerance, a total variation distance.
 
     Examples
     --------
@@ -153,21 +139,19 @@ def uniformity_test(
         raise BadInput("method", got=method, want=f"one of {', '.join(METHODS)}")
     read_level(level)
     exact = None if epsilon is None else read_epsilon(epsilon, or_none=True)
-    _check_epsilon(method, exact)
+    check_epsilon(method, exact)
     source = Randomness.secure() if randomness is None else randomness
     if not isinstance(source, Randomness):
         raise BadInput("randomness", got=randomness, want="Randomness.secure() or Randomness.simulation(seed)")
-    if account is not None and (exact is None or method in AS_PRINTED):
+    if account is not None and exact is None:
         raise BadInput("account", got=account, want="None: what is not private cannot be entered in a ledger")
     ballots = Ballots.of(rankings)
     ballots.require_enough()
-    if method in AS_PRINTED:
-        return _as_printed(ballots, method, exact, float(level), source, tolerance)
-    if exact is None:
-        return _not_private(ballots, "friedman" if method == "auto" else method, float(level), source)
-    if method in ("bucket", "trunc"):
-        return _yes_or_no(ballots, method, exact, float(level), account, source, tolerance)
-    return _noised(ballots, method, exact, float(level), account, source)
+    if exact is not None:
+        return _noised(ballots, method, exact, float(level), account, source)
+    if method == "pairs-norm":
+        return _pairs(ballots, float(level), source)
+    return _friedman(ballots, float(level))
 
 
 def _noised(
@@ -206,16 +190,15 @@ NAMES: Final[dict[type[Any], str]] = {
     ClippedNorm: "clipped-norm",
     PairsNorm: "pairs-norm",
     ClippedBatches: "clipped-batches",
-    LaplaceSquares: "laplace",
 }
 
 
 def _statistic(ballots: Ballots, method: str, epsilon: Fraction, source: Randomness) -> tuple[Any, float]:
     """The test and its exact statistic. A stream is read to its end here, and only then is its length known."""
     m, size = ballots.items, float(epsilon)
-    if method in ("pairs-norm", "laplace"):
+    if method == "pairs-norm":
         sums = ballots.pair_sums(source.permutation(m), source)
-        pairs_test = PairsNorm(ballots.total, m) if method == "pairs-norm" else LaplaceSquares(ballots.total, m)
+        pairs_test = PairsNorm(ballots.total, m)
         return pairs_test, pairs_test.statistic(sums)
     if method == "rank-norm" or (method == "auto" and not ballots.held):
         sums = ballots.rank_sums()
@@ -241,14 +224,10 @@ def central_test(method: str, rankings: int, items: int, epsilon: float) -> Any:
             return ClippedNorm(rankings, items)
         case "pairs-norm":
             return PairsNorm(rankings, items)
-        case "laplace":
-            return LaplaceSquares(rankings, items)
         case "clipped-batches":
             return choose_batches(rankings, items, epsilon)
         case _:
-            raise BadInput(
-                "method", got=method, want="auto, rank-norm, clipped-norm, pairs-norm, laplace or clipped-batches"
-            )
+            raise BadInput("method", got=method, want=f"one of auto, {', '.join(PRIVATE)}")
 
 
 def _settings(test: Any) -> dict[str, Any]:
@@ -259,128 +238,53 @@ def _settings(test: Any) -> dict[str, Any]:
     return {}
 
 
-def _yes_or_no(
-    ballots: Ballots,
-    method: str,
-    epsilon: Fraction,
-    level: float,
-    account: Account | None,
-    source: Randomness,
-    tolerance: float,
-) -> UniformityTest:
-    """The repaired tests that publish one bit."""
+def _friedman(ballots: Ballots, level: float) -> UniformityTest:
+    """Friedman's statistic k (m-1) W, W being Kendall's coefficient of concordance."""
+    sums = ballots.rank_sums()
+    ballots.require_complete("friedman")
+    ballots.require_enough()
     k, m = ballots.total, ballots.items
-    settings: dict[str, Any]
-    chance: float | Fraction
-    if method == "bucket":
-        plan = Bucket.plan(k, m, epsilon, level)
-        rows = ballots.rows(method, source)
-        one = int(source.integers(0, plan.batches, 1)[0])
-        batch = Ballots.of(rows[one * plan.batch_size : (one + 1) * plan.batch_size])
-        rejects = plan.batch_rejects(batch.pair_sums(source.permutation(m), source))
-        chance = 1 - plan.coin if rejects else plan.coin  # exactly: this coin is the guarantee
-        settings = {"batches": plan.batches, "coin": float(plan.coin), "batch_level": plan.batch_level}
-    else:
-        ballots.require_held(method)
-        trunc = Trunc.plan(k, m, epsilon, level, tolerance)
-        chance = trunc.reject_probability(ballots.pair_sums(source.permutation(m), source))
-        settings = {"tolerance": tolerance, "coin": trunc.coin, "bias": trunc.bias}
-    promise = ranking_guarantee(epsilon, partial=method in TAKE_PARTIAL)
-    if account is not None:
-        purpose = f"whether rankings of {m} items differ from chance"
-        account.spend(promise, purpose=purpose, data=ballots.data, randomness=source)
-    reject = bool(source.choose([1 - chance, chance])[0])
-    return _decision(source.stamp(promise), method, reject, level, k, m, settings)
-
-
-def _not_private(ballots: Ballots, method: str, level: float, source: Randomness) -> UniformityTest:
-    outcome: Outcome
-    match method:
-        case "two-sample":
-            outcome = plain.two_sample(ballots, level, source)
-        case "unif":
-            outcome = plain.unif(ballots, level, source)
-        case "friedman":
-            outcome = plain.friedman(ballots, level)
-        case "kendall-distance":
-            outcome = plain.mean_distance(ballots, level, source)
-        case _:
-            outcome = plain.mallows(ballots, level, source)
+    unit = k * (m - 1)
+    w = (rank_length(sums, k, m) / k) ** 2
+    law = concordance_null(k, m)
+    p_value = concordance_tail(k, m, w)
     return UniformityTest(
-        guarantee=Guarantee.pure_dp(None, unit=_UNIT, neighbours=_NEIGHBOURS),
-        method=method,
-        reject=outcome.p_value <= level,
-        statistic=outcome.statistic,
-        critical=outcome.critical,
-        p_value=outcome.p_value,
+        guarantee=ranking_guarantee(None),
+        method="friedman",
+        reject=p_value <= level,
+        statistic=unit * w,
+        critical=unit * concordance_critical(k, m, level),
+        p_value=p_value,
+        level=level,
+        rankings=k,
+        items=m,
+        null_kind=law.kind,
+        null=law.mapped(lambda v: v * unit),
+    )
+
+
+def _pairs(ballots: Ballots, level: float, source: Randomness) -> UniformityTest:
+    """The length of the pair sums without noise. Its square is a sum of squares, whose law is exact."""
+    sums = ballots.pair_sums(source.permutation(ballots.items), source)
+    ballots.require_enough()
+    test = PairsNorm(ballots.total, ballots.items)
+    squares = squares_null((test.rankings,) * test.pairs)
+    p_value = squares.tail(float(sum(int(s) ** 2 for s in sums)))
+    return UniformityTest(
+        guarantee=ranking_guarantee(None, partial=True),
+        method="pairs-norm",
+        reject=p_value <= level,
+        statistic=test.statistic(sums),
+        critical=math.sqrt(squares.critical(level)),
+        p_value=p_value,
         level=level,
         rankings=ballots.total,
         items=ballots.items,
-        upper=outcome.upper,
-        null_kind=outcome.kind,
-        null=outcome.null,
+        null=test.null(),
     )
 
 
-def _as_printed(
-    ballots: Ballots, method: str, epsilon: Fraction | None, level: float, source: Randomness, tolerance: float
-) -> UniformityTest:
-    k, m = ballots.total, ballots.items
-    promise = Guarantee.pure_dp(None, unit=_UNIT, neighbours=_NEIGHBOURS)
-    size = math.inf if epsilon is None else float(epsilon)
-    rows = ballots.rows(method, source)
-    if method in ("two-sample-as-printed", "mallows-as-printed"):
-        test = printed.two_sample_as_printed if method == "two-sample-as-printed" else printed.mallows_as_printed
-        value, bound, reject = test(rows, level)
-        return _decision(promise, method, reject, level, k, m, {}, value, bound)
-    if method == "bucket-as-printed":
-        batches = printed.bucket_batches_as_printed(size)
-        one = int(source.integers(0, batches, 1)[0])
-        rows = rows[one * (k // batches) : (one + 1) * (k // batches)]
-        if len(rows) < 1:
-            raise BadInput("rankings", got=k, want=f"at least {batches}: one in each batch")
-    sums = Ballots.of(rows).pair_sums(source.permutation(m), source)
-    if method == "trunc-as-printed":
-        bias = printed.bias_as_printed(m, tolerance)
-        reject = printed.trunc_as_printed(sums, k, m, bias, size, level, source)
-        return _decision(promise, method, reject, level, k, m, {"tolerance": tolerance})
-    value, bound, reject = printed.unif_as_printed(sums, len(rows), m, level)
-    if method == "laplace-as-printed":
-        value = float(source.laplace([value], scale=2 * m / size)[0])
-        bound = printed.laplace_threshold_as_printed(m, level, size)
-        reject = value >= bound
-    return _decision(promise, method, reject, level, k, m, {}, value, bound)
-
-
-def _decision(
-    promise: Guarantee,
-    method: str,
-    reject: bool,
-    level: float,
-    rankings: int,
-    items: int,
-    settings: dict[str, Any],
-    statistic: float | None = None,
-    critical: float = 0.5,
-) -> UniformityTest:
-    """A test that only says yes or no."""
-    return UniformityTest(
-        guarantee=promise,
-        method=method,
-        reject=reject,
-        statistic=float(reject) if statistic is None else statistic,
-        critical=critical,
-        p_value=level if reject else 1.0,
-        level=level,
-        rankings=rankings,
-        items=items,
-        upper=method != "two-sample-as-printed",
-        null_kind="decision only",
-        settings=settings,
-    )
-
-
-def ranking_guarantee(epsilon: Number, *, partial: bool = False) -> Guarantee:
+def ranking_guarantee(epsilon: Number | None, *, partial: bool = False) -> Guarantee:
     """What the central tests promise."""
     return Guarantee.pure_dp(epsilon, unit=_UNIT, neighbours=_PARTIAL if partial else _NEIGHBOURS)
 
@@ -393,9 +297,9 @@ def read_level(level: float) -> float:
     return float(level)
 
 
-def _check_epsilon(method: str, epsilon: Fraction | None) -> None:
-    needs = method in PRIVATE or method in ("laplace-as-printed", "bucket-as-printed", "trunc-as-printed")
-    if needs and epsilon is None:
+def check_epsilon(method: str, epsilon: Fraction | None) -> None:
+    """Refuse a private method without an epsilon, and Friedman's test with one."""
+    if epsilon is None and method not in WITHOUT_EPSILON:
         raise BadInput("epsilon", got=None, want=f"a number above 0 for {method}")
-    if epsilon is not None and not needs and method != "auto":
-        raise BadInput("epsilon", got=str(epsilon), want=f"None: {method} is not private; {', '.join(PRIVATE)} are")
+    if epsilon is not None and method == "friedman":
+        raise BadInput("epsilon", got=str(epsilon), want=f"None: friedman is not private; {', '.join(PRIVATE)} are")

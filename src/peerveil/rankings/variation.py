@@ -83,10 +83,8 @@ def _log_characteristic(items: int, log_spread: float, t: Any, real: Any, imag: 
         imag[node] = total.imag
 
 
-def distance_cdf(
-    items: int, spread: float, points: Any, copies: int = 1, *, twice: bool = True
-) -> tuple[NDArray[np.float64], float]:
-    """P[D <= x] for a sum D of ``copies`` independent Kendall distances to the centre, and an error estimate.
+def distance_cdf(items: int, spread: float, points: Any, *, twice: bool = True) -> tuple[NDArray[np.float64], float]:
+    """P[D <= x] for the Kendall distance D to the centre, and an error estimate.
 
     For a lattice variable with characteristic function c, P[D <= x] = 1/2 - 1/(2 pi) * integral from 0 to pi of
     Im(e^(-it(x + 1/2)) c(t)) / sin(t/2) dt (Gil-Pelaez, 1951). The integrand is negligible beyond 9 standard deviations of
@@ -98,23 +96,21 @@ def distance_cdf(
     """
     x = np.atleast_1d(np.asarray(points, dtype=np.float64))
     mean, variance = distance_moments(items, spread)
-    mean, deviation = copies * mean, math.sqrt(copies * variance)
+    deviation = math.sqrt(variance)
     if items < 2 or deviation < 0.3:
-        return _few(items, spread, x, copies)
+        return _few(items, spread, x)
     top = math.pi if items < _SMALL else min(math.pi, _WIDTH / deviation)
-    found = [
-        _invert(items, spread, x, copies, mean, top, nodes) for nodes in ((_NODES, 2 * _NODES) if twice else (_NODES,))
-    ]
+    found = [_invert(items, spread, x, mean, top, nodes) for nodes in ((_NODES, 2 * _NODES) if twice else (_NODES,))]
     return np.clip(found[-1], 0.0, 1.0), float(np.max(np.abs(found[-1] - found[0]))) + 1e-12
 
 
 def _invert(
-    items: int, spread: float, x: NDArray[np.float64], copies: int, mean: float, top: float, nodes: int
+    items: int, spread: float, x: NDArray[np.float64], mean: float, top: float, nodes: int
 ) -> NDArray[np.float64]:
     t, weight, real, imag = _nodes(items, spread, top, nodes)
-    size = weight * np.exp(copies * real) / np.sin(t / 2)
+    size = weight * np.exp(real) / np.sin(t / 2)
     # sin(phase - t(x + 1/2)), the large common part t*mean taken off both before they are multiplied out
-    phase = copies * imag - t * mean
+    phase = imag - t * mean
     values = np.empty(x.size)
     for start in range(0, x.size, 2048):
         part = x[start : start + 2048, None]
@@ -141,13 +137,13 @@ def _nodes(items: int, spread: float, top: float, nodes: int) -> tuple[Any, Any,
     return t, weight * top / 2, real, imag
 
 
-def _few(items: int, spread: float, x: NDArray[np.float64], copies: int) -> tuple[NDArray[np.float64], float]:
+def _few(items: int, spread: float, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
     """Where nearly all mass is at distance 0 the first few probabilities are convolved directly."""
     longest = 64
     law = np.zeros(longest)
     law[0] = 1.0
     log_spread = math.log(spread)
-    for i in list(range(2, items + 1)) * copies:
+    for i in range(2, items + 1):
         jump = np.exp(np.arange(min(i, longest)) * log_spread)
         law = np.convolve(law, jump / math.fsum(np.exp(np.arange(min(i, 400)) * log_spread)))[:longest]
     total = np.cumsum(law)

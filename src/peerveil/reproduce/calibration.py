@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.calibration import (
-    Affine,
-    NotConverged,
-    Pair,
-    fit_miscalibration,
+from peerveil.calibration import Affine, NotConverged, Pair, fit_miscalibration
+from peerveil.judgements import Reviews
+from peerveil.papers.calibration.methods import (
     kendall_distance,
     least_squares,
     messy_middle_error,
@@ -25,7 +23,7 @@ from peerveil.calibration import (
     with_known,
     within_conference,
 )
-from peerveil.judgements import Reviews
+from peerveil.papers.calibration.printed import keep_as_printed
 from peerveil.progress import progress_bar
 from peerveil.report.figures import COLOURS, house_style, new_axes
 from peerveil.reproduce.experiment import Comparison, Reproduction, Verdict
@@ -91,7 +89,7 @@ def figure_2(quick: bool = False, progress: bool | None = None) -> Reproduction:
     pair, u, v, phi1, phi2 = instance()
     frontier = pair.frontier()
     keep = pair.strategy(adversary_error=frontier.end[1]).keep
-    printed = printed_keep_as_printed(u, v, phi2)
+    printed = keep_as_printed(u, v, phi2)
     rows = (
         _row("start, conference error: u Phi1 + v (1 - Phi2)", u * phi1 + v * (1 - phi2), frontier.start[0]),
         _row(
@@ -113,11 +111,6 @@ def figure_2(quick: bool = False, progress: bool | None = None) -> Reproduction:
         "The frontier is right; Algorithm 3's q2 at its end is not a probability. The text of C.5 gives the right one."
     )
     return _made("figure-2", "A noisy frontier", rows, note, lambda axes: frontier.draw(axes[0]))
-
-
-def printed_keep_as_printed(u: float, v: float, phi2: float) -> float:
-    """Algorithm 3's fourth branch as printed: negative whenever u < v and Phi_2 > 1/2."""
-    return (v - u) * (1 - 2 * phi2) / (u + v)
 
 
 def _study(

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from peerveil.papers.rankings import printed as paper
+from peerveil.papers.rankings.local_bits import bits_power
+from peerveil.papers.rankings.two_sample import distance_critical
 from peerveil.progress import progress_bar
 from peerveil.randomness import Randomness
 from peerveil.rankings import Mallows, power_of
-from peerveil.rankings import printed as paper
-from peerveil.rankings.kernels import pair_distances
-from peerveil.rankings.nulls import concordance_critical, distance_critical
+from peerveil.rankings.kernels import distance
+from peerveil.rankings.nulls import concordance_critical
 from peerveil.report import COLOURS, new_axes
 from peerveil.reproduce.experiment import Comparison, Reproduction, Verdict
 
@@ -94,10 +96,7 @@ def _unif(block: Any, source: SimulationRandomness) -> Any:
 
 
 def _distances(block: Any) -> Any:
-    rows = np.ascontiguousarray(block[:, :2].reshape(-1, block.shape[2]))
-    found = np.empty(len(block), dtype=np.int64)
-    pair_distances(rows, found)
-    return found
+    return np.array([distance(first, second) for first, second in block[:, :2]])
 
 
 def _friedman(block: Any) -> Any:
@@ -111,7 +110,7 @@ def figure_1(name: str, panel: _Panel, quick: bool = False, progress: bool | Non
     """2SAMP and UNIF on two rankings, and the exact two-sample test."""
     m, trials = panel.items, (100 if quick else 1000)
     methods = ("2SAMP (paper)", "UNIF (paper)", "our two-sample")
-    bounds = paper.two_sample_threshold_as_printed(m, _LEVEL), distance_critical(1, m, _LEVEL)
+    bounds = paper.two_sample_threshold_as_printed(m, _LEVEL), distance_critical(m, _LEVEL)
 
     def rejects(block: Any, source: SimulationRandomness) -> list[Any]:
         found = _distances(block)
@@ -189,11 +188,9 @@ def figure_3(name: str, panel: _Panel, quick: bool = False, progress: bool | Non
                     for sums in _pair_sums(block, source)
                 ]
             ours = power_of("auto", k, m, spread, epsilon="1/3", trials=trials, seed=_SEED + i)
-            local = [
-                power_of(method, panel.people, m, spread, epsilon="1/3", trials=20 * trials).power
-                for method in ("local-bits", "local")
-            ]
-            table.append([float(np.mean(bunif)), float(np.mean(trunc)), local[0], ours.power, local[1]])
+            bits = bits_power(panel.people, m, spread, "1/3", trials=20 * trials)
+            local = power_of("local", panel.people, m, spread, epsilon="1/3", trials=20 * trials)
+            table.append([float(np.mean(bunif)), float(np.mean(trunc)), bits, ours.power, local.power])
             advance(1)
     powers = np.array(table)
     note = (

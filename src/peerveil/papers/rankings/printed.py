@@ -1,4 +1,4 @@
-"""The paper's tests as printed (Busa-Fekete, Fotakis and Zampetakis, 2021), for reproduction only. None is private here.
+"""The tests and sample sizes as printed, for reproduction only. None of these tests is private.
 
 What is wrong with each stands in ``docs/errata.md``. ``level`` is the paper's delta, ``tolerance`` its epsilon.
 """
@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtri
 
-from peerveil.rankings.kernels import distance, distances_to
-from peerveil.rankings.variation import spread_at
+from peerveil.rankings.kernels import distances_to
+from peerveil.rankings.variation import spread_at, total_variation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from peerveil.randomness import Randomness
 
 
 def bias_as_printed(items: int, tolerance: float) -> float:
@@ -29,12 +27,6 @@ def bias_as_printed(items: int, tolerance: float) -> float:
 def two_sample_threshold_as_printed(items: int, level: float) -> float:
     """Algorithm 1, line 6: reject if the distance is not above this."""
     return items * (items - 1) / 4 - math.sqrt(items**3 * math.log(1 / level) / 12)
-
-
-def two_sample_as_printed(rows: Any, level: float) -> tuple[float, float, bool]:
-    """2SAMP on the first two rankings: distance, threshold, whether it rejects."""
-    found, bound = float(distance(rows[0], rows[1])), two_sample_threshold_as_printed(rows.shape[1], level)
-    return found, bound, found <= bound
 
 
 def unif_threshold_as_printed(items: int, level: float) -> float:
@@ -73,11 +65,6 @@ def bucket_batches_as_printed(epsilon: float) -> int:
     return math.ceil(1 / epsilon - 1e-9)
 
 
-def bucket_reject_probability_as_printed(rejecting: int, batches: int) -> float:
-    """The output of one batch at random."""
-    return rejecting / batches
-
-
 def squares_mean(sums: NDArray[np.int64], rankings: int) -> float:
     """Y: the sum over pairs of (sum of signs)^2 / k."""
     return sum(int(s) ** 2 for s in sums) / rankings
@@ -110,20 +97,6 @@ def trunc_reject_probability_as_printed(
     return level / 2 + early + (1 - level - early) * share
 
 
-def trunc_as_printed(
-    sums: NDArray[np.int64],
-    rankings: int,
-    items: int,
-    bias: float,
-    epsilon: float,
-    level: float,
-    randomness: Randomness,
-) -> bool:
-    """TRUNC (read so that B = 1 rejects)."""
-    chance = trunc_reject_probability_as_printed(sums, rankings, items, bias, epsilon, level)
-    return bool(randomness.uniform(1)[0] < chance)
-
-
 def _between(low: float, high: float, scale: float) -> float:
     """P[low < Laplace(scale) < high]."""
     return max(0.0, _below(high, scale) - _below(low, scale))
@@ -144,13 +117,6 @@ def unif_rankings_as_printed(items: int, tolerance: float, level: float) -> floa
     mu = bias_as_printed(items, tolerance)
     size = math.log(2 / level) * items / good**2
     return 1 + math.ceil((12 * size + 10 * math.sqrt(size)) / mu**2)
-
-
-def unif_rankings_few_items_as_printed(items: int, tolerance: float, level: float) -> float:
-    """The paper's formula for few items, after Theorem 5."""
-    spread = spread_at(items, tolerance)
-    part = math.log(1 / level) / items
-    return 1 + math.ceil(((1 + spread) / (1 - spread)) ** 2 * (48 * part + 16 * math.sqrt(part)))
 
 
 def two_sample_allowed_as_printed(items: int, tolerance: float, level: float) -> bool:
@@ -179,3 +145,14 @@ def local_rankings_as_printed(items: int, tolerance: float, level: float, epsilo
     """Theorem 7 with Theorem 5's constants and mu times tanh(gamma/2), gamma = 2 epsilon/m."""
     plain = unif_rankings_as_printed(items, tolerance, level)
     return float(plain / math.tanh(epsilon / items) ** 2)
+
+
+def theorems_as_printed(items: int, spread: float, level: float, epsilon: float) -> dict[str, float]:
+    """How many rankings Theorems 4 to 7 ask for at the tolerance of this spread; infinite where they promise nothing."""
+    tolerance = total_variation(items, spread)
+    return {
+        "Theorem 4": 2.0 if two_sample_allowed_as_printed(items, tolerance, level) else math.inf,
+        "Theorem 5": unif_rankings_as_printed(items, tolerance, level),
+        "Theorem 6": trunc_rankings_as_printed(items, tolerance, level, epsilon),
+        "Theorem 7": local_rankings_as_printed(items, tolerance, level, epsilon),
+    }

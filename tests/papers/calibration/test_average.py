@@ -1,21 +1,15 @@
-"""The average case: quadrature against simulation and against each other; the price threshold is optimal."""
+"""Algorithm 2, the average case: quadrature against simulation; the price threshold is optimal."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from peerveil.calibration import (
-    Affine,
-    AverageCase,
-    Monotone,
-    Pair,
-    Uncertain,
-    pair_frontiers,
-    simulate_average,
-    simulate_pairs,
-)
+from peerveil.calibration import Affine, Monotone, Uncertain, pair_frontiers
 from peerveil.errors import BadInput
+from peerveil.papers.calibration.average import AverageCase, simulate_average
 from peerveil.randomness import Randomness
 
 PEOPLE = [Affine(1.0, 0.5), Affine(0.7, -0.5)]
@@ -56,44 +50,8 @@ def test_zeta_does_not_depend_on_how_a_function_is_given() -> None:
     curve = Monotone(lambda x: 1.5 * x + 0.3, lambda s: (s - 0.3) / 1.5, slope=lambda x: 1.5 + 0 * x)
     general = AverageCase([curve, Affine(0.6, -0.2)], 0.0)
     assert np.allclose(straight.ends, general.ends, atol=1e-8, rtol=0)
-    noisy = AverageCase([curve, Affine(0.6, -0.2)], 0.3)
-    affine = AverageCase([Affine(1.5, 0.3), Affine(0.6, -0.2)], 0.3)
-    assert np.allclose(affine.ends, noisy.ends, atol=1e-8, rtol=0)
-    for price in (0.4,):
-        bought = [np.hstack(case._moments(np.array([price]))) for case in (affine, noisy)]
-        assert np.allclose(bought[0], bought[1], atol=1e-8, rtol=0)
-
-
-def test_curved_functions_on_average() -> None:
-    """Against sampled pairs, each with the frontier of its own; a price is found that gives what was asked."""
-    people: list[Affine | Monotone] = [Monotone(points=[(-2, -1.5), (0, 0.4), (2, 1.5)]), Affine(0.7, -0.3)]
-    case = AverageCase(people, 0.4)
-    rng = np.random.default_rng(1)
-    sampled = []
-    for _ in range(250):
-        order = (0, 1) if rng.random() < 0.5 else (1, 0)
-        scores = [float(people[j].score(rng.normal())) + 0.4 * rng.normal() for j in order]
-        frontier = Pair(scores, people, 0.4).frontier()
-        sampled.append([*frontier.start, *frontier.end])
-    found = np.array(sampled)
-    error = found.std(axis=0) / np.sqrt(len(found))
-    assert (np.abs(found.mean(axis=0) - np.ravel(case.ends)) < 5 * error).all()
-    with pytest.raises(BadInput, match="at least"):
-        _ = AverageCase(people, 1e-4).ends
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", [0.0, 0.4])
-def test_simulation_meets_the_average_promise_of_curved_functions(noise: float) -> None:
-    people: list[Affine | Monotone] = [Monotone(points=[(-2, -1.5), (0, 0.4), (2, 1.5)]), Affine(0.7, -0.3)]
-    case = AverageCase(people, noise)
-    start, end = case.ends
-    asked = (start[1] + end[1]) / 2
-    made = case.strategy(adversary_error=asked)
-    assert asked - 1e-9 <= made.adversary_error < asked + 1e-5
-    found = simulate_average(made, draws=2_500, seed=5)
-    assert abs(found.conference.distance) < 5
-    assert abs(found.adversary.distance) < 5
+    with pytest.raises(BadInput, match="two Affine functions, or noise=0"):
+        AverageCase([curve, Affine(0.6, -0.2)], 0.3)
 
 
 def test_other_priors_are_played_too() -> None:
@@ -121,22 +79,21 @@ def test_a_price_threshold_beats_an_even_share() -> None:
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.4])
-def test_simulation_meets_the_average_promise(noise: float) -> None:
+def test_simulation_meets_the_average_promise_and_finds_a_deliberate_fault(noise: float) -> None:
     case = AverageCase(PEOPLE, noise)
     start, end = case.ends
     made = case.strategy(adversary_error=(start[1] + end[1]) / 2)
     found = simulate_average(made, draws=200_000, seed=2)
     assert abs(found.conference.distance) < 5
     assert abs(found.adversary.distance) < 5
+    less = replace(made, price=0.9 * made.price, share=0.9 * made.share)  # buys less than it should
+    assert simulate_average(less, draws=200_000, seed=2).adversary.distance < -5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, 0.05, 0.4, 1.0])
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_simulation_meets_the_promise_of_every_pair_strategy(noise: float, share: float) -> None:
-    found = simulate_pairs(PEOPLE, noise, share, draws=1_000_000, seed=3)
-    assert abs(found.conference.distance) < 5
-    assert abs(found.adversary.distance) < 5
+def test_simulation_meets_every_average_promise(noise: float, share: float) -> None:
     case = AverageCase(PEOPLE, noise)
     start, end = case.ends
     made = case.strategy(adversary_error=start[1] + share * (end[1] - start[1]))

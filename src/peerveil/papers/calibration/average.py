@@ -1,4 +1,4 @@
-"""Pairs on average over scores: which pairs to randomise, so that the whole of them costs least.
+"""Algorithm 2, with and without noise: which pairs to randomize, so that the whole of them costs least on average.
 
 Every torn pair (one whose decision depends on the assignment) sells adversary error at its own price
 w = min(w_1, w_2), up to min(u, v). The cheapest way to a given average is a fractional knapsack: randomise fully below
@@ -29,18 +29,20 @@ from scipy.special import ndtr, ndtri
 from peerveil.calibration.arrays import log_odds
 from peerveil.calibration.beliefs import integrate
 from peerveil.calibration.checks import infeasible, noise_level, number, one_demand, quality_prior
-from peerveil.calibration.curved import NoisyMoments, known_moments
 from peerveil.calibration.frontier import Frontier
 from peerveil.calibration.functions import Affine, Uncertain, read_reviewers
 from peerveil.calibration.pair import Pair, PairStrategy
+from peerveil.calibration.simulate import Simulation, Tally, play_pairs
 from peerveil.errors import BadInput
 from peerveil.guarantee import Guarantee
+from peerveil.papers.calibration.known import known_moments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from peerveil.calibration.arrays import PairFrontiers
     from peerveil.calibration.functions import Reviewer
     from peerveil.calibration.strategy import Decision
     from peerveil.randomness import Randomness
@@ -104,7 +106,7 @@ class AverageCase:
     Parameters
     ----------
     reviewers
-        Two affine or monotone functions.
+        Two affine functions, or without noise two increasing ones.
     noise
         The standard deviation of scores.
     prior
@@ -127,6 +129,8 @@ class AverageCase:
         if any(isinstance(one, Uncertain) for one in self.reviewers):
             raise BadInput("reviewers", got=reviewers, want="Affine or Monotone: uncertain reviewers go pair by pair")
         self.noise = noise_level(noise)
+        if self.noise and not all(isinstance(one, Affine) for one in self.reviewers):
+            raise BadInput("reviewers", got=reviewers, want="two Affine functions, or noise=0")
         self.prior = quality_prior(prior)
         ((self._first, self._second),) = read_reviewers(list(reviewers), self.prior, count=2)
         self._affine = isinstance(self._first, Affine) and isinstance(self._second, Affine)
@@ -188,16 +192,11 @@ class AverageCase:
         if wanted >= full[index] - 1e-12:
             return AverageStrategy(self, 1.0, 1.0, *end)
 
-        # what is promised is computed for the price that is found, so the search itself may be coarser for curves
-        loose, close = (1e-9, 1e-12) if self._affine else (1e-7, 1e-7)
-
         def missing(price: float) -> float:
-            mass, cost, _, _ = self._moments(np.array([price]), loose)
+            mass, cost, _, _ = self._moments(np.array([price]))
             return float((mass, cost)[index][0]) - wanted
 
-        price = float(brentq(missing, 0.0, 1.0, xtol=close, rtol=close))
-        if not self._affine:  # on the side that was asked for
-            price = min(max(price + (2 * close if index == 0 else -2 * close), 0.0), 1.0)
+        price = float(brentq(missing, 0.0, 1.0, xtol=1e-12, rtol=1e-12))
         mass, cost, _, _ = self._moments(np.array([price]))
         return AverageStrategy(self, price, 1.0, start[0] + float(cost[0]), start[1] + float(mass[0]))
 
@@ -205,19 +204,13 @@ class AverageCase:
         """Adversary error bought up to each price, its cost, the least conference error, the adversary's ceiling."""
         if self._affine:
             return self._affine_moments(prices, tolerance)
-        if self.noise == 0:
-            mass, ceiling = self._known
-            bought = np.where(prices >= 1.0, mass, 0.0)
-            return bought, bought, 0.0, ceiling
-        return self._curved.moments(prices, tolerance)
+        mass, ceiling = self._known
+        bought = np.where(prices >= 1.0, mass, 0.0)
+        return bought, bought, 0.0, ceiling
 
     @cached_property
     def _known(self) -> tuple[float, float]:
         return known_moments(self._first, self._second)
-
-    @cached_property
-    def _curved(self) -> NoisyMoments:
-        return NoisyMoments(self._first, self._second, self.noise)
 
     # ---- affine -------------------------------------------------------------------------------------------------
 
@@ -288,3 +281,25 @@ class AverageCase:
             _, found = integrate(inner, edges, tolerance=tolerance)
         count = len(prices)
         return found[:count], found[count : 2 * count], least, float(found[-1])
+
+
+def simulate_average(strategy: AverageStrategy, *, draws: int = 100_000, seed: int = 0) -> Simulation:
+    """Fresh pairs of papers of affine reviewers, all decided by one average-case strategy."""
+    case = strategy.case
+    functions = [one.standardised(*case.prior) for one in case.reviewers if isinstance(one, Affine)]
+    share = strategy.share if case.noise == 0 else 1.0
+
+    def bought(pairs: PairFrontiers) -> Floats:
+        return np.where(pairs.price <= strategy.price, share * pairs.end[:, 1], 0.0)
+
+    found = play_pairs(functions, case.noise, bought, draws, seed)
+
+    def against(found: Tally, promised: float) -> Tally:
+        error = math.sqrt(found.observed * (1 - found.observed) / draws)
+        return Tally(found.name, promised, found.observed, error)
+
+    return Simulation(
+        draws,
+        against(found.conference, strategy.conference_error),
+        against(found.adversary, strategy.adversary_error),
+    )

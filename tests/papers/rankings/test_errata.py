@@ -9,12 +9,14 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from peerveil import Randomness
-from peerveil.rankings import LocalProtocol, Mallows, mahonian, total_variation, uniformity_test
-from peerveil.rankings import printed as paper
+from peerveil.errors import BadInput
+from peerveil.papers.rankings import printed as paper
+from peerveil.papers.rankings.local_bits import bit_response
+from peerveil.papers.rankings.repaired import LaplaceSquares, Trunc
+from peerveil.papers.rankings.two_sample import distance_critical, distance_tail
+from peerveil.rankings import mahonian, total_variation
 from peerveil.rankings.noise import NoisyLaw
 from peerveil.rankings.nulls import squares_null
-from peerveil.rankings.repaired import LaplaceSquares, Trunc
 from peerveil.rankings.simulate import pair_bias
 
 
@@ -34,9 +36,9 @@ def test_algorithm_3_line_16_must_reject_where_it_is_printed_to_accept() -> None
 @pytest.mark.parametrize(("k", "m"), [(10_000, 10), (1000, 100), (1000, 500), (100, 1000)])
 def test_algorithm_3_rejects_uniform_rankings_at_small_tolerances(k: int, m: int) -> None:
     assert 0.4 < trunc_on_uniform_rankings(k, m, 0.02) < 0.55
-    rows = Mallows(m, 1.0).sample(min(k, 200), Randomness.simulation(1))
-    with pytest.raises(ValueError, match="TRUNC|tolerance"):  # ours refuses instead
-        uniformity_test(rows, "trunc", "1/3", tolerance=0.02, randomness=Randomness.simulation(1))
+    with pytest.raises(BadInput) as refused:  # the repaired test refuses: its guarantee or its level would not hold
+        Trunc.plan(k, m, Fraction(1, 3), 0.05, 0.02)
+    assert refused.value.argument in ("rankings", "tolerance")
 
 
 def test_algorithm_3_repaired_keeps_level_and_epsilon() -> None:
@@ -101,8 +103,8 @@ def test_theorem_4_promises_nothing_for_few_items() -> None:
 
 
 def test_theorem_4_exact_test_works_for_few_items() -> None:
-    found = uniformity_test([list(range(8)), list(range(8))], "two-sample", randomness=Randomness.simulation(1))
-    assert found.p_value == pytest.approx(1 / math.factorial(8), rel=1e-6)
+    assert distance_tail(8, 0) == pytest.approx(1 / math.factorial(8), rel=1e-6)
+    assert distance_critical(8, 0.05) > paper.two_sample_threshold_as_printed(8, 0.05)
 
 
 def test_theorem_6_two_steps_add_up() -> None:
@@ -127,7 +129,7 @@ def test_section_7_3_batches() -> None:
 
 def test_section_6_attenuation() -> None:
     m, epsilon = 100, 1.0
-    kept = LocalProtocol(m, epsilon, "bits").attenuation
+    kept = 2 * bit_response(m, epsilon).keep - 1
     assert kept == pytest.approx(epsilon / m, rel=1e-3)
     assert kept < 0.6 * 2 * epsilon / m  # as printed
 
@@ -138,7 +140,7 @@ def test_section_4_1_mahonian_numbers_are_cubic_and_not_needed() -> None:
 
 
 def test_appendix_e_exchanges_the_two_probabilities() -> None:
-    response = LocalProtocol(4, 1, "bits").response
+    response = bit_response(4, 1)
     p = 0.9
     one = p * response.keep + (1 - p) * (1 - response.keep)
     gamma = 0.5

@@ -11,8 +11,8 @@ import numpy as np
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.numerics.exact import exp_bounds
+from peerveil.papers.rankings.printed import bias_as_printed, squares_mean, trunc_share
 from peerveil.rankings.nulls import Law, squares_null
-from peerveil.rankings.printed import bias_as_printed, squares_mean, trunc_share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,0 +1,50 @@
+"""The paper's local test (Algorithm 5): everybody sends one randomized bit for each of floor(m/2) disjoint pairs of items."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from peerveil.guarantee import read_epsilon
+from peerveil.randomness import Response
+from peerveil.rankings.nulls import squares_null
+from peerveil.rankings.simulate import pair_bias
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from peerveil.numerics.exact import Number
+    from peerveil.randomness import Randomness
+
+
+def bit_response(items: int, epsilon: Number) -> Response:
+    """The randomized response to one pair: floor(m/2) independent ones lose epsilon in all."""
+    return Response(read_epsilon(epsilon) / (items // 2), classes=2)
+
+
+def bit_sums(ranks: Any, order: Any, epsilon: Number, randomness: Randomness) -> NDArray[np.int64]:
+    """The signed sums of all people's randomized bits; the pairs are (order[0], order[1]), (order[2], order[3]), ..."""
+    pairs = ranks.shape[1] // 2
+    first, second = order[0 : 2 * pairs : 2], order[1 : 2 * pairs : 2]
+    answers = (ranks[:, first] < ranks[:, second]).astype(np.int64)
+    bits = randomness.respond(answers, bit_response(ranks.shape[1], epsilon))
+    return np.asarray((2 * bits.astype(np.int64) - 1).sum(axis=0))
+
+
+def bits_power(
+    people: int, items: int, spread: float, epsilon: Number, *, level: float = 0.05, trials: int = 200, seed: int = 0
+) -> float:
+    """How often the test rejects Mallows rankings, with its exact null; biases of bits are known exactly."""
+    pairs, kept = items // 2, 2 * bit_response(items, epsilon).keep - 1
+    counts = np.full(pairs, people)
+    critical = squares_null(tuple(counts.tolist())).critical(level)
+    rng = np.random.default_rng(seed)
+    rejected = np.empty(trials)
+    for trial in range(trials):
+        order = rng.permutation(items)
+        first, second = order[0 : 2 * pairs : 2], order[1 : 2 * pairs : 2]
+        bias = np.sign(second - first) * pair_bias(spread, np.abs(second - first))
+        sums = 2 * rng.binomial(counts, (1 + kept * bias) / 2) - counts
+        rejected[trial] = float((sums.astype(float) ** 2).sum()) >= critical
+    return float(rejected.mean())
