@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.logs import many_events
 from benchmarks.timing import Row, best_of
 from peerveil import Randomness
 from peerveil.timing import FollowUp, audit_log, audit_table, find_batches, linkage_attack, post
-from peerveil.timing.simulate import many_events
 
 MONTH = 3_500_000
 DAY = 20_000
@@ -25,9 +25,9 @@ CUTS = np.geomspace(5, 3600, 20)
 _MEMORY = """
 import re, sys
 from pathlib import Path
+from benchmarks.logs import many_events
 from peerveil.judgements import Events
 from peerveil.timing import audit_log
-from peerveil.timing.simulate import many_events
 
 def status(name):
     return int(re.search(name + r":\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])

@@ -37,8 +37,8 @@ def release(size: int) -> Callable[[], object]:
 
 def timing(size: int) -> Callable[[], object]:
     """Post a log of ``size`` events with delays, secure lane."""
+    from peerveil.papers.timing.streams import wikipedia_like
     from peerveil.timing import FollowUp, post
-    from peerveil.timing.simulate import wikipedia_like
 
     log = wikipedia_like(size)
     return lambda: post(log, FollowUp(1, 660, 300)).public

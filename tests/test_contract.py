@@ -67,7 +67,6 @@ MECHANISMS: dict[str, Entry] = {
     "timing.FollowUp": delay(timing.FollowUp(1, 2700, 300)),
     "timing.ZeroInflatedUniform": delay(timing.ZeroInflatedUniform(1, 2700, beta=300)),
     "timing.Uniform": delay(timing.Uniform(1, 2700, beta=300)),
-    "timing.UnevenSplit": delay(timing.UnevenSplit(4, 2700, beta=300)),
     "timing.Exponential": delay(timing.Exponential(1, 2700, beta=300), timing.grid_check),
     "timing.Staircase": delay(timing.Staircase(1, 2700, beta=300), timing.grid_check),
     "timing.post": delay(timing.FollowUp(2, 3600, 60)),
@@ -209,7 +208,6 @@ def findings() -> dict[str, Any]:
     public = release.PublicScores.of(contract.reviews(), weight="rating", scale=(1, 10))
     return {
         "release.ReleasePlan": release.plan_release(public, [1, 4], leniency=[0, 1], trials=2, progress=False),
-        "timing.Frontier": timing.frontier(4, points=5),
         "timing.LinkageAttack": timing.linkage_attack(contract.log(), window=300),
         "timing.OptimalAttack": timing.optimal_attack(follow_up, (0, 2700), cells=20),
         "timing.TimingAudit": timing.audit_log(contract.log(), 300, percentile=25, epsilons=[1], randomness=lane()),

@@ -127,9 +127,7 @@ def test_a_gap_for_each_group(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert word in err
 
 
-@pytest.mark.parametrize(
-    "mechanism", ["follow-up", "zero-inflated", "uniform", "exponential", "staircase", "uneven", "queue"]
-)
+@pytest.mark.parametrize("mechanism", ["follow-up", "zero-inflated", "uniform", "exponential", "staircase", "queue"])
 def test_post(mechanism: str, events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "posted.csv"
     arguments = ("timing", "post", events, "--gap", "2h", "--mechanism", mechanism, "--out", target,

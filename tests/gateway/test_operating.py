@@ -359,7 +359,7 @@ def test_bad_spaces_are_refused(table: dict[str, Any], said: str) -> None:
 def test_a_space_survives_the_database() -> None:
     table = {
         "gap": "45m", "gaps": {"t": "2h"}, "quiet": {"start": "22:00", "end": "07:00", "zone": "Europe/Zurich"},
-        "deadline": "2027-01-31T23:59:00Z", "mechanism": "uneven", "declared": True, "epsilon": "1/3",
+        "deadline": "2027-01-31T23:59:00Z", "mechanism": "uniform", "declared": True, "epsilon": "1/3",
     }  # fmt: skip
     space = Space.read("forum", table)
     assert Space.from_json(space.to_json()) == space

@@ -14,6 +14,7 @@ from tests.release import oracle
 from peerveil import BadInput, BudgetExceeded, Guarantee, Ledger, Randomness
 from peerveil.judgements import Reviews, synthetic_conference
 from peerveil.ledger import SimulationRefused
+from peerveil.papers.release.simulate import simulate_conference
 from peerveil.release import (
     LaplaceMeans,
     PublicScores,
@@ -21,7 +22,6 @@ from peerveil.release import (
     plan_release,
     public_expectation,
     publish,
-    simulate_conference,
 )
 from peerveil.release.expectation import public_prior
 from peerveil.release.mechanism import estimate_means

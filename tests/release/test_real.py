@@ -11,8 +11,9 @@ from tests.release import oracle
 
 from peerveil import Randomness
 from peerveil.judgements import Reviews
-from peerveil.release import feasible_region as region_of
-from peerveil.release import publish, review_weights, simulate_conference
+from peerveil.papers.release.region import chain_region
+from peerveil.papers.release.simulate import simulate_conference
+from peerveil.release import feasible_region, publish, review_weights
 from peerveil.release.expectation import draw_assignment
 from peerveil.release.sensitivity import sorted_means
 
@@ -58,9 +59,9 @@ def test_the_limit_of_projection_is_the_convex_hull() -> None:
         vertices = oracle.sorted_means(conference.public)
         noisy = conference.truth + rng.laplace(size=5)
         guesses = (
-            region_of(conference.public, "all").project(noisy),
+            feasible_region(conference.public).project(noisy),
             oracle.hull_projection(vertices, noisy),
-            region_of(conference.public, "chains").project(noisy),
+            chain_region(conference.public).project(noisy),
         )
         for errors, guess in zip((ours, hull, paper), guesses, strict=True):
             errors.append(float(np.sum((guess - conference.truth) ** 2)))

@@ -10,10 +10,11 @@ import pytest
 from tests.release import oracle
 
 from peerveil import BadInput
-from peerveil.release import PublicScores, feasible_region, simulate_conference
+from peerveil.papers.release.simulate import simulate_conference
+from peerveil.release import PublicScores, feasible_region
 from peerveil.release.counting import counting_bounds
 
-REGIONS = ("range", "chains", "counting", "all")
+REGIONS = ("range", "counting")
 
 
 def check_containment(count: int, seed: int, shrink: float = 0.0) -> int:
@@ -56,60 +57,37 @@ def test_each_argument_matters() -> None:
 # ---- the axioms of the paper ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bounds", ["chains", "counting", "all"])
 @pytest.mark.parametrize("seed", range(4))
-def test_axioms(bounds: str, seed: int) -> None:
+def test_axioms(seed: int) -> None:
     rng = np.random.default_rng(seed)
     noise = rng.laplace(size=6)
     same = PublicScores(np.full((6, 2), 3.5), loads=[2] * 6)
-    assert feasible_region(same, bounds).project(noise) == pytest.approx(np.full(6, 3.5), abs=1e-6)  # A1
+    assert feasible_region(same).project(noise) == pytest.approx(np.full(6, 3.5), abs=1e-6)  # A1
     weights = rng.random((3, 2))
     single = PublicScores(weights, loads=[1] * 6)
-    assert feasible_region(single, bounds).project(noise) == pytest.approx(np.sort(weights.ravel()), abs=1e-6)  # A2
+    assert feasible_region(single).project(noise) == pytest.approx(np.sort(weights.ravel()), abs=1e-6)  # A2
     one = np.zeros((6, 2))
     one[3] = rng.random(2)
     expected = np.sort([0, 0, 0, 0, *(one[3] / 2)])
-    assert feasible_region(PublicScores(one, loads=[2] * 6), bounds).project(noise) == pytest.approx(
-        expected, abs=1e-6
-    )  # A3
+    assert feasible_region(PublicScores(one, loads=[2] * 6)).project(noise) == pytest.approx(expected, abs=1e-6)  # A3
 
 
-@pytest.mark.parametrize("bounds", ["counting", "all"])
-def test_axiom_a3_for_signed_weights(bounds: str) -> None:
+def test_axiom_a3_for_signed_weights() -> None:
     signed = np.zeros((6, 2))
     signed[0] = [-0.7, 0.4]
-    region = feasible_region(PublicScores(signed, loads=[2] * 6), bounds)
+    region = feasible_region(PublicScores(signed, loads=[2] * 6))
     assert region.project(np.linspace(-3, 3, 6)) == pytest.approx([-0.35, 0, 0, 0, 0, 0.2], abs=1e-6)
 
 
-@pytest.mark.parametrize("bounds", ["chains", "counting", "all"])
-def test_the_example_of_appendix_b(bounds: str) -> None:
+def test_the_example_of_appendix_b() -> None:
     public = PublicScores([[0, 0, 0], [0, 0, 0], [0, 0, 0], [1, 2, 3]], loads=[3, 3, 3, 3])
-    region = feasible_region(public, bounds)
+    region = feasible_region(public)
     third = float(Fraction(1, 3))
     assert region.lower == pytest.approx([0, third, 2 * third, 1], abs=1e-9)
     assert region.upper == pytest.approx([0, third, 2 * third, 1], abs=1e-9)
 
 
 # ---- sizes --------------------------------------------------------------------------------------------------------
-
-
-def test_counting_is_tighter_than_chains_on_the_papers_own_simulations() -> None:
-    rng = np.random.default_rng(3)
-    widths: dict[str, list[float]] = {name: [] for name in REGIONS}
-    for _ in range(10):
-        public = simulate_conference(20, rng=rng).public
-        for name in REGIONS:
-            region = feasible_region(public, name)
-            widths[name].append(float((region.upper - region.lower).mean()))
-    mean = {name: np.mean(values) for name, values in widths.items()}
-    assert mean["all"] <= mean["counting"] < mean["chains"] < mean["range"]
-
-
-def test_auto_leaves_chains_out_where_they_are_dear() -> None:
-    rng = np.random.default_rng(0)
-    assert feasible_region(simulate_conference(30, rng=rng).public).bounds == "all"
-    assert feasible_region(simulate_conference(3000, rng=rng).public).bounds == "counting"
 
 
 def test_membership_looks_at_everything() -> None:
@@ -175,7 +153,7 @@ def test_bad_vectors(call: Any, message: str) -> None:
 
 
 def test_unknown_bounds() -> None:
-    with pytest.raises(BadInput, match="^bounds: got 'magic', need one of auto, all, counting, chains, range"):
+    with pytest.raises(BadInput, match="^bounds: got 'magic', need one of counting, range"):
         feasible_region(PublicScores([[1.0]], loads=[1]), "magic")
     with pytest.raises(BadInput, match="^bounds: got"):
         PublicScores([[1.0, 2.0]], loads=[1, 1], bounds=(0.0, 1.5))

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from peerveil.papers.timing.streams import bitcoin_like, wikipedia_like
 from peerveil.report import svg
 from peerveil.reproduce import Reproduction, Verdict, experiments
 from peerveil.reproduce import timing as room
 from peerveil.reproduce import timing_streams as streams
 from peerveil.timing import choose_gap, find_batches, linkage_attack
-from peerveil.timing.simulate import bitcoin_like, wikipedia_like
 
 EXACT = ("figure-2", "figure-3", "figure-4", "table-1", "table-2")
 STREAMS = [f"figure-{n}" if n < 9 else pytest.param(f"figure-{n}", marks=pytest.mark.slow) for n in range(5, 13)]

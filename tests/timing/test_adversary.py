@@ -1,4 +1,4 @@
-"""Attacks: counted pairs against listed ones, the optimal test against its bound, choosing, frontier, impossibility."""
+"""Attacks: counted pairs against listed ones, the optimal test against its bound, choosing a gap."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.logs import many_events
 
 from peerveil import BadInput, Randomness
 from peerveil.judgements import Events
+from peerveil.papers.timing.streams import wikipedia_like
 from peerveil.timing import (
     Exponential,
     FollowUp,
     Staircase,
-    UnevenSplit,
     Uniform,
     ZeroInflatedUniform,
     audit_log,
@@ -23,7 +24,6 @@ from peerveil.timing import (
     choose_gaps,
     covered,
     find_batches,
-    frontier,
     intervals,
     linkage_attack,
     optimal_attack,
@@ -31,11 +31,7 @@ from peerveil.timing import (
     post,
 )
 from peerveil.timing.figures import audit_page
-from peerveil.timing.linear_program import best_pair
 from peerveil.timing.pairs import count_joint
-from peerveil.timing.simulate import bitcoin_like, many_events, wikipedia_like
-from peerveil.timing.two_sided import TruncatedLaplace, convict, late, late_as_printed
-from peerveil.timing.uneven import narrowest
 
 LOG = Path(__file__).parent / "data" / "wikipedia_edits_2015_09_12.csv.gz"
 
@@ -111,8 +107,6 @@ def test_wrong_attacks_are_named(edits: Events) -> None:
         (lambda: choose_gap([1.0], crossover=0.1), "epsilon"),
         (lambda: choose_gap([-1.0], 50), "history"),
         (lambda: intervals(edits, between="people"), "between"),  # type: ignore[arg-type]
-        (lambda: frontier(1, family="best"), "family"),
-        (lambda: convict(lambda x: 0.0 * x, 1, 0.1), "below"),
     ):
         with pytest.raises(BadInput) as error:
             bad()
@@ -126,7 +120,7 @@ def test_wrong_attacks_are_named(edits: Events) -> None:
 def test_the_best_attack_stays_under_proposition_5_1(epsilon: float) -> None:
     gap = 660.0
     kinds = [FollowUp(epsilon, gap), Uniform(epsilon, gap), Exponential(epsilon, gap), Staircase(epsilon, gap),
-             UnevenSplit(epsilon, gap), ZeroInflatedUniform(epsilon, gap, weight=0.2)]  # fmt: skip
+             ZeroInflatedUniform(epsilon, gap, weight=0.2)]  # fmt: skip
     for mechanism in kinds:
         for separation in (gap, gap / 3, (0, gap), (0, 2 * gap)):
             for order in ("unknown", "known", "known in batches"):
@@ -180,57 +174,6 @@ def test_choosing_a_gap(edits: Events) -> None:
         choose_gap(Events(actor=["a"], thread=[1], time=[1e9]), 50)
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 3.0, 4.0])
-@pytest.mark.parametrize("weight", [0.0, 0.3, 0.7, 1.0])
-def test_the_frontiers_against_a_linear_program(epsilon: float, weight: float) -> None:
-    """Within (epsilon/2, g)-indistinguishable pairs the paper's is best; over all splits the uneven one is."""
-    root = math.exp(epsilon / 2)
-    paper = ZeroInflatedUniform(epsilon, 1, weight=weight)
-    closed = weight * paper.mean_batched + (1 - weight) * paper.mean_unbatched
-    program = best_pair(root, root, weight, cells=24, horizon=max(3.0, 1.15 * paper.max_delay))
-    assert closed - 1e-9 <= program.value <= closed + 0.002
-    ours = UnevenSplit(epsilon, 1, weight=weight)
-    mixed = weight * ours.mean_batched + (1 - weight) * ours.mean_unbatched
-    values = [
-        best_pair(rho, math.exp(epsilon) / rho, weight, cells=24,
-                  horizon=max(3.0, 1.2 * ours.max_delay, 1 + 1.2 * narrowest(epsilon, rho))).value
-        for rho in {root, min(2.0, root), ours.rho, (ours.rho + root) / 2}
-    ]  # fmt: skip
-    assert mixed - 1e-6 <= min(values) <= mixed + 0.005  # nothing better was found
-    assert mixed <= closed + 1e-6
-    if epsilon > 2 * math.log(2) and weight == 1:
-        assert mixed < closed - 0.03  # Theorem 4.6 is false there
-        assert min(values) < closed - 0.03
-
-
-def test_the_frontier_is_one_point_up_to_two_ln_two() -> None:
-    small, large = frontier(1.38), frontier(1.5)
-    assert np.ptp(small.mean_batched) < 1e-9 < np.ptp(large.mean_batched)
-    assert frontier(4, family="uneven").mean_batched.min() < frontier(4).mean_batched.min() - 0.04
-
-
-# ---- why one side only -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("part", [1, 2])
-@pytest.mark.parametrize("delta", [0.0, 0.5, 0.999])
-def test_parts_one_and_two_convict_every_mechanism(part: int, delta: float) -> None:
-    for mechanism in (FollowUp(1, 1), Exponential(1, 1), Staircase("0.1", 1)):
-        found = convict(lambda x, m=mechanism: float(m.batched.below(x)), part, delta)  # type: ignore[misc]
-        assert found.here > delta
-        assert found.there == 0
-
-
-def test_part_three_as_printed_is_refuted_and_as_corrected_holds() -> None:
-    example = TruncatedLaplace(1.0, 1e-3)
-    assert max(example.spill()) <= 1e-3 * 1.01  # it is two-sided (1, 0.001)-private
-    late_by = np.array([14.0, 20.0, 100.0])
-    assert (example.late(late_by) == 0).all()  # no delay exceeds 13.5 gaps
-    assert (late_as_printed(late_by, 1e-3) > 0.7).all()  # yet the paper says that most do
-    steps = np.arange(0.5, 14, 0.5)
-    assert (example.late(steps) >= late(steps, 1.0, 1e-3) - 1e-9).all()
-
-
 # ---- the whole ---------------------------------------------------------------------------------------------------
 
 
@@ -273,16 +216,6 @@ def test_partial_adoption_protects_those_who_adopt() -> None:
     assert rows[0].mean_delay == 0
     assert rows[1].adopters < 0.5 * rows[1].others
     assert rows[2].precision < 0.5 * rows[0].precision
-
-
-def test_invented_streams() -> None:
-    """Their rates are checked against the paper's in tests/reproduce/test_timing.py."""
-    transfers = bitcoin_like(5000)
-    attack = linkage_attack(transfers, [60], window=60, within="actor")
-    assert (attack.precision[0], attack.recall[0]) == (1.0, 1.0)
-    assert len(many_events(5000)) == 5000
-    with pytest.raises(BadInput):
-        wikipedia_like(2)
 
 
 @pytest.mark.slow

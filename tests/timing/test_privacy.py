@@ -20,7 +20,6 @@ from peerveil.timing import (
     FollowUp,
     Queue,
     Staircase,
-    UnevenSplit,
     Uniform,
     ZeroInflatedUniform,
     audit_log,
@@ -103,7 +102,7 @@ def test_the_queue_runs_on_a_public_clock() -> None:
 @pytest.mark.parametrize(
     "mechanism",
     [ZeroInflatedUniform(4, 600, weight=0.25), Uniform(1, 600), Exponential(1, 600), Staircase(1, 600),
-     UnevenSplit(4, 600), UnevenSplit(3, 600, weight=0.6), FollowUp(1, 600)],
+     FollowUp(1, 600)],
     ids=repr,
 )  # fmt: skip
 def test_a_whole_batch_costs_what_lemma_a1_gives(mechanism: DelayMechanism) -> None:
@@ -116,14 +115,6 @@ def test_a_whole_batch_costs_what_lemma_a1_gives(mechanism: DelayMechanism) -> N
         worst = (0 if mechanism.by_predecessor else check.still) + (size - 1) * check.shifted
         assert mechanism.batch_cost(size) >= worst - 1e-6
         assert mechanism.batch_cost(size) == pytest.approx(worst, rel=1e-6)  # and no more is claimed than needed
-
-
-def test_an_uneven_split_costs_long_sittings_more() -> None:
-    even, uneven = ZeroInflatedUniform(4, 600), UnevenSplit(4, 600)
-    assert even.batch_cost(2) == uneven.batch_cost(2) == 4
-    assert uneven.batch_cost(5) > 1.3 * even.batch_cost(5)
-    with pytest.raises(BadInput, match="size"):
-        uneven.batch_cost(1)
 
 
 def test_the_guarantee_says_what_a_known_order_costs() -> None:
@@ -154,9 +145,6 @@ def test_a_rare_certainty_is_not_smoothed_away() -> None:
 def test_options_that_would_make_a_false_claim_are_refused() -> None:
     log = Events(actor=["a", "a"], thread=[1, 2], time=[1e9, 1e9 + 60])
     for call, argument in (
-        (lambda: post(log, FollowUp(1, 600, 60), as_printed=True), "as_printed"),
-        (lambda: post(log, Uniform(1, 600, beta=60), hold=60, as_printed=True), "as_printed"),
-        (lambda: post(log, Uniform(1, 600), as_printed=True), "as_printed"),
         (lambda: post(log, FollowUp(1, 600, 60), gaps={1: 30.0}), "gaps"),
         (lambda: post(log, FollowUp(1, 600, 60), gaps={1: math.nan}), "gaps"),
         (lambda: audit_log(log, 300, gap=200), "gap"),

@@ -40,22 +40,3 @@ def dawid_skene(answers: Answers, k: int, iterations: int) -> dict[Any, list[flo
             weight = [math.exp(x - max(row)) for x in row]
             soft[task] = [x / sum(weight) for x in weight]
     return soft
-
-
-def algorithm_1(
-    answers: Answers, epsilon: float, least: float, iterations: int
-) -> tuple[dict[Any, float], dict[Any, float]]:
-    """The paper's Algorithm 1 on sparse answers: soft labels y, and abilities after step 7."""
-    y = {t: p[1] for t, p in majority(answers, 2).items()}
-    for _ in range(iterations):
-        agree: dict[Any, list[float]] = {}
-        for task, worker, x in answers:
-            agree.setdefault(worker, []).append((1 - x) * (1 - y[task]) + x * y[task])
-        p = {w: min(max(sum(v) / len(v), least), 1 - least) for w, v in agree.items()}
-        one, zero = dict.fromkeys(y, 0.0), dict.fromkeys(y, 0.0)
-        for task, worker, x in answers:
-            one[task] += math.log(p[worker] if x else 1 - p[worker])
-            zero[task] += math.log(1 - p[worker] if x else p[worker])
-        y = {t: 1 / (1 + math.exp(zero[t] - one[t])) for t in y}
-    e = math.exp(epsilon)
-    return y, {w: (e + 1) / (e - 1) * (v - 1 / (e + 1)) for w, v in p.items()}

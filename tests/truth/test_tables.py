@@ -90,7 +90,7 @@ def test_a_connection_of_ones_own_is_left_open() -> None:
         ({"task": [1, 1], "worker": [1, 2], "label": [1, 1]}, {}, "equal reports"),
         ({"task": [1, 1], "worker": [1, 2], "label": [0, 5]}, {"classes": 2}, "got 5"),
         ({"task": [1, 1], "worker": [1, None], "label": [0, 1]}, {"classes": 2}, "labels: .*1 rows without worker"),
-        ({"task": [1, 1], "worker": [1, 2], "label": [0, 1]}, {"start": "spectral"}, "engine='memory'"),
+        ({"task": [1, 1], "worker": [1, 2], "label": [0, 1]}, {"start": np.full((1, 2), 0.5)}, "engine='memory'"),
     ],
 )
 def test_bad_tables_are_refused(frame: dict[str, Any], settings: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -189,7 +189,7 @@ def export(
 def infer(
     campaign: Which,
     so_far: Annotated[bool, typer.Option(help="An estimate for the operator while the campaign is open.")] = False,
-    model: Annotated[str, typer.Option(help="auto, one-coin, two-coin, confusion or as-printed.")] = "auto",
+    model: Annotated[str, typer.Option(help="auto, one-coin, two-coin or confusion.")] = "auto",
     engine: Annotated[str, typer.Option(help="auto, memory, duckdb or spark.")] = "auto",
     level: Annotated[float, typer.Option(help="Rankings: how often chance may be called a signal.")] = 0.05,
     db: Where = DEFAULT,

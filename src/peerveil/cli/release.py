@@ -49,7 +49,7 @@ def means(
     epsilon: Annotated[str, typer.Option(help="The privacy of one exchange of reviews: 1, 0.5 or 1/3.")],
     weight: Weight = "rating",
     scale: Scale = None,
-    bounds: Annotated[str, typer.Option(help="auto, all, counting, chains or range.")] = "auto",
+    bounds: Annotated[str, typer.Option(help="How the feasible region is bounded: counting or range.")] = "counting",
     estimate: Annotated[str, typer.Option(help="auto (shrinkage), projection or none.")] = "auto",
     ledger: Annotated[str | None, typer.Option(envvar="PEERVEIL_LEDGER", help="The ledger to debit.")] = None,
     account: Annotated[str | None, typer.Option(help="The account to debit; it must exist.")] = None,

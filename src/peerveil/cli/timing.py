@@ -40,7 +40,6 @@ class Kind(StrEnum):
     uniform = "uniform"
     exponential = "exponential"
     staircase = "staircase"
-    uneven = "uneven"
     queue = "queue"
 
 
@@ -161,7 +160,7 @@ def choose(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Choose a gap from history, and show what delays it would cost under each mechanism."""
-    from peerveil.timing import Exponential, FollowUp, Staircase, UnevenSplit, ZeroInflatedUniform, choose_gap, covered
+    from peerveil.timing import Exponential, FollowUp, Staircase, ZeroInflatedUniform, choose_gap, covered
     from peerveil.timing.durations import in_words, parse_duration
 
     if out is not None and per is None:
@@ -174,7 +173,7 @@ def choose(
     gap = choose_gap(events, percentile, crossover=crossover, epsilon=epsilon if crossover else None, beta=beta)
     share = covered(events, gap, beta=beta)
     groups = _gaps(events, per, percentile, crossover, epsilon, beta, out) if per else {}
-    kinds: tuple[Any, ...] = (FollowUp, ZeroInflatedUniform, UnevenSplit, Staircase, Exponential)
+    kinds: tuple[Any, ...] = (FollowUp, ZeroInflatedUniform, Staircase, Exponential)
     mechanisms = [kind(epsilon, gap, beta=beta) for kind in kinds]
     data = {
         "gap": gap,
@@ -334,8 +333,6 @@ def _mechanism(kind: Kind, epsilon: str, gap: str | None, beta: float, weight: f
             return timing.FollowUp(epsilon, seconds, beta, weight=weight)
         case Kind.zero_inflated:
             return timing.ZeroInflatedUniform(epsilon, seconds, weight=weight, beta=beta)
-        case Kind.uneven:
-            return timing.UnevenSplit(epsilon, seconds, weight=weight, beta=beta)
         case _:
             return getattr(timing, kind.value.capitalize())(epsilon, seconds, beta=beta)
 

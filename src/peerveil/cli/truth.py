@@ -153,11 +153,10 @@ def infer(
         bool,
         typer.Option("--randomized", help="Each answer was randomized, with --epsilon, on the person's own device."),
     ] = False,
-    model: Annotated[str, typer.Option(help="auto, one-coin, two-coin, confusion, as-printed or majority.")] = "auto",
+    model: Annotated[str, typer.Option(help="auto, one-coin, two-coin, confusion or majority.")] = "auto",
     classes: Classes = None,
     class_prior: Annotated[str, typer.Option(help="shrunk, uniform or estimated.")] = "shrunk",
     engine: Annotated[str, typer.Option(help="auto, memory, duckdb or spark.")] = "auto",
-    theory: Annotated[bool, typer.Option("--theory", help="Also say which conditions of the paper hold.")] = False,
     column: Column = None,
     out: Out = Path("out/truth"),
     as_json: AsJson = False,
@@ -198,14 +197,11 @@ def infer(
         lines.append(f"Classes seen: {seen}. If there are others, name all with --classes: the result depends on it.")
     if scored is not None:
         lines.append(f"Against known answers: accuracy {scored[0]:.3f}, balanced accuracy {scored[1]:.3f}.")
-    if theory:
-        lines.append(f"Theory:\n{result.theory()}")
     lines += [f"written: {path}" for path in written]
     if result.mark is not None:
         lines.append(f"Nothing of this may be published: {result.mark}.")
     data = {
         **result.to_dict(),
-        "theory": result.theory().to_dict(),
         "accuracy": None if scored is None else scored[0],
         "balanced_accuracy": None if scored is None else scored[1],
         "written": [str(path) for path in written],

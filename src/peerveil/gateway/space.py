@@ -33,7 +33,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.services.config import check_names
-from peerveil.timing import FollowUp, UnevenSplit, Uniform, ZeroInflatedUniform
+from peerveil.timing import FollowUp, Uniform, ZeroInflatedUniform
 from peerveil.timing.durations import in_words, parse_duration
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ MECHANISMS: Final[Mapping[str, Any]] = {
     "follow-up": FollowUp,
     "zero-inflated": ZeroInflatedUniform,
     "uniform": Uniform,
-    "uneven": UnevenSplit,
 }
 """The mechanisms whose longest delay is finite, so that it can be told on submission."""
 

@@ -10,7 +10,6 @@ From Ding, Shah and Wang, *On the Privacy-Utility Tradeoff in Peer-Review Data A
 - **What is protected, and how far the means can move**: :func:`swap_sensitivity`, :class:`LaplaceMeans`; a
   mechanism of your own: :class:`Perturbation`.
 - **Attack it**: :mod:`peerveil.release.adversary`.
-- **Simulate**: :func:`simulate_conference`.
 
 >>> from peerveil.judgements import synthetic_conference
 >>> reviews = synthetic_conference(papers=60, reviewers=40, seed=1).reviews
@@ -26,7 +25,6 @@ from peerveil.release.plan import ReleasePlan, plan_release
 from peerveil.release.public import PublicScores
 from peerveil.release.region import FeasibleRegion, feasible_region
 from peerveil.release.sensitivity import swap_sensitivity
-from peerveil.release.simulate import simulate_conference
 from peerveil.release.weights import review_weights
 
 __all__ = [
@@ -41,6 +39,5 @@ __all__ = [
     "public_expectation",
     "publish",
     "review_weights",
-    "simulate_conference",
     "swap_sensitivity",
 ]

@@ -1,7 +1,6 @@
-"""Bounds on the sorted means by counting, in almost linear time.
+"""Bounds on the sorted means by counting.
 
-The paper's chains ask only neighbouring tuples to be disjoint, so that they are nearly vacuous for many reviewers. Five
-simple arguments do better at almost no cost. Write e_1 <= e_2 <= ... for the cheapest weights that i reviewers can hold
+Five simple arguments, in almost linear time. Write e_1 <= e_2 <= ... for the cheapest weights that i reviewers can hold
 together (at most min(k_p, i) of paper p, and, for equal loads, at least k_p - (n - i), since the others can hold only
 n - i of them). Whatever i reviewers really hold, their t-th smallest weight is at least e_t: the admissible sets of
 fixed size are the bases of a matroid, whose greedy basis is the smallest in every place. The loads are l_1 <= l_2 <= ...

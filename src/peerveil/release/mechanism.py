@@ -180,7 +180,7 @@ def publish(
     *,
     epsilon: Number | None = None,
     weight: str = "rating",
-    bounds: str = "auto",
+    bounds: str = "counting",
     estimate: str = "auto",
     account: Account | None = None,
     randomness: Randomness | None = None,

@@ -113,7 +113,7 @@ def plan_release(
     epsilons: Sequence[Number] = EPSILONS,
     *,
     leniency: Sequence[float] = DEGREES,
-    bounds: str = "auto",
+    bounds: str = "counting",
     trials: int = 40,
     weight: str = "rating",
     progress: bool | None = None,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from peerveil.errors import BadInput, Verbatim
-from peerveil.release.chains import chain_bounds, predicted_tuples
 from peerveil.release.counting import counting_bounds
 from peerveil.release.projection import project
 
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-BOUNDS: Final = ("auto", "all", "counting", "chains", "range")
-_CHEAP_TUPLES: Final = 200_000  # chains are taken along up to here: well below a second
+BOUNDS: Final = ("counting", "range")
 _SLACK: Final = 1e-12  # bounds are widened by this share of the range, to cover rounding
 _TOLERANCE: Final = 1e-9
 
@@ -32,7 +30,7 @@ class FeasibleRegion:
     Attributes
     ----------
     bounds : str
-        How it was made: ``"all"``, ``"counting"``, ``"chains"`` or ``"range"``.
+        How it was made: ``"counting"`` or ``"range"``.
     lower, upper
         Boxes for each sorted mean.
     lowest_sums, highest_sums
@@ -88,7 +86,7 @@ class FeasibleRegion:
         return array
 
 
-def feasible_region(public: PublicScores, bounds: str = "auto") -> FeasibleRegion:
+def feasible_region(public: PublicScores, bounds: str = "counting") -> FeasibleRegion:
     """The region that the public data allow.
 
     Parameters
@@ -96,9 +94,8 @@ def feasible_region(public: PublicScores, bounds: str = "auto") -> FeasibleRegio
     public
         The public side of the conference.
     bounds
-        ``"range"``: the paper's baseline, all means within the range of weights. ``"chains"``: the paper's Algorithms 1
-        and 2. ``"counting"``: :mod:`peerveil.release.counting`. ``"all"``: both together. ``"auto"``: ``all`` where chains
-        are cheap, else ``counting``.
+        ``"counting"`` (default): as tight as the counting arguments of :mod:`peerveil.release.counting` allow.
+        ``"range"``: only the range of the weights.
 
     Examples
     --------
@@ -109,16 +106,11 @@ def feasible_region(public: PublicScores, bounds: str = "auto") -> FeasibleRegio
     """
     if bounds not in BOUNDS:
         raise BadInput("bounds", got=bounds, want=f"one of {', '.join(BOUNDS)}")
-    if bounds == "auto":
-        bounds = "all" if predicted_tuples(public) <= _CHEAP_TUPLES else "counting"
     n = public.reviewers
     low, high = public.bounds
     lower, upper = np.full(n, low), np.full(n, high)
     lowest = highest = None
-    if bounds in ("chains", "all"):
-        chain_low, chain_high = chain_bounds(public)
-        lower, upper = np.maximum(lower, chain_low), np.minimum(upper, chain_high)
-    if bounds in ("counting", "all"):
+    if bounds == "counting":
         counted = counting_bounds(public)
         lower, upper = np.maximum(lower, counted.lower), np.minimum(upper, counted.upper)
         lowest = counted.lowest_sums

@@ -12,8 +12,8 @@ import numpy as np
 
 from peerveil.calibration import Affine, Pair
 from peerveil.judgements import Events
+from peerveil.papers.release.simulate import simulate_conference
 from peerveil.randomness import Randomness
-from peerveil.release import simulate_conference
 from peerveil.report import COLOURS, new_axes
 from peerveil.reproduce.experiment import Comparison, Reproduction, Verdict
 from peerveil.result import stamp_axes

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from peerveil.judgements import Events
+from peerveil.papers.timing.as_printed import WithoutRoom
+from peerveil.papers.timing.streams import bitcoin_like, wikipedia_like
 from peerveil.progress import progress_bar
 from peerveil.randomness import Randomness
 from peerveil.report import COLOURS, new_axes
@@ -23,7 +25,6 @@ from peerveil.reproduce.experiment import Comparison, Reproduction, Verdict
 from peerveil.result import stamp_axes
 from peerveil.timing import FollowUp, Uniform, ZeroInflatedUniform, choose_gap, choose_gaps, linkage_attack, post
 from peerveil.timing.figures import SHADES
-from peerveil.timing.simulate import bitcoin_like, wikipedia_like
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,17 +99,15 @@ def wikipedia(name: str, percentiles: tuple[int, ...], quick: bool, progress: bo
                                        *(_near(found, 0.80) if invented else
                                          (Verdict.NOTHING_PRINTED, "for comparison"))))  # fmt: skip
             for epsilon, colour in zip(_EPSILONS, SHADES, strict=False):
-                theirs = _attacks(
-                    stream, ZeroInflatedUniform(epsilon, gap), runs, cuts, {"hold": _BETA, "as_printed": True}
-                )
+                theirs = _attacks(stream, WithoutRoom(ZeroInflatedUniform(epsilon, gap), _BETA), runs, cuts)
                 advance(1)
-                ours = _attacks(stream, FollowUp(epsilon, gap, _BETA), runs, cuts, {})
+                ours = _attacks(stream, FollowUp(epsilon, gap, _BETA), runs, cuts)
                 advance(1)
                 ax.plot(*theirs, color=colour, linewidth=1.3, label=f"epsilon {epsilon:g}")
                 ax.plot(*ours, color=colour, linewidth=1.1, linestyle="--")
                 rows.append(_fallen(stream, percentile, gap, epsilon, raw, theirs, ours))
             if invented and percentile == 25:
-                early = _attacks(stream, ZeroInflatedUniform(0.5, 193), runs, cuts, {"hold": _BETA, "as_printed": True})
+                early = _attacks(stream, WithoutRoom(ZeroInflatedUniform(0.5, 193), _BETA), runs, cuts)
                 rows.append(Comparison("the same at g = 193 s, epsilon 0.5, which the authors' notebook ran",
                                        "80% to 60%", f"{100 * raw.precision_at(0.65):.2g}% to {100 * _at(early, 0.65):.2g}%",
                                        *_near(_at(early, 0.65), 0.6)))  # fmt: skip
@@ -144,11 +143,11 @@ def _fallen(
     )  # fmt: skip
 
 
-def _attacks(stream: Stream, mechanism: Any, runs: int, cuts: Any, options: dict[str, Any]) -> tuple[Any, Any]:
+def _attacks(stream: Stream, mechanism: Any, runs: int, cuts: Any) -> tuple[Any, Any]:
     """Recall and precision, means over runs."""
     found = []
     for k in range(runs):
-        posted = post(stream.log, mechanism, randomness=Randomness.simulation(_SEED + k), **options)
+        posted = post(stream.log, mechanism, randomness=Randomness.simulation(_SEED + k))
         attack = linkage_attack(posted, cuts, window=stream.beta, within=stream.within)
         found.append((attack.recall, attack.precision))
     recall, precision = np.mean(found, axis=0)
@@ -189,7 +188,7 @@ def _transfers(percentile: int, quick: bool, progress: bool | None, name: str) -
                 posted[epsilon] = []
                 for k in range(runs):
                     posted[epsilon].append(
-                        post(stream.log, Uniform(epsilon, plain), hold=stream.beta, as_printed=True, gaps=gaps, by=by,
+                        post(stream.log, WithoutRoom(Uniform(epsilon, plain), stream.beta), gaps=gaps, by=by,
                              randomness=Randomness.simulation(_SEED + k))
                     )  # fmt: skip
                     advance(1)

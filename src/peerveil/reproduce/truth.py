@@ -14,6 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from peerveil.judgements import Labels
+from peerveil.papers.truth.algorithm_1 import AlgorithmOne
+from peerveil.papers.truth.theory import (
+    ability_error_bound,
+    check_theorem_2,
+    collective_private_wisdom,
+    label_error_bound,
+)
 from peerveil.progress import progress_bar
 from peerveil.randomness import Randomness
 from peerveil.report import COLOURS, new_axes
@@ -21,14 +28,9 @@ from peerveil.reproduce.experiment import Comparison, Reproduction, Verdict
 from peerveil.truth import (
     PrivateDawidSkene,
     PrivateMajority,
-    ability_error_bound,
-    check_theorem_2,
-    collective_private_wisdom,
-    label_error_bound,
     randomize,
     simulate_crowd,
 )
-from peerveil.truth.figures import draw_accuracy
 from peerveil.truth.reports import Reports
 from peerveil.truth.simulate import CROWDS
 
@@ -71,7 +73,7 @@ def scores(
             "default": PrivateDawidSkene(epsilon).fit(reports),
         }
         if len(classes) == 2:
-            found["as-printed"] = PrivateDawidSkene(epsilon, "as-printed", must_converge=False).fit(reports)
+            found["as-printed"] = AlgorithmOne(epsilon, must_converge=False).fit(reports)
         for name, result in found.items():
             rows.setdefault(name, []).append(result.accuracy(truth))
         advance(1)
@@ -109,8 +111,23 @@ def real_set(name: str, quick: bool = False, progress: bool | None = None) -> Re
         f"{max(errors['majority']):.4f}. Repeated reports all count."
     )
     (ax,) = new_axes(height=4)
-    draw_accuracy(lines, EPSILONS, ax, errors=errors, title=name.replace("_", " "))
+    _accuracy(lines, errors, ax, title=name.replace("_", " "))
     return Reproduction(f"truth/set-{name}", f"real answers: {name}", tuple(rows), note, ax)
+
+
+def _accuracy(lines: dict[str, list[float]], errors: dict[str, list[float]], ax: Axes, title: str) -> None:
+    """Accuracy against epsilon, one line per method."""
+    colours = {"default": COLOURS["private"], "majority": COLOURS["truth"], "as-printed": COLOURS["leak"]}
+    for name, values in lines.items():
+        style = "-" if name == "default" else "--"
+        ax.errorbar(EPSILONS, values, yerr=errors[name], ls=style, marker="o", ms=4, color=colours[name], label=name)
+    ax.set_xscale("log")
+    ax.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
+    ax.minorticks_off()
+    ax.set_xlabel("epsilon of one answer")
+    ax.set_ylabel("share of right labels")
+    ax.set_title(title, loc="left", fontsize="medium")
+    ax.legend(fontsize="small", loc="lower right")
 
 
 def crowds(quick: bool = False, progress: bool | None = None) -> Reproduction:
@@ -153,7 +170,7 @@ def error_bounds(quick: bool = False, progress: bool | None = None) -> Reproduct
             found = []
             for trial in range(trials):
                 crowd = simulate_crowd(tasks, n, n, ability=(16, 4), epsilon=epsilon, seed=_SEED + trial)
-                result = PrivateDawidSkene(epsilon, "as-printed").fit(crowd.reports)
+                result = AlgorithmOne(epsilon).fit(crowd.reports)
                 wisdom = collective_private_wisdom(crowd.abilities, epsilon)
                 error = float(np.abs(result.abilities - crowd.abilities).max())
                 found.append((1 - result.accuracy(crowd.truth)[0], label_error_bound(n, wisdom), error))
@@ -218,7 +235,7 @@ def theorem_4(quick: bool = False, progress: bool | None = None) -> Reproduction
             found = []
             for trial in range(trials):
                 crowd = simulate_crowd(500, n, n, kind="experts", epsilon=2, seed=_SEED + trial)
-                methods = (PrivateMajority(2), PrivateDawidSkene(2, "as-printed"), PrivateDawidSkene(2))
+                methods = (PrivateMajority(2), AlgorithmOne(2), PrivateDawidSkene(2))
                 found.append([1 - m.fit(crowd.reports).accuracy(crowd.truth)[0] for m in methods])
                 advance(1)
             mean = np.mean(found, axis=0)

@@ -40,7 +40,7 @@ _WEIGHT = Option(
     "weight", one_of("rating", "miscalibration", "normalised", "subjectivity"), "rating", "what of a review is averaged"
 )
 _SCALE = Option("scale", pair_of_numbers, None, "the lowest and highest possible score, such as [1, 10]")
-_BOUNDS = Option("bounds", one_of("auto", "all", "counting", "chains", "range"), "auto", "how the region is bounded")
+_BOUNDS = Option("bounds", one_of("counting", "range"), "counting", "how the feasible region is bounded")
 
 
 class Means(Step):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from peerveil.randomness import Randomness
     from peerveil.truth import RandomisedAnswers, TruthResult
 
-_MODEL = Option("model", one_of("auto", "one-coin", "two-coin", "confusion", "as-printed"), "auto", "how people err")
+_MODEL = Option("model", one_of("auto", "one-coin", "two-coin", "confusion"), "auto", "how people err")
 
 
 def _class(value: Any) -> Any:
@@ -98,8 +98,7 @@ class Label(Step):
 
     def carry_out(self, table: Labels, randomness: Randomness, account: Account | None) -> Outcome:  # noqa: ARG002
         """Fit, without a channel."""
-        model = "one-coin" if self.model == "as-printed" else self.model
-        found = PrivateDawidSkene(None, model, classes=self.classes).fit(table)
+        found = PrivateDawidSkene(None, self.model, classes=self.classes).fit(table)
         outcome = _outcome("Which answers are right?", found)
         keep_back(
             outcome,

@@ -3,22 +3,18 @@
 Comments that one person writes in one sitting appear minutes apart under several pseudonyms, and link them. The room
 delays posts just enough that "written together" can hardly be told from "written apart".
 
-- **See the leak**: :func:`find_batches` (a :class:`Batches`), :func:`posterior` and :func:`posterior_apart`, the columns
-  that betray the order of arrival (:func:`find_leaks`, :class:`Leak`), and all of it at once: :func:`audit_log` (a
-  :class:`TimingAudit`).
-- **Choose**: :func:`choose_gap` and :func:`choose_gaps` from history, :func:`intervals` and :func:`covered`, what delays
-  cost (:func:`frontier`, a :class:`Frontier`).
-- **Protect**: :func:`post` (a :class:`Posted`) under :class:`FollowUp`, the default, or the paper's symmetric mechanisms
-  :class:`ZeroInflatedUniform`, :class:`Uniform`, :class:`Exponential`, :class:`Staircase`; :class:`UnevenSplit`;
-  :class:`Queue`; a mechanism of your own: :class:`DelayMechanism`.
+- **See the leak**: :func:`find_batches` (a :class:`Batches`), :func:`posterior`, the columns that betray the order of
+  arrival (:func:`find_leaks`, :class:`Leak`), and all of it at once: :func:`audit_log` (a :class:`TimingAudit`).
+- **Choose**: :func:`choose_gap` and :func:`choose_gaps` from history, :func:`intervals` and :func:`covered`.
+- **Protect**: :func:`post` (a :class:`Posted`) under :class:`FollowUp`, the default, or the symmetric mechanisms
+  :class:`ZeroInflatedUniform`, :class:`Uniform`, :class:`Exponential`, :class:`Staircase`; :class:`Queue`; a mechanism of
+  your own: :class:`DelayMechanism`.
 - **Attack**: :func:`linkage_attack` (a :class:`LinkageAttack`), the best attack there is, :func:`optimal_attack`
   (an :class:`OptimalAttack`), and :func:`partial_adoption`.
 - **Check a promise**: :func:`exact_check`, :func:`grid_check` (a :class:`LossCheck`) and :func:`sampled_check`.
 - **Out of core**: :func:`audit_table`, on DuckDB or Spark through Ibis.
 
-Times are seconds (or timedeltas) everywhere. The frontier's linear program is in
-:mod:`peerveil.timing.linear_program`, Theorem 4.8 in :mod:`peerveil.timing.two_sided`, invented streams in
-:mod:`peerveil.timing.simulate`.
+Times are seconds (or timedeltas) everywhere.
 
 >>> from peerveil import Randomness
 >>> from peerveil.judgements import synthetic_conference
@@ -29,10 +25,11 @@ Times are seconds (or timedeltas) everywhere. The frontier's linear program is i
 (True, 'simulation, not private')
 """
 
+from peerveil.timing.adoption import partial_adoption
 from peerveil.timing.adversary import LinkageAttack, linkage_attack
-from peerveil.timing.batches import Batches, find_batches, posterior, posterior_apart
+from peerveil.timing.batches import Batches, find_batches, posterior
 from peerveil.timing.check import LossCheck, exact_check, grid_check, sampled_check
-from peerveil.timing.choose import Frontier, choose_gap, choose_gaps, covered, frontier, intervals
+from peerveil.timing.choose import choose_gap, choose_gaps, covered, intervals
 from peerveil.timing.engine import audit_table
 from peerveil.timing.exposure import TimingAudit, audit_log
 from peerveil.timing.follow_up import FollowUp
@@ -41,9 +38,7 @@ from peerveil.timing.mechanism import DelayMechanism
 from peerveil.timing.optimal import OptimalAttack, optimal_attack
 from peerveil.timing.post import Posted, post
 from peerveil.timing.queue import Queue
-from peerveil.timing.simulate import partial_adoption
 from peerveil.timing.unbounded import Exponential, Staircase
-from peerveil.timing.uneven import UnevenSplit
 from peerveil.timing.zero_inflated import Uniform, ZeroInflatedUniform
 
 __all__ = [
@@ -51,7 +46,6 @@ __all__ = [
     "DelayMechanism",
     "Exponential",
     "FollowUp",
-    "Frontier",
     "Leak",
     "LinkageAttack",
     "LossCheck",
@@ -60,7 +54,6 @@ __all__ = [
     "Queue",
     "Staircase",
     "TimingAudit",
-    "UnevenSplit",
     "Uniform",
     "ZeroInflatedUniform",
     "audit_log",
@@ -71,7 +64,6 @@ __all__ = [
     "exact_check",
     "find_batches",
     "find_leaks",
-    "frontier",
     "grid_check",
     "intervals",
     "linkage_attack",
@@ -79,6 +71,5 @@ __all__ = [
     "partial_adoption",
     "post",
     "posterior",
-    "posterior_apart",
     "sampled_check",
 ]

@@ -169,13 +169,6 @@ def posterior(same_rate: float, other_rate: float, suspects: ArrayLike) -> NDArr
     return np.asarray(same_rate / (same_rate + other_rate * (number - 1)))
 
 
-def posterior_apart(same_rate: float, other_rate: float, suspects: ArrayLike) -> NDArray[np.float64]:
-    """The same after learning that the two comments did *not* arrive together: the best guess is somebody else."""
-    number = check_suspects(suspects)
-    apart, elsewhere = 1 - same_rate, 1 - other_rate
-    return np.asarray(np.maximum(apart, elsewhere) / (apart + elsewhere * (number - 1)))
-
-
 def check_suspects(suspects: ArrayLike) -> NDArray[np.float64]:
     """Numbers of suspects."""
     number = np.asarray(suspects, dtype=float)

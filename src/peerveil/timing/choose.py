@@ -1,10 +1,9 @@
-"""Choosing the gap and epsilon: by history, by the error one wants to leave the attacker, by what delays cost."""
+"""Choosing the gap from history: by the share to cover, or by the error to leave the attacker."""
 
 from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -12,14 +11,10 @@ import numpy as np
 from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements import Events
 from peerveil.judgements.table import is_frame
-from peerveil.result import Pictured
 from peerveil.timing.batches import codes
 from peerveil.timing.durations import read_duration
-from peerveil.timing.uneven import UnevenSplit
-from peerveil.timing.zero_inflated import ZeroInflatedUniform
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
     from peerveil.numerics.exact import Number
@@ -124,43 +119,6 @@ def covered(history: Any, gap: Duration, *, between: Between = "actor", beta: Du
     """F(g): the share of history's intervals that a gap covers."""
     values = _sample(history, between, beta)
     return float(np.mean(values <= read_duration(gap, "gap") / 1e9))
-
-
-@dataclass(frozen=True)
-class Frontier(Pictured):
-    """Mean delays of batched and other comments that can be had at one epsilon, in gaps; one entry a weight."""
-
-    epsilon: float
-    weight: Floats
-    mean_batched: Floats
-    mean_unbatched: Floats
-    family: str
-
-    def draw(self, ax: Axes, label: str = "", **style: Any) -> None:
-        """E[U] against E[B]."""
-        style.setdefault("marker", "o" if np.ptp(self.mean_batched) < 1e-9 else None)
-        ax.plot(self.mean_batched, self.mean_unbatched, label=label or None, **style)
-        ax.set(xlabel="mean delay of batched comments, in gaps", ylabel="mean delay of others, in gaps")
-
-
-def frontier(epsilon: Number, *, family: str = "zero-inflated", points: int = 61) -> Frontier:
-    """The best pairs of mean delays at one epsilon, for weights from 0 to 1.
-
-    ``family="zero-inflated"`` is the paper's (Theorem 4.6), best among (epsilon/2, g)-indistinguishable pairs;
-    ``"uneven"`` splits epsilon unevenly between the two comments, and passes below it for epsilon > 2 ln 2.
-
-    >>> paper, ours = frontier(4), frontier(4, family="uneven")
-    >>> round(float(paper.mean_batched.min()), 3), round(float(ours.mean_batched.min()), 3)
-    (1.078, 1.037)
-    """
-    kinds = {"zero-inflated": ZeroInflatedUniform, "uneven": UnevenSplit}
-    if family not in kinds:
-        raise BadInput("family", got=family, want="'zero-inflated' or 'uneven'")
-    weights = np.linspace(0, 1, points)
-    kind: Any = kinds[family]
-    found = [kind(epsilon, 1, weight=float(w)) for w in weights]
-    means = np.array([(m.mean_batched, m.mean_unbatched) for m in found])
-    return Frontier(found[0].epsilon, weights, means[:, 0], means[:, 1], family)
 
 
 def _intervals(history: Any, between: str, beta: Duration) -> tuple[Floats, NDArray[np.int64]]:

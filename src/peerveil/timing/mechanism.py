@@ -140,10 +140,10 @@ class DelayMechanism(ABC):
 
     # ---- status -------------------------------------------------------------------------------------------------
 
-    def status(self, actor: Any, thread: Any, times: NDArray[np.int64], window: int | None = None) -> NDArray[np.bool_]:
-        """Which comments get the long delay. Times in microseconds, sorted; the window is beta unless given."""
+    def status(self, actor: Any, thread: Any, times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which comments get the long delay. Times in microseconds, sorted."""
         order, before, after = nearest_elsewhere(actor, thread, times)
-        window = self._beta // 1000 if window is None else window
+        window = self._beta // 1000
         out = np.empty(times.size, dtype=np.bool_)
         out[order] = before <= window if self.by_predecessor else (before <= window) | (after <= window)
         return out

@@ -169,7 +169,6 @@ def post(
     adopters: Collection[Any] | None = None,
     gaps: Mapping[Any, float] | None = None,
     by: str = "thread",
-    as_printed: bool = False,
 ) -> Posted:
     """Post a log: draw every delay once, and return what the public sees.
 
@@ -198,9 +197,6 @@ def post(
     gaps, by
         Another gap for each value of the column ``by`` (such as :func:`choose_gaps` returns); events whose value is
         not in it keep the mechanism's own. Give gaps from earlier data: they are part of the public protocol.
-    as_printed
-        For reproduction only: hold for beta but build the noise for the gap alone, as the paper's tables do. The
-        guarantee of the result then says so.
 
     Examples
     --------
@@ -225,38 +221,30 @@ def post(
         batched, own = mechanism.release(actor, times, source)
         guarantee, held, name = mechanism.guarantee, 0, repr(mechanism)
     else:
-        mechanism, held = _held(mechanism, hold, declared, as_printed)
+        mechanism, held = _held(mechanism, hold, declared)
         order, known = arrival_order(events, source)
         batched = np.empty(times.size, dtype=np.bool_)
         if declared is None:
-            look = held if as_printed else None
-            batched[order] = mechanism.status(actor[order], thread[order], times[order], look)
+            batched[order] = mechanism.status(actor[order], thread[order], times[order])
         else:
             batched[order] = _declared(declared, order, actor[order], times[order], mechanism)
         ticks, gap = _draw(events, mechanism, batched, source, gaps, by)
         own = np.where(adopted, times + held + -(-ticks // 1000), times)
         ordered = known or (declared is None and not mechanism.by_predecessor)
-        guarantee = _promise(mechanism, declared, as_printed, gap, adopters is not None, ordered)
+        guarantee = _promise(mechanism, declared, gap, adopters is not None, ordered)
         name = repr(mechanism)
     parent = parents_of(events)
     posted = behind_parents(own, parent) if causal else own
-    # the widest window that the mechanism treats as one sitting; attacks are measured on it unless told otherwise
-    window = held / 1e6 if as_printed else mechanism.beta
-    truth = Truth(
-        actor, thread, times, posted, own, parent, source.permutation(times.size), batched, adopted, window, gap
-    )
+    shuffle = source.permutation(times.size)
+    # attacks are measured on the window that the mechanism treats as one sitting, unless told otherwise
+    truth = Truth(actor, thread, times, posted, own, parent, shuffle, batched, adopted, mechanism.beta, gap)
     stamped = source.stamp(guarantee)
     threads, ids, rows = events.numbered("thread")[1], events.frame["id"], pl.Series(events.rows)
     return Posted(guarantee=stamped, truth=truth, threads=threads, ids=ids, rows=rows, mechanism=name)
 
 
-def _held(
-    mechanism: DelayMechanism, hold: Duration | None, declared: object, as_printed: bool
-) -> tuple[DelayMechanism, int]:
+def _held(mechanism: DelayMechanism, hold: Duration | None, declared: object) -> tuple[DelayMechanism, int]:
     """The mechanism to draw from, and the hold in microseconds."""
-    if as_printed and (mechanism.by_predecessor or mechanism.beta or hold is None):
-        want = "a symmetric mechanism without beta, and hold=: the paper's tables hold for beta and draw for the gap"
-        raise BadInput("as_printed", got=mechanism, want=want)
     if hold is None:
         wait = (
             0 if declared is not None or mechanism.by_predecessor else read_duration(mechanism.beta, "hold", zero=True)
@@ -269,8 +257,6 @@ def _held(
         return mechanism, 0
     if declared is not None and wait:
         raise BadInput("hold", got=hold, want="none where people declare their batches")
-    if as_printed:
-        return mechanism, wait // 1000
     if mechanism.beta and round(mechanism.beta * 1e9) != wait:
         raise BadInput("hold", got=hold, want=f"the mechanism's beta, {mechanism.beta:g}")
     return (mechanism if mechanism.beta or not wait else mechanism.with_beta(wait / 1e9)), wait // 1000
@@ -339,17 +325,8 @@ def _with_gap(mechanism: DelayMechanism, gap: float, by: str) -> DelayMechanism:
     return mechanism.with_gap(gap)
 
 
-def _promise(
-    mechanism: DelayMechanism, declared: object, as_printed: bool, gap: Any, partial: bool, ordered: bool
-) -> Any:
+def _promise(mechanism: DelayMechanism, declared: object, gap: Any, partial: bool, ordered: bool) -> Any:
     guarantee = mechanism.guarantee
-    if as_printed:
-        # the noise hides shifts of the gap only; the claim with beta-batching would be false
-        return type(guarantee).one_sided_dp(
-            mechanism.exact_epsilon, gap=mechanism.gap, unit=guarantee.unit,
-            neighbours="as printed in the paper's tables, without the room for beta that the guarantee needs: comments "
-            "of one sitting are taken to have arrived in the very same moment",
-        )  # fmt: skip
     extra = []
     if declared is not None:
         extra.append("if everybody declares their batches truthfully")

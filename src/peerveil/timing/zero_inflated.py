@@ -28,7 +28,7 @@ class ZeroInflated(DelayMechanism):
 
     def __init__(self, epsilon: Number, gap: Duration, beta: Duration, weight: float, eta: float | None) -> None:
         super().__init__(epsilon, gap, beta)
-        self._weight, self._given_eta = _weight(weight), eta
+        self._weight, self._given_eta = read_weight(weight), eta
         eta_ = best_eta(float(self.loss), self._weight) if eta is None else eta
         self.batched, self.unbatched, self._whole_eta = build(self.reach, self.loss, eta_, self._epsilon)
 
@@ -101,11 +101,6 @@ class ZeroInflatedUniform(ZeroInflated):
     ) -> None:
         super().__init__(epsilon, gap, beta, weight, eta)
 
-    @property
-    def mean_batched_as_printed(self) -> float:
-        """Theorem 4.3 (4) as the paper prints it, which is wrong: g/2 (eta + eta / (eta - e^-l))."""
-        return self.reach / TICKS / 2 * (self.eta + self.eta / (self.eta - math.exp(-self.loss)))
-
     def with_beta(self, beta: Duration) -> Self:
         """The same for sittings of another width."""
         return type(self)(self._epsilon, self.gap, weight=self._weight, eta=self._given_eta, beta=beta)
@@ -162,7 +157,8 @@ def build(reach: int, loss: Fraction, eta: float, epsilon: Fraction) -> tuple[St
     return Steps(((reach, end, WHOLE),)), Steps(((0, end, whole),)), whole
 
 
-def _weight(weight: float) -> float:
+def read_weight(weight: float) -> float:
+    """A weight from 0 to 1."""
     number = isinstance(weight, (int, float, np.integer, np.floating)) and not isinstance(weight, bool)
     if not number or not 0 <= weight <= 1:
         raise BadInput("weight", got=weight, want="a number from 0 to 1")

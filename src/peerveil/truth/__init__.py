@@ -11,8 +11,6 @@ improved.
   where an iteration does not end, and :class:`NotRandomised` is a warning that reports look like raw answers.
 - **Choose epsilon first**: :func:`plan_truth` gives a :class:`TruthPlan` (for a crowd like that of an earlier run:
   :func:`abilities_like`); :func:`compare_truth` gives a :class:`TruthComparison` on answers that you hold.
-- **Theory beside practice**: :func:`check_theorem_2` (a :class:`TheoremCheck`), :func:`private_effective_ability`,
-  :func:`collective_private_wisdom`, :func:`label_error_bound`, :func:`ability_error_bound`.
 - **Attack it**: :mod:`peerveil.truth.adversary`.
 - **Simulate**: :func:`simulate_crowd` gives a :class:`SimulatedCrowd`.
 - **Where reports outgrow memory**: ``fit(..., engine="duckdb")`` or ``"spark"``, on a connection from
@@ -36,14 +34,6 @@ from peerveil.truth.outcome import TruthResult
 from peerveil.truth.plan import TruthPlan, abilities_like, plan_truth
 from peerveil.truth.randomise import RandomisedAnswers, randomize, randomize_answers, reports_per_person
 from peerveil.truth.simulate import SimulatedCrowd, simulate_crowd
-from peerveil.truth.theory import (
-    TheoremCheck,
-    ability_error_bound,
-    check_theorem_2,
-    collective_private_wisdom,
-    label_error_bound,
-    private_effective_ability,
-)
 from peerveil.truth.wire import CollectedReports, collect, invitation, read_reports, write_reports
 
 __all__ = [
@@ -55,21 +45,15 @@ __all__ = [
     "PrivateMajority",
     "RandomisedAnswers",
     "SimulatedCrowd",
-    "TheoremCheck",
     "TruthComparison",
     "TruthPlan",
     "TruthResult",
     "abilities_like",
-    "ability_error_bound",
-    "check_theorem_2",
     "collect",
-    "collective_private_wisdom",
     "compare_truth",
     "connect",
     "invitation",
-    "label_error_bound",
     "plan_truth",
-    "private_effective_ability",
     "randomize",
     "randomize_answers",
     "read_reports",

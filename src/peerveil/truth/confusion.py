@@ -86,23 +86,20 @@ class ConfusionModel:
 
 
 class CoinModel:
-    """One ability a worker without a prior: maximum likelihood, p kept within what the channel can produce.
-
-    With that natural clip, lambda = 1/(1 + e^epsilon), this *is* the paper's projected method (Algorithm 1) on sparse answers.
-    """
+    """One ability a worker without a prior: maximum likelihood, p kept within what the channel can produce."""
 
     is_coin = True
 
-    def __init__(self, channel: Channel, clip: tuple[float, float] | None = None) -> None:
+    def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self.clip = (max(channel.other, FLOOR), min(channel.keep, 1 - FLOOR)) if clip is None else clip
+        self.clip = max(channel.other, FLOOR), min(channel.keep, 1 - FLOOR)
 
     def look(self, hits: Floats, totals: Floats) -> Summary:
         """Update all abilities; a worker without reports is at the middle of the clip."""
         channel, (low, high) = self.channel, self.clip
         share = np.divide(hits, totals, out=np.full_like(hits, (low + high) / 2), where=totals > 0)
         p = np.clip(share, low, high)
-        ability = (p - channel.other) / channel.contrast  # step 7 of Algorithm 1, for k classes
+        ability = (p - channel.other) / channel.contrast  # the channel undone
         error = np.sqrt(p * (1 - p) / np.maximum(totals, 1)) / channel.contrast
         return Summary(None, np.log(p), np.log((1 - p) / (channel.k - 1)), 0.0, ability, error, {"shown": p})
 

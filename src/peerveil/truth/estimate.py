@@ -17,7 +17,6 @@ from peerveil.truth.given import given_gold, given_history, given_shares, given_
 from peerveil.truth.loop import Fit, MemoryEngine, iterate
 from peerveil.truth.majority import pick
 from peerveil.truth.outcome import TruthResult, as_classes, like, promise
-from peerveil.truth.paper import fit_as_printed
 from peerveil.truth.reports import Reports
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-MODELS: Final = ("auto", "as-printed", "one-coin", "two-coin", "confusion")
+MODELS: Final = ("auto", "one-coin", "two-coin", "confusion")
 ENGINES: Final = ("auto", "memory", "duckdb", "spark")
 _IN_MEMORY: Final = 50_000_000  # reports; more go to DuckDB
 
@@ -44,8 +43,7 @@ class PrivateDawidSkene:
         Of the response for one answer; ``None`` if answers were not randomised.
     model
         ``"auto"`` (one-coin, or two-coin where the reports speak for personal biases: :mod:`peerveil.truth.choose`),
-        ``"one-coin"``, ``"two-coin"`` (an ability for every true class), ``"confusion"`` (a full matrix for every worker), or
-        ``"as-printed"`` (the paper's Algorithm 1, two classes).
+        ``"one-coin"``, ``"two-coin"`` (an ability for every true class), or ``"confusion"`` (a full matrix for every worker).
     classes
         The classes, or how many there are; read off the reports (which are public) if left out. Give them if a class may
         never have been reported: the response depends on how many there are.
@@ -57,14 +55,12 @@ class PrivateDawidSkene:
         How many answers the prior on abilities is worth: ``"auto"`` (for one-coin what the reports speak for), a number (for
         two-coin that of the ability in a class), or ``None`` for maximum likelihood.
     start
-        ``"majority"``, ``"spectral"``, or probabilities, one row a task.
+        ``"majority"``, or probabilities, one row per task.
     history
         Right and wrong answers of workers in earlier work: a mapping of worker to two numbers, such as
         :meth:`TruthResult.history`.
     gold
         Known answers: a mapping of tasks to classes.
-    lambda_
-        For ``"as-printed"``: ``"rule"``, ``"theorem"`` or a number (:func:`peerveil.truth.paper.choose_lambda`).
     repeated
         What to do with several reports of one worker on one task: ``"all"``, ``"first"``, ``"last"`` or ``"refuse"``.
     iterations, tolerance, must_converge
@@ -95,7 +91,6 @@ class PrivateDawidSkene:
         start: str | Floats = "majority",
         history: Mapping[Any, tuple[float, float]] | None = None,
         gold: Mapping[Any, Any] | None = None,
-        lambda_: str | float = "rule",
         repeated: str = "all",
         iterations: int = 500,
         tolerance: float = 1e-6,
@@ -108,8 +103,8 @@ class PrivateDawidSkene:
             raise BadInput("iterations", got=iterations, want="a whole number, at least 1")
         if not (isinstance(tolerance, (int, float)) and 0 <= tolerance < 1):
             raise BadInput("tolerance", got=tolerance, want="a number from 0 to 1")
-        if isinstance(start, str) and start not in ("majority", "spectral"):
-            raise BadInput("start", got=start, want="'majority', 'spectral', or an array of probabilities")
+        if isinstance(start, str) and start != "majority":
+            raise BadInput("start", got=start, want="'majority', or an array of probabilities")
         if not (
             ability_prior is None
             or ability_prior == "auto"
@@ -120,7 +115,7 @@ class PrivateDawidSkene:
             raise BadInput("ability_prior", got=ability_prior, want="'auto' with model='auto'; name a model to set it")
         self.model, self.classes, self.class_prior = model, classes, class_prior
         self.ability_prior, self.start, self.history, self.gold = ability_prior, start, history, gold
-        self.lambda_, self.repeated = lambda_, repeated
+        self.repeated = repeated
         self.settings: dict[str, Any] = {
             "iterations": int(iterations),
             "tolerance": float(tolerance),
@@ -177,12 +172,7 @@ class PrivateDawidSkene:
             engine = "memory"
         if engine == "memory":
             return self._fit_memory(labels, tasks, promised, None)
-        if (
-            tasks is not None
-            or isinstance(self.start, np.ndarray)
-            or self.start == "spectral"
-            or self.repeated != "all"
-        ):
+        if tasks is not None or isinstance(self.start, np.ndarray) or self.repeated != "all":
             want = (
                 "engine='memory' for tasks without reports, other starts than majority, and rules for repeated reports"
             )
@@ -250,10 +240,6 @@ class PrivateDawidSkene:
         channel = Channel.of(self.epsilon, k)
         history = given_history(self.history, ids.workers)
         found: Evidence | None = None
-        if self.model == "as-printed":
-            tasks = getattr(engine, "tasks", None) or len(engine.reports.tasks)
-            fit = fit_as_printed(engine, channel, self.lambda_, tasks, start, self.settings)
-            return self._result(fit, found, engine, ids, promised, kept).doubted(looked_at.votes)
         first = small = None
         shrunk = isinstance(self.class_prior, str) and self.class_prior == "shrunk"
         if self.model == "auto" or shrunk or (self.model, self.ability_prior) == ("one-coin", "auto"):

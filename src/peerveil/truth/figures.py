@@ -9,8 +9,6 @@ import numpy as np
 from peerveil.report import COLOURS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from matplotlib.axes import Axes
 
     from peerveil.truth.compare import TruthComparison
@@ -90,37 +88,6 @@ def draw_comparison(found: TruthComparison, ax: Axes) -> None:
     ax.set_ylim(top=1.02)
     ax.set_xlabel(f"epsilon of one {found.unit}")
     ax.set_ylabel("share of tasks")
-    ax.legend(fontsize="small", loc="lower right")
-
-
-def draw_accuracy(
-    lines: Mapping[str, Sequence[float]],
-    epsilons: Sequence[float],
-    ax: Axes,
-    *,
-    errors: Mapping[str, Sequence[float]] | None = None,
-    title: str = "",
-) -> None:
-    """Accuracy against epsilon, one line a method."""
-    colours = {
-        "default": COLOURS["private"],
-        "majority": COLOURS["truth"],
-        "as-printed": COLOURS["leak"],
-        "one-coin": COLOURS["good"],
-        "two-coin": COLOURS["accent"],
-    }
-    for name, values in lines.items():
-        bars = None if errors is None else list(errors[name])
-        style = "-" if name == "default" else "--"
-        colour = colours.get(name, "0.4")
-        ax.errorbar(list(epsilons), list(values), yerr=bars, ls=style, marker="o", ms=4, color=colour, label=name)
-    ax.set_xscale("log")
-    ax.set_xticks(list(epsilons), [f"{e:g}" for e in epsilons])
-    ax.minorticks_off()
-    ax.set_xlabel("epsilon of one answer")
-    ax.set_ylabel("share of right labels")
-    if title:
-        ax.set_title(title, loc="left", fontsize="medium")
     ax.legend(fontsize="small", loc="lower right")
 
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from peerveil.errors import BadInput
 from peerveil.truth.loop import ClassPrior
-from peerveil.truth.spectral import spectral_start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,7 +64,7 @@ def given_start(given: str | Floats, reports: Reports, warm: TruthResult | None 
         start[reports.codes_of_tasks(warm.tasks.to_list(), "result")] = warm.probabilities
         return start
     if isinstance(given, str):
-        return spectral_start(reports) if given == "spectral" else None
+        return None
     start = np.asarray(given, dtype=np.float64)
     shape = (len(reports.tasks), reports.k)
     if start.shape != shape or not np.isfinite(start).all() or (start < 0).any():

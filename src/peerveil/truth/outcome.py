@@ -15,7 +15,6 @@ from peerveil.judgements import Labels
 from peerveil.judgements.table import plural
 from peerveil.result import Result, plain
 from peerveil.truth.doubt import NotRandomised, doubt
-from peerveil.truth.theory import TheoremCheck, check_theorem_2
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,12 +151,6 @@ class TruthResult(Result):
             for worker, m, n in zip(self.workers.to_list(), mean, size, strict=True)
         }
 
-    def theory(self) -> TheoremCheck:
-        """Theorem 2 on these data, with the estimated abilities: which conditions fail."""
-        answered = float(self.loads.sum()) / max(1, len(self.tasks) * len(self.workers))
-        abilities = np.clip(self.abilities, 0, 1)
-        return check_theorem_2(max(len(self.tasks), 2), abilities, self.epsilon, answered=min(answered, 1.0))
-
     def accuracy(self, truth: Any) -> tuple[float, float]:
         """Accuracy and balanced accuracy against right answers.
 
@@ -290,7 +283,6 @@ def model_in_words(name: str) -> str:
         "one-coin (auto)": f"{one}, chosen from the reports",
         "two-coin (auto)": f"{two}, chosen from the reports",
         "confusion": "a table of errors for each worker",
-        "as-printed": "the paper's algorithm",
         "majority": "majority vote",
     }
     between = "between one ability for each worker and one for each class, chosen from the reports"

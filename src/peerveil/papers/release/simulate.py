@@ -1,4 +1,4 @@
-"""Conferences to try methods on: the paper's simulations (Appendix C), and reviewers with biases of their own."""
+"""The simulated conferences of Appendix C, and the same with biased reviewers."""
 
 from __future__ import annotations
 

@@ -82,9 +82,7 @@ def chain_bounds(public: PublicScores) -> tuple[Floats, Floats]:
     total = predicted_tuples(public)
     if total > MOST_TUPLES:
         shown = f"{total:,}" if total < 10**15 else f"about 10^{math.log10(total):.0f}"
-        raise BadInput(
-            "bounds", got=Verbatim(f"chains of {shown} tuples"), want=f'at most {MOST_TUPLES:,} tuples, or "counting"'
-        )
+        raise BadInput("public", got=Verbatim(f"chains of {shown} tuples"), want=f"at most {MOST_TUPLES:,} tuples")
     omega = list_omega(public)
     patience = _PATIENCE if int(public.loads[-1]) <= 5 else _LITTLE_PATIENCE
     given = omega.tuples, omega.papers, public.sizes, public.reviewers, patience

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import Row, best_of
+from peerveil.papers.release.chains import chain_bounds, predicted_tuples
 from peerveil.release import PublicScores
-from peerveil.release.chains import chain_bounds, predicted_tuples
 
 # the tests' oracle, not as "tests.release.oracle": diffprivlib installs a package of the name "tests"
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "release"))

@@ -18,7 +18,7 @@ from peerveil.numerics.exact import exp_bounds
 from peerveil.timing.delays import WHOLE, Steps
 from peerveil.timing.durations import LONGEST, TICKS
 from peerveil.timing.mechanism import DelayMechanism, check_size
-from peerveil.timing.zero_inflated import _weight
+from peerveil.timing.zero_inflated import read_weight
 
 if TYPE_CHECKING:
     from peerveil.numerics.exact import Number
@@ -60,7 +60,7 @@ class UnevenSplit(DelayMechanism):
         beta: Duration = 0,
     ) -> None:
         super().__init__(epsilon, gap, beta)
-        self._weight, self._given = _weight(weight), (rho, width)
+        self._weight, self._given = read_weight(weight), (rho, width)
         best = best_split(self.epsilon, self._weight)
         rho_ = best[0] if rho is None else rho
         if not 1 < rho_ <= math.exp(self.epsilon / 2) * (1 + 1e-12):

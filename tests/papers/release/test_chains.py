@@ -12,8 +12,8 @@ import pytest
 from tests.release import oracle
 
 from peerveil.errors import BadInput
+from peerveil.papers.release.chains import MOST_TUPLES, chain_bounds, list_omega, predicted_tuples, walk
 from peerveil.release import PublicScores
-from peerveil.release.chains import MOST_TUPLES, chain_bounds, list_omega, predicted_tuples, walk
 
 NOISE = 1e-12  # of weights of at most 6
 

@@ -1,22 +1,13 @@
-"""Streams made up to look like the paper's, whose data cannot be had; and adoption by a part of the people."""
+"""Synthetic streams with the rates that the paper prints; its own data are not public."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from peerveil.errors import BadInput
 from peerveil.judgements import Events
-from peerveil.randomness import Randomness
-from peerveil.timing.adversary import linkage_attack
-from peerveil.timing.post import post
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from peerveil.timing.mechanism import DelayMechanism
 
 _START = np.datetime64("2022-01-01T00:00:00", "us")
 
@@ -118,74 +109,6 @@ def bitcoin_like(
     actor = np.concatenate([busy, paces.size + np.arange(single), target, target])
     when = np.concatenate([rng.random(busy.size + single) * seconds, moment, moment + rng.random(pairs) * 60])
     return _events(actor, np.arange(actor.size), when)
-
-
-def many_events(events: int, *, days: float = 31.0, seed: int = 0) -> Events:
-    """A large log for measuring speed: half of the events in sittings of one editor, heavy-tailed editors and pages."""
-    _positive(events, days)
-    rng = np.random.default_rng(seed)
-    editors = max(events // 8, 2)
-    sittings = max(events * 2 // 3, 1)
-    owner = np.sort(rng.integers(0, sittings, events))
-    start = rng.random(sittings) * days * 86_400
-    who = (editors * rng.random(sittings) ** 2).astype(np.int64)
-    pause = rng.exponential(90, events)
-    pause[np.concatenate([[True], owner[1:] != owner[:-1]])] = 0
-    passed = np.cumsum(pause)
-    opening = np.searchsorted(owner, owner)
-    when = start[owner] + passed - passed[opening]
-    return _events(who[owner], (max(events // 3, 2) * rng.random(events) ** 2).astype(np.int64), when)
-
-
-@dataclass(frozen=True)
-class Adoption:
-    """What the attack does when a part of the people uses the mechanism.
-
-    Attributes
-    ----------
-    share : float
-        The share of people who do.
-    adopters, others : float
-        The share of their batched pairs that the attack finds, at the cut-off that is best for it overall.
-    precision : float
-        Of the pairs that it flags, the share that was written in one sitting.
-    """
-
-    share: float
-    adopters: float
-    others: float
-    precision: float
-    mean_delay: float
-
-
-def partial_adoption(
-    events: Events,
-    mechanism: DelayMechanism,
-    shares: Sequence[float] = (0.1, 0.5, 1.0),
-    *,
-    window: float | None = None,
-    within: Any = None,
-    seed: int = 0,
-) -> list[Adoption]:
-    """Attack a log of which only some people use the mechanism. A simulation: the delays protect nobody."""
-    window = mechanism.beta if window is None else window
-    people = events.frame["actor"].unique().sort()
-    rng = np.random.default_rng(seed)
-    found = []
-    for share in shares:
-        if not 0 <= share <= 1:
-            raise BadInput("shares", got=shares, want="shares from 0 to 1")
-        users = people.gather(np.sort(rng.permutation(len(people))[: round(share * len(people))])).to_list()
-        posted = post(events, mechanism, adopters=users, randomness=Randomness.simulation(seed))
-        attack = linkage_attack(posted, window=window, within=within)
-        cut, precision, _ = attack.best
-        mine, theirs = (
-            linkage_attack(posted, [cut], window=window, within=within, among=among) for among in ("adopters", "others")
-        )
-        found.append(
-            Adoption(share, float(mine.recall[0]), float(theirs.recall[0]), precision, float(posted.truth.delay.mean()))
-        )
-    return found
 
 
 def _hours(rng: Any, count: int, days: float, seconds: float) -> Any:

@@ -1,0 +1,1 @@
+"""Ding, Shah and Wang (2021): the chains of Algorithms 1 and 2, and the simulations of Appendix C."""

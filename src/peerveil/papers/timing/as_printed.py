@@ -1,0 +1,86 @@
+"""Printed forms that are wrong, or that promise less than the paper says (docs/errata.md)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from peerveil.errors import BadInput
+from peerveil.guarantee import Guarantee
+from peerveil.timing import DelayMechanism, ZeroInflatedUniform
+from peerveil.timing.batches import check_suspects
+from peerveil.timing.durations import TICKS, read_duration
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from peerveil.timing.durations import Duration
+
+
+class WithoutRoom(DelayMechanism):
+    """The mechanism of the paper's tables and attacks: hold every comment for beta, but build the noise for the gap alone.
+
+    Section 5.2 asks for noise built for gap + beta. The guarantee says what is left without it.
+
+    Parameters
+    ----------
+    inner
+        A symmetric mechanism without beta, whose noise is used.
+    beta
+        Seconds: how long comments are held, and how far apart comments of one sitting may be.
+
+    Examples
+    --------
+    >>> from peerveil.timing import Uniform, exact_check
+    >>> exact_check(Uniform(1, 660, beta=300)).passed, exact_check(WithoutRoom(Uniform(1, 660), 300)).passed
+    (True, False)
+    """
+
+    def __init__(self, inner: DelayMechanism, beta: Duration) -> None:
+        if inner.by_predecessor or inner.beta:
+            raise BadInput("inner", got=inner, want="a symmetric mechanism without beta, such as Uniform(1, 660)")
+        super().__init__(inner.exact_epsilon, inner.gap)
+        self._beta = read_duration(beta, "beta", zero=True)  # the paper also runs a beta above the gap
+        self.inner, self.batched, self.unbatched = inner, inner.batched, inner.unbatched
+
+    @property
+    def mean_batched(self) -> float:
+        """E[B] of the inner mechanism."""
+        return self.inner.mean_batched
+
+    @property
+    def mean_unbatched(self) -> float:
+        """E[U] of the inner mechanism."""
+        return self.inner.mean_unbatched
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised: the noise hides shifts of the gap only."""
+        return Guarantee.one_sided_dp(
+            self.exact_epsilon, gap=self.gap, unit=self.inner.guarantee.unit,
+            neighbours="as printed in the paper's tables, without the room for beta that the guarantee needs: comments "
+            "of one sitting are taken to have arrived in the very same moment",
+        )  # fmt: skip
+
+    def with_beta(self, beta: Duration) -> Self:
+        """The same for sittings of another width."""
+        return type(self)(self.inner, beta)
+
+    def with_gap(self, gap: Duration) -> Self:
+        """The same for another gap."""
+        return type(self)(self.inner.with_gap(gap), self.beta)
+
+
+def mean_batched_as_printed(mechanism: ZeroInflatedUniform) -> float:
+    """Theorem 4.3 (4) as printed, which is wrong: E[B] = g/2 (eta + eta / (eta - e^-l))."""
+    eta = mechanism.eta
+    return mechanism.reach / TICKS / 2 * (eta + eta / (eta - math.exp(-mechanism.loss)))
+
+
+def posterior_apart(same_rate: float, other_rate: float, suspects: ArrayLike) -> NDArray[np.float64]:
+    """Figure 2: the best guess of K suspects after learning that two comments did *not* arrive together."""
+    number = check_suspects(suspects)
+    apart, elsewhere = 1 - same_rate, 1 - other_rate
+    return np.asarray(np.maximum(apart, elsewhere) / (apart + elsewhere * (number - 1)))

@@ -1,0 +1,70 @@
+"""Who is protected when only some people use a mechanism."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from peerveil.errors import BadInput
+from peerveil.randomness import Randomness
+from peerveil.timing.adversary import linkage_attack
+from peerveil.timing.post import post
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from peerveil.judgements import Events
+    from peerveil.timing.mechanism import DelayMechanism
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """What the attack does when a part of the people uses the mechanism.
+
+    Attributes
+    ----------
+    share : float
+        The share of people who do.
+    adopters, others : float
+        The share of their batched pairs that the attack finds, at the cut-off that is best for it overall.
+    precision : float
+        Of the pairs that it flags, the share that was written in one sitting.
+    """
+
+    share: float
+    adopters: float
+    others: float
+    precision: float
+    mean_delay: float
+
+
+def partial_adoption(
+    events: Events,
+    mechanism: DelayMechanism,
+    shares: Sequence[float] = (0.1, 0.5, 1.0),
+    *,
+    window: float | None = None,
+    within: Any = None,
+    seed: int = 0,
+) -> list[Adoption]:
+    """Attack a log of which only some people use the mechanism. A simulation: the delays protect nobody."""
+    window = mechanism.beta if window is None else window
+    people = events.frame["actor"].unique().sort()
+    rng = np.random.default_rng(seed)
+    found = []
+    for share in shares:
+        if not 0 <= share <= 1:
+            raise BadInput("shares", got=shares, want="shares from 0 to 1")
+        users = people.gather(np.sort(rng.permutation(len(people))[: round(share * len(people))])).to_list()
+        posted = post(events, mechanism, adopters=users, randomness=Randomness.simulation(seed))
+        attack = linkage_attack(posted, window=window, within=within)
+        cut, precision, _ = attack.best
+        mine, theirs = (
+            linkage_attack(posted, [cut], window=window, within=within, among=among) for among in ("adopters", "others")
+        )
+        found.append(
+            Adoption(share, float(mine.recall[0]), float(theirs.recall[0]), precision, float(posted.truth.delay.mean()))
+        )
+    return found
