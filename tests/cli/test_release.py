@@ -124,3 +124,18 @@ def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "reproduce", "release/figure-9")
     assert code == base.BAD_INPUT
     assert "release/figure-2a" in err
+
+
+def test_nothing_is_spent_where_nothing_can_be_written(
+    reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    book = tmp_path / "budget.db"
+    with Ledger.open(book) as ledger:
+        ledger.account("conference", epsilon=3)
+    (tmp_path / "file").write_text("not a folder")
+    paid = ["--ledger", book, "--account", "conference", "--out", tmp_path / "file" / "deeper"]
+    code, _, err = run(capsys, "release", "means", reviews, "--epsilon", 1, *paid)
+    assert code == base.BAD_INPUT
+    assert "--out: got" in err
+    with Ledger.open(book) as ledger:
+        assert ledger.account("conference").spent == 0

@@ -23,6 +23,7 @@ from starlette.routing import Route
 from tests.collect.test_page import answer
 
 from peerveil.collect import Campaign, CollectClient, Store
+from peerveil.collect.client import _service_of
 from peerveil.collect.device import TermsChanged
 from peerveil.collect.service import build_app
 from peerveil.errors import BadInput, PeerveilError
@@ -370,3 +371,12 @@ def test_one_ranking_is_one_report_whatever_the_protocol(liar: Liar) -> None:
         lines.append(client.vote([0, 1, 2, 3]))
     assert lines[0] == lines[1]
     assert liar.draws == 1
+
+
+def test_a_service_has_one_spelling() -> None:
+    spellings = ("http://a.org", "HTTP://A.org/", "http://a.org:80", "http://a.org:080")
+    assert len({_service_of(url) for url in spellings}) == 1
+    assert _service_of("http://a.org/?") == "http://a.org:80"
+    for url in ("http://a.org/x/..", "http://a.org/./", "http://a.org//x", "http://me@a.org", "http://[::1"):
+        with pytest.raises(BadInput, match="url"):
+            _service_of(url)

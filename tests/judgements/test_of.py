@@ -65,3 +65,10 @@ def test_the_rooms_take_frames(shape: str) -> None:
         with pytest.raises(BadInput, match="a pandas or Polars frame"):
             function()
     assert isinstance(given(reviews), pl.DataFrame) is (shape == "polars")
+
+
+def test_a_table_exported_again_is_the_same_data() -> None:
+    first = Labels(task=["Q 1", "q2"], worker=["Zoë", "bo"], label=["yes", "no"])
+    again = Labels(task=["q 1 ", "q2"], worker=["Zoe\u0308", " BO"], label=["Yes", "no"])
+    assert first.identity == again.identity
+    assert first.identity != Labels(task=["q1", "q2"], worker=["zoë", "bo"], label=["yes", "yes"]).identity

@@ -101,3 +101,10 @@ def test_the_report_counts_typical_and_busiest_in_one_unit(answers: Labels, tmp_
     stated = {what: re.search(rf"{what}[^:]*:[^(]*\(epsilon ([\d.]+)\)", page) for what in ("a typical", "the busiest")}
     assert {what: found and float(found[1]) for what, found in stated.items()} == {"a typical": 6, "the busiest": 10}
     assert "one task of one person, answered up to 2 times: weakly protected (epsilon 4)" in page
+
+
+@pytest.mark.parametrize("repeated", ["all", "first", "last"])
+def test_reports_that_are_not_used_count_too(repeated: str) -> None:
+    answers = {"task": [t for t in range(8) for _ in range(3)], "worker": ["ann"] * 24, "label": [0, 1, 0] * 8}
+    sent = randomize_answers(answers, 1, [0, 1], randomness=Randomness.simulation(1))
+    assert sent.fit("one-coin", repeated=repeated).person_guarantee.epsilon == 24

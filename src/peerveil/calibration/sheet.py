@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,7 @@ class ConferenceDecision(Result):
     """
 
     decisions: pl.DataFrame
-    chair: pl.DataFrame
+    chair: pl.DataFrame = field(repr=False)
     conference_error: float
     least_error: float
     asked: float

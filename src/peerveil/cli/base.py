@@ -119,6 +119,13 @@ def check_new(path: Path | None, force: bool, *, name: str = "", cost: str = "")
         )
 
 
+def check_folder(out: Path) -> None:
+    """Refuse a folder that cannot be written to, before anything is spent."""
+    place = next(path for path in (out, *out.parents) if path.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK):
+        raise BadInput("--out", got=str(out), want="a folder that can be written to")
+
+
 def check_keeps(source: str | Path, *written: Path) -> None:
     """Refuse to write results over the file that they are computed from."""
     for path in written:

@@ -13,6 +13,7 @@ from peerveil.cli.base import (
     AsJson,
     Column,
     Debug,
+    check_folder,
     check_spending,
     columns_named,
     emit,
@@ -169,6 +170,7 @@ def decide(
     from peerveil.randomness import Randomness
 
     check_spending(ledger, account, seed)
+    check_folder(out)
     reviews = _read(file, column)
     if (accept is None) == (accepted is None):
         raise BadInput("--accept, --accepted", got=(accept, accepted), want="one of the two: a number, or a share")

@@ -13,6 +13,7 @@ from peerveil.cli.base import (
     Column,
     Debug,
     Force,
+    check_folder,
     check_new,
     check_spending,
     columns_named,
@@ -72,6 +73,7 @@ def means(
     from peerveil.release import publish
 
     check_spending(ledger, account, seed)
+    check_folder(out)
     for path in _published_files(weight, out):
         check_new(path, force, cost="; another release costs its own epsilon")
     reviews = Reviews.read(file, format=format_, columns=columns_named(column))

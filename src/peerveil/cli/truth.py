@@ -13,6 +13,7 @@ from peerveil.cli.base import (
     Column,
     Debug,
     Force,
+    check_folder,
     check_keeps,
     check_new,
     check_spending,
@@ -103,6 +104,7 @@ def randomize(
     from peerveil.truth import randomize_answers, write_reports
 
     check_spending(ledger, account, seed)
+    check_folder(out)
     cost = (
         f"; a second draw from the same answers costs another epsilon {epsilon}, so keep the first if you published it"
     )

@@ -68,9 +68,7 @@ class CollectClient:
         device: str | os.PathLike[str] | None = None,
         new_person: bool = False,
     ) -> None:
-        if urlsplit(url).scheme not in ("http", "https"):
-            raise BadInput("url", got=url, want="an address such as https://collect.example.org")
-        service = url.rstrip("/")
+        service = _service_of(url)
         self._base = f"{service}/v1/campaigns/{quote(campaign, safe='')}"
         self._token, self._timeout = token, timeout
         self.terms: dict[str, Any] = self._ask(urllib.request.Request(self._base))  # noqa: S310
@@ -168,3 +166,26 @@ def _reporter(terms: dict[str, Any]) -> LocalReporter:
     if protocol.fingerprint != terms.get("protocol"):
         raise BadInput("protocol", got=terms.get("protocol"), want=f"{protocol.fingerprint}, as the terms imply")
     return LocalReporter.of(protocol)
+
+
+def _service_of(url: str) -> str:
+    """A service's address in one spelling, since the device counts answers per service.
+
+    >>> _service_of("HTTP://Collect.Example.org/") == _service_of("http://collect.example.org:080")
+    True
+    """
+    want = "an address such as https://collect.example.org, without a query, dots or doubled slashes in its path"
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise BadInput("url", got=url, want=want) from None
+    steps = parts.path.rstrip("/").split("/")[1:]
+    odd = (
+        parts.query or parts.fragment or parts.username or "%" in parts.path or any(s in ("", ".", "..") for s in steps)
+    )
+    if parts.scheme not in ("http", "https") or not host or odd:
+        raise BadInput("url", got=url, want=want)
+    shown = f"[{host}]" if ":" in host else host
+    default = 443 if parts.scheme == "https" else 80
+    return f"{parts.scheme}://{shown}:{default if port is None else port}" + "".join(f"/{step}" for step in steps)

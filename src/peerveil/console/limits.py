@@ -134,6 +134,8 @@ def _text_bytes(array: Any) -> int:
         return int(compute.sum(lengths.take(array.indices)).as_py() or 0)
     if arrow.types.is_struct(array.type):
         return sum(_text_bytes(part) for part in array.flatten())
+    if arrow.types.is_map(array.type):
+        return _text_bytes(array.keys) + _text_bytes(array.items)
     if arrow.types.is_nested(array.type):
-        return _text_bytes(array.flatten()) if not arrow.types.is_map(array.type) else int(array.nbytes)
+        return _text_bytes(array.flatten())
     return int(array.nbytes)

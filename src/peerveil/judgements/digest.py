@@ -61,6 +61,8 @@ def _plain(series: pl.Series) -> pl.Series:
     if series.dtype in (pl.Boolean, pl.Categorical) or isinstance(series.dtype, pl.Enum):
         series = series.cast(pl.String)
     if series.dtype == pl.String:
+        # as people re-export them: spaces around, letter case and the form of accents are no difference
+        series = series.str.normalize("NFC").str.strip_chars().str.to_lowercase()
         number = series.cast(pl.Int64, strict=False)
         if number.null_count() == series.null_count() and (number.cast(pl.String) == series).all():
             return number

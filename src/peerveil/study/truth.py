@@ -78,7 +78,9 @@ class Infer(Step):
             found = PrivateDawidSkene(self.epsilon, self.model, classes=self.classes).fit(table)
         outcome = _outcome("Which answers are right?", found)
         if found.doubt is not None:
-            keep_back(outcome, f"Nothing of this may be published: {found.doubt}.")
+            # the doubt holds figures computed from the answers without noise: for whoever runs the study alone
+            outcome.private_found.append(f"Nothing of this may be published: {found.doubt}.")
+            keep_back(outcome, "Nothing of this may be published: the answers do not look randomized.")
         return outcome
 
 

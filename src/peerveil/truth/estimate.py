@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import polars as pl
@@ -229,9 +230,15 @@ class PrivateDawidSkene:
             labels = table
         reports = Reports.of(labels, chosen, tasks=tasks, repeated=self.repeated)
         start = given_start(self.start, reports, warm)
-        return self._run(
+        result = self._run(
             MemoryEngine(reports, given_gold(self.gold, reports)), reports, reports, promised, start, reports
         )
+        if self.repeated == "all" or isinstance(labels, Reports):
+            return result
+        sent = (
+            Labels.of(labels).frame["worker"].value_counts()["count"].max()
+        )  # reports that are not used were sent too
+        return replace(result, most_reports=int(cast(int, sent)))
 
     def _run(
         self, engine: Any, looked_at: Reports, ids: Any, promised: Guarantee, start: Floats | None, kept: Reports | None

@@ -74,10 +74,10 @@ class TruthResult(Result):
     classes: tuple[Any, ...]
     labels: NDArray[Any]
     probabilities: Floats
-    workers: pl.Series
-    abilities: Floats
-    standard_errors: Floats
-    loads: NDArray[np.int64]
+    workers: pl.Series = field(repr=False)
+    abilities: Floats = field(repr=False)
+    standard_errors: Floats = field(repr=False)
+    loads: NDArray[np.int64] = field(repr=False)
     model: str
     class_shares: Floats
     objective: float
