@@ -13,7 +13,7 @@ import pytest
 from tests.study.helpers import AUDIT, means, write_study
 
 from peerveil import BadInput, Guarantee, Ledger
-from peerveil.report import Page
+from peerveil.report import Line, Page
 from peerveil.report.words import WORDS
 from peerveil.study import Study, check_study, run_study
 from peerveil.study.cost import cost_of
@@ -164,7 +164,7 @@ def test_pages_stack_fold_and_leave_out() -> None:
     page = Page("A page")
     page.table(["a", "b", "c"], [[1, "-", "x\ny"], [2, "", "z"]])
     page.promise("short", "long <b>")
-    page.warning("Careful", ["first", "$ peerveil run <file>"])
+    page.warning("Careful", [Line("first", "peerveil run <file>"), "second"])
     text = page.html()
     assert '<td data-label="a">1</td>' in text
     assert ">b</th>" not in text  # not a single entry

@@ -1,11 +1,14 @@
 import gzip
 import json
+import pickle
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from peerveil.console.files import File, look_at
 from peerveil.judgements import BadTable, Events, Labels, Rankings, Reviews
+from peerveil.judgements.problems import Suggestion
 
 
 def put(folder: Path, text: str, name: str = "labels.csv") -> Path:
@@ -20,6 +23,23 @@ def test_bad_cell_is_named_by_row_line_and_column(tmp_path: Path) -> None:
     with pytest.raises(BadTable) as caught:
         Reviews.read(path)
     assert str(caught.value) == "reviews.csv, row 17 (line 18), column score: got 'abc', need a number"
+
+
+def test_a_suggestion_is_data_that_the_console_words_in_its_own_way(tmp_path: Path) -> None:
+    path = put(tmp_path, "submission,rating\n1,2\n", "reviews.csv")
+    with pytest.raises(BadTable) as caught:
+        Reviews.read(path)
+    (problem,) = pickle.loads(pickle.dumps(caught.value)).problems
+    assert problem.suggestion == Suggestion("Reviews", {"paper": "submission", "score": "rating"})
+    before = (
+        "reviews.csv: got no column paper, score, need one of each among submission, rating: if they have other names"
+    )
+    options = "--column paper=submission --column score=rating"
+    python = "Reviews.of(data, columns={'paper': 'submission', 'score': 'rating'})"
+    assert str(caught.value) == f"{before}, pass {python} (on the command line: {options})"
+    assert caught.value.want.endswith(options + ")")  # also where a study repeats it
+    file = File("1", "me", "reviews.csv", path, True, 1, "looking", "reviews", {}, {})
+    assert look_at(file)["problems"]["reviews"]["lines"] == [f"{before}, choose the columns below"]
 
 
 def test_bad_cell_far_below_the_sample_is_named(tmp_path: Path) -> None:
