@@ -123,6 +123,16 @@ def test_a_gap_is_never_shown_larger_than_it_is() -> None:
     ) == Guarantee.pure_dp(1, **SWAP)
 
 
+def test_parameters_as_floats_are_rounded_to_the_safe_side() -> None:
+    """As printed: what is given away never too small, what is covered or left to the adversary never too large."""
+    for value in (Fraction(1, 3), Fraction(2, 3)):
+        pair = Guarantee.one_sided_dp(value, gap=value, unit="a pair", neighbours="one sitting or two")
+        wrong = Guarantee.map_error(value, unit="a reviewer", neighbours="two cases")
+        assert Fraction(repr(pair.epsilon)) > value
+        assert Fraction(repr(pair.gap)) < value
+        assert Fraction(repr(wrong.error)) < value
+
+
 @pytest.mark.parametrize("bad", [None, {}, {"notion": "pure DP"}, {"notion": "pure DP", "other": 1}, 3])
 def test_data_that_is_no_guarantee(bad: Any) -> None:
     with pytest.raises(BadInput, match="^data: got "):

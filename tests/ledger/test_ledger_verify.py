@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -84,6 +85,15 @@ def test_a_changed_entry(ledger: Ledger, column: str) -> None:
     assert not outcome
     assert all("account 'iclr'" in problem for problem in outcome.problems)
     assert "entry 2" in str(outcome)
+
+
+def test_a_changed_entry_with_a_digest_that_fits(ledger: Ledger) -> None:
+    """Digests need no key: whoever changes an entry can seal it anew, and only the next entry tells."""
+    second = ledger.account("iclr").entries()[1]
+    forged = replace(second, purpose="another")
+    tamper(ledger, f"UPDATE {ENTRIES} SET purpose = 'another', digest = '{forged.true_digest()}' {SECOND}")
+    (problem,) = ledger.verify().problems
+    assert "entry 3 does not continue what stands before it" in problem
 
 
 def test_a_changed_form_with_the_same_value(ledger: Ledger) -> None:

@@ -49,7 +49,7 @@ def test_every_weight_and_estimate(weight: str, estimate: str) -> None:
     assert "simulation, not private" in picture
 
 
-def test_the_ledger_is_debited_before_anything_is_drawn(tmp_path: Path) -> None:
+def test_the_ledger_is_debited_once_and_nothing_is_spent_on_bad_input(tmp_path: Path) -> None:
     with Ledger.open(tmp_path / "ledger.db") as ledger:
         account = ledger.account("conference", epsilon=1)
         result = publish(REVIEWS, epsilon=0.7, account=account)
@@ -65,6 +65,23 @@ def test_the_ledger_is_debited_before_anything_is_drawn(tmp_path: Path) -> None:
             publish(REVIEWS, epsilon=0.1, account=account, scale=(1, 5))
         assert account.remaining == 0.3
         assert "reviewers' mean rating" in account.entries()[0].purpose
+
+
+def test_the_debit_stands_when_the_noise_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that is killed while it draws has paid: noise that somebody may have seen is never free."""
+    with Ledger.open(tmp_path / "ledger.db") as ledger:
+        account = ledger.account("conference", epsilon=1)
+        left = []
+
+        def killed(*_: object) -> None:
+            left.append(account.remaining)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(LaplaceMeans, "perturb", killed)
+        with pytest.raises(KeyboardInterrupt):
+            publish(REVIEWS, epsilon=0.7, account=account)
+        assert left == [0.3]
+        assert account.remaining == 0.3
 
 
 def test_one_review_each_is_public_and_costs_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,317 @@
+"""Thirty deliberate faults, spread over all packages; `make test` must catch each of them.
+
+An entry names a file under ``src/peerveil``, a text that occurs in it exactly once, what stands there in the faulty version,
+and the tests (none of them slow) of which at least one must then fail. When code moves, edit the entry: ``python -m
+tests.faults NAME`` says whether the fault is still caught.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One change of the source that tests must notice."""
+
+    name: str
+    file: str
+    before: str
+    after: str
+    tests: tuple[str, ...]
+
+    @property
+    def package(self) -> str:
+        """The package or module of peerveil that is broken."""
+        return self.file.split("/")[0].removesuffix(".py")
+
+
+FAULTS: Final = (
+    # ---- the foundation --------------------------------------------------------------------------------------------
+    Fault(
+        "epsilon-is-rounded-down",
+        "guarantee/value.py",
+        'printed(self.exact_epsilon, "up")',
+        'printed(self.exact_epsilon, "down")',
+        ("tests/test_guarantee.py::test_parameters_as_floats_are_rounded_to_the_safe_side",),
+    ),
+    Fault(
+        "a-sum-forgets-that-one-part-was-simulated",
+        "guarantee/value.py",
+        "simulated=self.simulated or other.simulated,",
+        "simulated=self.simulated and other.simulated,",
+        ("tests/test_guarantee.py::test_no_privacy_and_simulation_are_contagious",),
+    ),
+    Fault(
+        "noise-scale-is-30-percent-short",
+        "randomness/scale.py",
+        "return at_least(needed)",
+        "return at_least(needed * 7 / 10)",
+        ("tests/randomness/test_lanes.py::test_scales_round_up",),
+    ),
+    Fault(
+        "secure-noise-is-30-percent-short",
+        "randomness/secure.py",
+        '_laplace_measurement("float", scale)(values)',
+        '_laplace_measurement("float", 0.7 * scale)(values)',
+        ("tests/randomness/test_lanes.py::test_laplace_has_its_scale_and_one_30_percent_off_is_rejected",),
+    ),
+    Fault(
+        "an-answer-is-kept-once-too-often",
+        "randomness/lanes.py",
+        "moved = drawn >= keep_below",
+        "moved = drawn > keep_below",
+        (
+            "tests/randomness/test_response.py::test_the_edges_of_the_thresholds",
+            "tests/randomness/test_response.py::test_the_kernel_owns_exactly_the_shares_of_the_proof",
+        ),
+    ),
+    Fault(
+        "a-scale-is-rounded-to-the-nearest-float",
+        "numerics/exact.py",
+        "    while Fraction(result) < value:\n        result = math.nextafter(result, math.inf)\n    return result",
+        "    return result",
+        ("tests/numerics/test_exact.py::test_at_least_is_the_smallest_float_not_below",),
+    ),
+    Fault(
+        "a-confidence-bound-is-off-by-one",
+        "numerics/binomial.py",
+        "n - np.maximum(k, 1) + 1, alpha)",
+        "n - np.maximum(k, 1) + 2, alpha)",
+        ("tests/numerics/test_binomial.py",),
+    ),
+    Fault(
+        "a-result-drops-its-mark",
+        "result.py",
+        '            "mark": self.mark,\n        }',
+        '            "mark": None,\n        }',
+        ("tests/report/test_page.py::test_the_mark_is_on_every_form_of_a_result",),
+    ),
+    Fault(
+        "private-files-can-be-read-by-others",
+        "files.py",
+        "0o600 if private else 0o666",
+        "0o644 if private else 0o666",
+        ("tests/cli/test_timing.py::test_audit",),
+    ),
+    # ---- data and databases ----------------------------------------------------------------------------------------
+    Fault(
+        "the-fingerprint-depends-on-the-order-of-rows",
+        "judgements/digest.py",
+        "ordered = _sorted(frame.select(names))",
+        "ordered = frame.select(names)",
+        ("tests/judgements/test_table.py::test_fingerprint_forgets_the_order_of_rows_and_columns",),
+    ),
+    Fault(
+        "posts-of-one-moment-change-places",
+        "judgements/events.py",
+        'frame = frame.sort("time", maintain_order=True)',
+        'frame = frame.reverse().sort("time", maintain_order=True)',
+        ("tests/judgements/test_events.py::test_sorted_by_time_and_stable_in_ties",),
+    ),
+    Fault(
+        "a-memory-limit-is-ignored",
+        "engines.py",
+        '            connection.con.execute("SET memory_limit = ?", [memory])',
+        "            pass",
+        (
+            "tests/test_engines.py::test_the_disk_is_left_as_it_was_and_memory_is_limited",
+            "tests/test_engines.py::test_what_cannot_be_opened_is_named",
+        ),
+    ),
+    Fault(
+        "a-new-ledger-can-be-read-by-others",
+        "database/transactions.py",
+        "os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600",
+        "os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o644",
+        ("tests/ledger/test_ledger_open.py",),
+    ),
+    # ---- trust -----------------------------------------------------------------------------------------------------
+    Fault(
+        "an-account-can-be-overdrawn",
+        "ledger/records.py",
+        "if debit > self.remaining:",
+        "if debit > self.epsilon:",
+        ("tests/ledger/test_ledger_spend.py::test_ten_tenths_exhaust_one_exactly",),
+    ),
+    Fault(
+        "a-broken-chain-of-entries-is-not-noticed",
+        "ledger/verify.py",
+        "if entry.previous != digest:",
+        "if entry.previous is None:",
+        ("tests/ledger/test_ledger_verify.py::test_a_changed_entry_with_a_digest_that_fits",),
+    ),
+    Fault(
+        "exact-loss-looks-one-way-only",
+        "audit/exact.py",
+        'sides = [(a, b, "p over q")] if one_sided else',
+        'sides = [(a, b, "p over q")] if outcome is not None else',
+        ("tests/audit/test_exact.py",),
+    ),
+    Fault(
+        "the-certificate-uses-the-wrong-bound",
+        "audit/bound.py",
+        "high = float(upper_confidence(*counts[1], alpha / 2))",
+        "high = float(lower_confidence(*counts[1], alpha / 2))",
+        ("tests/audit/test_bound.py",),
+    ),
+    Fault(
+        "text-is-not-escaped",
+        "report/page.py",
+        "return html.escape(text, quote=False)",
+        "return text",
+        ("tests/report/test_page.py::test_nothing_gets_through_unescaped",),
+    ),
+    # ---- the five modules ------------------------------------------------------------------------------------------
+    Fault(
+        "the-debit-comes-after-the-draw",
+        "release/mechanism.py",
+        """    if account is not None and private:
+        account.spend(promise, purpose=f"reviewers' mean {weight}", data=reviews, randomness=randomness)
+    noisy = mechanism.perturb(exact, public, randomness)
+""",
+        """    noisy = mechanism.perturb(exact, public, randomness)
+    if account is not None and private:
+        account.spend(promise, purpose=f"reviewers' mean {weight}", data=reviews, randomness=randomness)
+""",
+        ("tests/release/test_publish.py::test_the_debit_stands_when_the_noise_is_drawn",),
+    ),
+    Fault(
+        "the-sensitivity-of-a-single-review-is-too-small",
+        "release/sensitivity.py",
+        "1 - Fraction(1, int(several[-1]) ** 2)",
+        "1 - Fraction(1, int(several[-1]))",
+        ("tests/release/test_adversary.py::test_loads_of_one_and_several_reach_the_sensitivity",),
+    ),
+    Fault(
+        "strict-and-lenient-are-exchanged",
+        "release/weights.py",
+        "(k * score - sums[paper])",
+        "(sums[paper] - k * score)",
+        ("tests/release/test_weights.py::test_miscalibration_is_the_score_minus_the_mean_of_the_others",),
+    ),
+    Fault(
+        "delays-are-too-short",
+        "timing/zero_inflated.py",
+        "width = math.ceil(reach / margin)",
+        "width = math.ceil(reach / margin * 7 / 10)",
+        ("tests/timing/test_delays.py::test_lemma_a1_holds_exactly_and_on_a_grid_and_a_short_delay_fails",),
+    ),
+    Fault(
+        "replies-appear-before-what-they-answer",
+        "timing/post.py",
+        "behind_parents(own, parent) if causal else own",
+        "own",
+        ("tests/timing/test_batches_and_post.py::test_no_reply_before_its_parent",),
+    ),
+    Fault(
+        "the-worse-paper-is-favored",
+        "calibration/pair.py",
+        "int(first > second)",
+        "int(first < second)",
+        ("tests/calibration/test_pair.py::test_strategies_reach_what_they_promise",),
+    ),
+    Fault(
+        "a-tail-leaves-out-the-value-itself",
+        "rankings/nulls.py",
+        "self.chances[first:].sum()",
+        "self.chances[first + 1 :].sum()",
+        ("tests/rankings/test_nulls.py::test_critical_values_are_the_smallest_within_the_level",),
+    ),
+    Fault(
+        "the-sensitivity-of-pairs-is-half",
+        "rankings/central.py",
+        "math.isqrt(4 * self.pairs * 2**80)",
+        "math.isqrt(self.pairs * 2**80)",
+        ("tests/rankings/test_adversary.py::test_no_neighbours_lose_more_than_epsilon",),
+    ),
+    Fault(
+        "the-first-class-is-not-normalized",
+        "truth/kernels.py",
+        "    for z in range(score.size):\n        score[z] /= total",
+        "    for z in range(1, score.size):\n        score[z] /= total",
+        ("tests/truth/test_estimate.py::test_without_privacy_it_is_dawid_and_skene",),
+    ),
+    Fault(
+        "a-person-spends-epsilon-on-every-answer",
+        "truth/randomise.py",
+        "response = Response(budget / reports_each, listed)",
+        "response = Response(budget, listed)",
+        ("tests/truth/test_randomise.py::test_per_person_sends_the_few_that_the_budget_allows",),
+    ),
+    # ---- studies, services, surfaces -------------------------------------------------------------------------------
+    Fault(
+        "data-may-change-during-a-study",
+        "study/folder.py",
+        'journal["data"].setdefault(name, digest) != digest',
+        'journal["data"].setdefault(name, digest) is None',
+        ("tests/study/test_study.py::test_data_that_change_between_check_and_run_or_while_read_are_refused",),
+    ),
+    Fault(
+        "a-withdrawn-token-still-opens",
+        "services/tokens.py",
+        ' or row["state"] != "good"',
+        "",
+        ("tests/services/test_ground.py::test_a_token_is_known_by_its_hash_alone",),
+    ),
+    Fault(
+        "a-key-answers-for-another-body",
+        "services/records.py",
+        "if not hmac.compare_digest(body, self.body):",
+        "if not body:",
+        ("tests/services/test_ground.py::test_the_same_key_with_another_body_is_refused",),
+    ),
+    Fault(
+        "the-idempotency-key-is-ignored",
+        "gateway/intake.py",
+        "                if key in known:",
+        "                if key in ():",
+        ("tests/gateway/test_protocol.py::test_the_same_request_again_changes_nothing",),
+    ),
+    Fault(
+        "replies-do-not-wait-for-their-parents",
+        "gateway/release.py",
+        "held.c.release_at <= tick, held.c.waits == 0)",
+        "held.c.release_at <= tick)",
+        ("tests/gateway/test_protocol.py::test_replies_come_after_their_parents",),
+    ),
+    Fault(
+        "answers-do-not-use-up-the-budget",
+        "collect/store.py",
+        "        left[job.digest] -= 1\n",
+        "",
+        ("tests/collect/test_service.py::test_the_budget_cannot_be_exceeded_one_after_another",),
+    ),
+    Fault(
+        "forms-need-no-token",
+        "console/web/visit.py",
+        'if not hmac.compare_digest(texts.pop("form_token", "").encode(), visit.form_token.encode()):',
+        'if texts.pop("form_token", "") is None:',
+        ("tests/console/test_hostile.py::test_every_form_needs_its_token",),
+    ),
+    Fault(
+        "overspending-looks-like-a-typing-error",
+        "cli/base.py",
+        "            return BUDGET_EXCEEDED",
+        "            return BAD_INPUT",
+        (
+            "tests/cli/test_release.py",
+            "tests/golden/test_golden.py::test_outputs_are_what_was_written_down[command-release]",
+        ),
+    ),
+    Fault(
+        "a-reproduction-reports-the-smallest-error",
+        "reproduce/release.py",
+        "worst = max(worst, after / before)",
+        "worst = min(worst, after / before)",
+        ("tests/golden/test_golden.py::test_outputs_are_what_was_written_down[command-reproduce]",),
+    ),
+    Fault(
+        "the-demo-overwrites-somebody-elses-folder",
+        "demo.py",
+        "not (target.is_dir() and (marker.exists() or not any(target.iterdir())))",
+        "not target.is_dir()",
+        ("tests/test_demo.py::test_somebody_elses_folder_and_budget_are_left_alone",),
+    ),
+)

@@ -1,0 +1,310 @@
+"""Every command of ``peerveil``, run on a tiny conference: exit code, what is printed, what is written.
+
+A group of commands is run in order in one new folder, so that later ones can use what earlier ones wrote.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+from unittest.mock import patch
+
+import typer.main
+from tests.golden.normal import clean, describe_file
+from tests.golden.seeded import seeded
+
+from peerveil import demo
+from peerveil.cli import base
+from peerveil.judgements import synthetic_conference
+
+GROUPS: Final[dict[str, list[str]]] = {
+    "data": [
+        "data synthetic made --papers 8 --reviewers 6 --seed 3",
+        "data synthetic made --json",
+        "data recognise data/reviews.csv",
+        "data check data/events.csv",
+        "data check data/labels.csv --json",
+        "data check data/rankings.csv --kind reviews",
+        "data check missing.csv",
+    ],
+    "release": [
+        "release means data/reviews.csv --epsilon 2 --weight miscalibration --scale 1:10 --seed 1 --out seeded",
+        "release means data/reviews.csv --epsilon 1/3 --scale 1:10 --out unseeded",
+        "ledger open budget.db --account chairs --epsilon 2",
+        "release means data/reviews.csv --epsilon 2 --scale 1:10 --ledger budget.db --account chairs --out paid --json",
+        "release means data/reviews.csv --epsilon 1 --scale 1:10 --ledger budget.db --account chairs --out more",
+        "release plan data/reviews.csv --scale 1:10 --epsilons 1,10 --trials 2",
+    ],
+    "timing": [
+        "timing audit data/events.csv --percentile 25 --epsilon 1 --out audit.html",
+        "timing audit data/events.csv --percentile 25 --epsilon 1 --json",
+        "timing choose past/events.csv --percentile 25 --per thread --out gaps.csv",
+        "timing post data/events.csv --gap 45m --out public.csv --schedule schedule.csv",
+        "timing post data/events.csv --mechanism queue --out queue.csv --json",
+        "timing post data/events.csv --out public.csv",
+    ],
+    "calibration": [
+        "calibration frontier few.csv --reviewers data/truth_reviewers.csv --noise 0.5 --accept 1 --figure frontier.svg",
+        "calibration decide data/reviews.csv --reviewers data/truth_reviewers.csv --noise 0.5 --accept 8 "
+        "--adversary-error 0.4 --group-size 3 --seed 1 --out decisions",
+        "calibration simulate --draws 300 --figure pairs.svg",
+        "calibration simulate --scale 1 --scale 0.7 --scale 1.2 --bias 0.5 --bias -0.5 --bias 0 --draws 10 --json",
+    ],
+    "rankings": [
+        "rankings test data/rankings.csv --epsilon 0.5 --seed 1",
+        "rankings test data/rankings.csv --method friedman --json",
+        "rankings power --items 6 --spread 0.7 --epsilon 1 --methods local --trials 4 --theory",
+        "rankings report data/rankings.csv --epsilon 1 --public-seed 7 --seed 1 --to reports.jsonl",
+        "rankings aggregate reports.jsonl",
+    ],
+    "truth": [
+        "truth simulate invented.csv --tasks 20 --workers 6 --answers 4 --classes yes,no",
+        "truth randomize invented.csv --epsilon 2 --classes yes,no --seed 1 --out sent",
+        "truth infer sent/reports.jsonl --out inferred",
+        "truth infer invented.csv --epsilon none --model majority --theory --out raw",
+        "truth compare invented.csv --epsilons 1,4 --draws 2",
+        "truth plan --accuracy 0.7 --epsilons none,2 --tasks 20 --trials 1",
+    ],
+    "ledger": [
+        "ledger open budget.db --account chairs --epsilon 1",
+        "truth randomize data/labels.csv --epsilon 0.5 --classes 2 --ledger budget.db --account chairs --out sent",
+        "truth randomize data/labels.csv --epsilon 0.75 --classes 2 --ledger budget.db --account chairs --out more",
+        "ledger show budget.db",
+        "ledger show budget.db --json",
+        "ledger verify budget.db",
+        "ledger export budget.db --to ledger.json",
+        "ledger export budget.db --to ledger.csv",
+    ],
+    "audit": ["audit run --samples 100 --no-faults"],
+    "reproduce": [
+        "reproduce --list",
+        "reproduce release/proposition-4.2 --quick",
+        "reproduce truth/bounds --quick --json",
+    ],
+    "study": [
+        "new data",
+        "run small.toml --check",
+        "run small.toml",
+        "run small.toml --yes --out result",
+    ],
+    "demo": ["demo --papers 24 --reviewers 24 --seed 1 --out demo"],
+    "collect": [
+        "collect init --db collect.db",
+        "collect campaign --example labels",
+        "collect campaign --example rankings",
+        "collect campaign campaign.toml --db collect.db",
+        "collect token --campaign birds-2026 --count 2 --links https://collect.example.org --db collect.db",
+        "(six people answer)",
+        "collect infer --campaign birds-2026 --so-far --db collect.db",
+        "collect campaign --close birds-2026 --db collect.db",
+        "collect campaign --db collect.db",
+        "collect export --campaign birds-2026 --to reports.csv --db collect.db",
+        "collect infer --campaign birds-2026 --db collect.db --json",
+    ],
+    "gateway": [
+        "gateway init",
+        "gateway token --space forum --role author --actor user-17",
+        "(an author posts)",
+        "gateway doctor",
+        "gateway page",
+        "gateway reveal --receipt RECEIPT --reason 'a threat, case 12'",
+        "gateway reveal --approve 1",
+        "gateway reveal --log --json",
+        "gateway backup --to copy.backup",
+        "gateway restore copy.backup --db new.db",
+    ],
+}
+WITHOUT: Final = {
+    "serve": "runs until it is stopped (tests/console)",
+    "gateway serve": "runs until it is stopped (tests/gateway/test_served.py)",
+    "gateway work": "runs until it is stopped (tests/gateway/test_operating.py)",
+    "collect serve": "runs until it is stopped (tests/collect/test_service.py)",
+}
+
+FEW: Final = "paper,reviewer,score\n1,0,6\n2,1,4\n3,2,7\n4,3,5\n"
+SMALL: Final = """
+[study]
+title = "Small"
+[accounts.chairs]
+epsilon = 3
+[data.answers]
+path = "data/labels.csv"
+kind = "labels"
+[[steps]]
+room = "truth"
+do = "randomize"
+data = "answers"
+account = "chairs"
+epsilon = 2
+classes = [0, 1]
+"""
+
+
+def every_command() -> dict[str, Any]:
+    """The commands that the application has, by their names."""
+    found: dict[str, Any] = {}
+
+    def walk(command: Any, path: tuple[str, ...]) -> None:
+        for name, child in getattr(command, "commands", {}).items():
+            walk(child, (*path, name))
+        if not hasattr(command, "commands"):
+            found[" ".join(path)] = command
+
+    walk(typer.main.get_command(base.build_app()), ())
+    return found
+
+
+def surface() -> Iterator[tuple[str, str]]:
+    """Every command's arguments and options with their defaults."""
+    for name, command in every_command().items():
+        lines = []
+        for option in command.params:
+            shown = "/".join([*option.opts, *option.secondary_opts])
+            default = "required" if option.required else repr(option.default).replace("PosixPath", "Path")
+            lines.append(f"{shown}: {default}")
+        yield name, clean("\n".join(lines))
+
+
+def run_group(group: str, root: Path) -> Iterator[tuple[str, str]]:
+    """What every command of a group printed and wrote."""
+    with _place(root):
+        _prepare(group, root)
+        few = partial(demo.run_demo, samples=200)  # its audit takes most of its time, and has a case of its own
+        for number, line in enumerate(GROUPS[group]):
+            with seeded(number), patch.object(demo, "run_demo", few):
+                act = _ACTS.get(line)
+                revealing = line.startswith("gateway reveal")
+                text = act(root) if act else _reveal(line, root) if revealing else _run(line, root)
+            yield line, _masked(text, group)
+
+
+@contextmanager
+def _place(root: Path) -> Iterator[None]:
+    """In a folder of its own, without settings from outside."""
+    before, mask = Path.cwd(), os.umask(0o022)
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PEERVEIL_")}
+    os.chdir(root)
+    try:
+        with patch.dict(os.environ, own, clear=True):
+            yield
+    finally:
+        os.chdir(before)
+        os.umask(mask)
+
+
+def _prepare(group: str, root: Path) -> None:
+    synthetic_conference(24, 16, ranked_items=4, seed=4, people_seed=4).write(root / "data")
+    if group == "timing":
+        synthetic_conference(24, 16, seed=5, people_seed=4).write(root / "past")
+    (root / "few.csv").write_text(FEW, encoding="utf-8")
+    (root / "small.toml").write_text(SMALL, encoding="utf-8")
+
+
+def _run(line: str, root: Path) -> str:
+    """One command: its exit code, its output, and the files that it made or changed."""
+    given = shlex.split(line)
+    before = _files(root)
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = base.run(given, debug=False, as_json="--json" in given)
+    parts = [f"exit code {code}", clean(out.getvalue(), root)]
+    if err.getvalue().strip():
+        parts.append(f"standard error:\n{clean(err.getvalue(), root)}")
+    if group_example(line):
+        (root / "campaign.toml").write_text(out.getvalue(), encoding="utf-8")
+    seen: dict[str, Path] = {}
+    for path, state in _files(root).items():
+        if (
+            before.get(path) == state
+            or path.name.endswith(("-wal", "-shm"))
+            or (path.suffix == ".db" and path in before)
+        ):
+            continue  # of a database, only that it was made
+        private = " (owner only)" if not path.stat().st_mode & 0o077 else ""
+        name = path.relative_to(root)
+        text = describe_file(path, root) if _compared(name) else "(not compared)"
+        parts.append(f"--- {name}{private}\n" + (f"as {seen[text].relative_to(root)}" if text in seen else text))
+        seen.setdefault(text, path)
+    return "\n".join(parts)
+
+
+def _compared(name: Path) -> bool:
+    """Not what other files hold too, nor the demo's data and the steps of its study, which have cases of their own."""
+    shown = {"study.toml", "results.json", "ledger.csv"} if name.parts[0] == "demo" else {name.name}
+    return name.name != "outcome.json" and name.name in shown
+
+
+def group_example(line: str) -> bool:
+    """The campaign that later commands use is the one that this command prints."""
+    return line == "collect campaign --example labels"
+
+
+def _files(root: Path) -> dict[Path, tuple[int, int]]:
+    found = sorted(path for path in root.rglob("*") if path.is_file() and not path.name.startswith("."))
+    return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in found}
+
+
+def _masked(text: str, group: str) -> str:
+    """Without what is new in every run: tokens, keys, durations, and hashes of what holds the time."""
+    text = re.sub(r"pv_[\w-]{20,}", "<token>", text)
+    if group in ("ledger", "study", "release", "gateway", "collect", "demo"):
+        text = re.sub(r"\b(?=\d*[a-f])[0-9a-f]{12,}\b", "<hex>", text)
+    if group == "gateway":
+        text = re.sub(r"'k[0-9a-f]{6}'", "<key>", re.sub(r"-?\d\.\d s from", "<seconds> from", text))
+    if group == "reproduce":
+        text = re.sub(r'("?seconds"?: )[\d.]+', r"\1<seconds>", text)
+    return text
+
+
+# ---- what happens between commands --------------------------------------------------------------------------------
+
+
+def _answer(root: Path) -> str:
+    from peerveil.collect import Store
+    from peerveil.collect.store import Job, report_key
+    from peerveil.services.tokens import hash_token
+    from peerveil.truth import Client
+
+    with Store(str(root / "collect.db")) as store:
+        known = store.known("birds-2026")
+        jobs, bits = [], random.Random(1).getrandbits
+        for token in store.invite(known, 6):
+            digest = hash_token(token)
+            for task in ("1", "2", "3"):
+                line = Client(known.campaign.described(), bits=bits).report(task, "yes" if task == "1" else "no")
+                jobs.append(Job(known, digest, report_key(digest, task), known.intake.read(line.encode())))
+        with store.database.writing("take") as connection:
+            return f"taken: {store.take(connection, jobs)}"
+
+
+def _post(root: Path) -> str:
+    from tests.gateway.house import submit
+
+    from peerveil.gateway import Gateway
+    from peerveil.services import Vault
+
+    key = (root / "gateway.key").read_text(encoding="utf-8").strip()
+    with Gateway(str(root / "gateway.db"), Vault.read(key)) as gateway:
+        answer = submit(gateway, thread="t", content="the text", actor="user-17", key="once")
+        tokens = [gateway.issue_token(role="operator", space="*", actor="") for _ in range(2)]
+    _REVEAL["RECEIPT"], (_REVEAL["asks"], _REVEAL["approves"]) = answer["receipt"], tokens
+    return f"answered: {sorted(answer)}"
+
+
+def _reveal(line: str, root: Path) -> str:
+    """A step of a reveal, with the token of the operator who takes it."""
+    own = "approves" if "--approve" in line else "asks"
+    with patch.dict(os.environ, {"PEERVEIL_TOKEN": _REVEAL[own]}):
+        return _run(line.replace("RECEIPT", _REVEAL["RECEIPT"]), root).replace(_REVEAL["RECEIPT"], "<receipt>")
+
+
+_REVEAL: Final[dict[str, str]] = {}
+_ACTS: Final[dict[str, Any]] = {"(six people answer)": _answer, "(an author posts)": _post}
