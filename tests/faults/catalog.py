@@ -1,4 +1,4 @@
-"""Thirty deliberate faults, spread over all packages; `make test` must catch each of them.
+"""Deliberate faults, spread over all packages; `make test` must catch each of them.
 
 An entry names a file under ``src/peerveil``, a text that occurs in it exactly once, what stands there in the faulty version,
 and the tests (none of them slow) of which at least one must then fail. When code moves, edit the entry: ``python -m
@@ -303,9 +303,16 @@ FAULTS: Final = (
     Fault(
         "a-reproduction-reports-the-smallest-error",
         "reproduce/release.py",
-        "worst = max(worst, after / before)",
-        "worst = min(worst, after / before)",
+        "worst = max(worst, float(",
+        "worst = min(worst, float(",
         ("tests/golden/test_golden.py::test_outputs_are_what_was_written_down[command-reproduce]",),
+    ),
+    Fault(
+        "algorithm-4-is-printed-with-another-threshold",
+        "papers/rankings/printed.py",
+        "(1 + (8 * items / epsilon) ** 2)",
+        "(1 + 8 * items / epsilon)",
+        ("tests/papers/rankings/test_errata.py::test_algorithm_4_thresholds",),
     ),
     Fault(
         "the-demo-overwrites-somebody-elses-folder",

@@ -1,4 +1,4 @@
-"""Would the tests notice? Thirty faults in the source, each caught by a test that is not slow."""
+"""Faults in the source, each caught by a test that is not slow."""
 
 from __future__ import annotations
 

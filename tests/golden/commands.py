@@ -61,7 +61,7 @@ GROUPS: Final[dict[str, list[str]]] = {
     "rankings": [
         "rankings test data/rankings.csv --epsilon 0.5 --seed 1",
         "rankings test data/rankings.csv --method friedman --json",
-        "rankings power --items 6 --spread 0.7 --epsilon 1 --methods local --trials 4 --theory",
+        "rankings power --items 6 --spread 0.7 --epsilon 1 --methods local --trials 4",
         "rankings report data/rankings.csv --epsilon 1 --public-seed 7 --seed 1 --to reports.jsonl",
         "rankings aggregate reports.jsonl",
     ],
@@ -69,7 +69,7 @@ GROUPS: Final[dict[str, list[str]]] = {
         "truth simulate invented.csv --tasks 20 --workers 6 --answers 4 --classes yes,no",
         "truth randomize invented.csv --epsilon 2 --classes yes,no --seed 1 --out sent",
         "truth infer sent/reports.jsonl --out inferred",
-        "truth infer invented.csv --epsilon none --model majority --theory --out raw",
+        "truth infer invented.csv --epsilon none --model majority --out raw",
         "truth compare invented.csv --epsilons 1,4 --draws 2",
         "truth plan --accuracy 0.7 --epsilons none,2 --tasks 20 --trials 1",
     ],

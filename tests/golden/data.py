@@ -48,10 +48,6 @@ class Data:
         return calibration.Conference(table, people, 0.3, calibration.Threshold.share(0.3), size=3)
 
     @cached_property
-    def average(self) -> Any:
-        return calibration.AverageCase([Affine(1, 0.5), Affine(0.7, -0.5)], noise=0.4)
-
-    @cached_property
     def past(self) -> Any:
         return judgements.synthetic_conference(40, 16, seed=5, people_seed=4).reviews
 
