@@ -58,15 +58,17 @@ def postgres_server() -> Iterator[Server]:
         if os.environ.get("CI"):
             pytest.fail(MISSING)
         pytest.skip(MISSING)
-    server = Server(programs)
+    server = Server(programs, in_memory=True)
     yield server
     server.remove()
 
 
 @pytest.fixture
-def postgres_url(postgres_server: Server) -> str:
-    """The address of a new, empty PostgreSQL database."""
-    return postgres_server.fresh()
+def postgres_url(postgres_server: Server) -> Iterator[str]:
+    """The address of an empty PostgreSQL database."""
+    url = postgres_server.fresh()
+    yield url
+    postgres_server.recycle(url)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
