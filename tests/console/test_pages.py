@@ -108,6 +108,7 @@ def test_page(house: Seat, name: str) -> None:
 
 @pytest.mark.parametrize(("path", "status"), REFUSALS.items())
 def test_refusals_are_pages_too(house: Seat, path: str, status: int) -> None:
+    house.explored("release")  # settings are checked where there is something to show
     house.open(path, status)
     assert not examine(house)
     assert house.wrong == []
