@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # so that tests can say "from tests.postgres import ..."
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # so that tests can say "from tests.postgres import ..."
+
+# tests start hundreds of Python processes, and none should compile every library anew: where bytecode may not stand
+# beside its source, it has a folder of its own, which `make clean` removes
+if sys.dont_write_bytecode:
+    sys.dont_write_bytecode, sys.pycache_prefix = False, str(ROOT / ".pytest_cache" / "bytecode")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

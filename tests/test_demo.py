@@ -16,7 +16,7 @@ from peerveil.study import Study
 
 
 def test_the_demo(tmp_path: Path) -> None:
-    done = run_demo(tmp_path / "demo", papers=30, reviewers=24, seed=3, samples=4000)
+    done = run_demo(tmp_path / "demo", papers=30, reviewers=24, seed=3, samples=400)
     text = done.report.read_text(encoding="utf-8")
     assert "planted faults were caught" in text
     assert "must not be published" in text

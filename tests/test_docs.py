@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from contextlib import redirect_stdout
+from functools import cache, partial
 from io import StringIO
 from pathlib import Path
 from textwrap import dedent
@@ -20,6 +21,7 @@ import pytest
 import typer
 from tests.services.process import Served
 
+from peerveil import demo
 from peerveil.cli import base
 from peerveil.judgements import Reviews
 from peerveil.study.release import Means
@@ -82,9 +84,15 @@ FIRST_PAGES = [ROOT / "README.md", *(path for path in DOCS if path.parent.name =
 SERVICES = ("serve", "gateway serve", "collect serve")
 
 
+@cache
+def application() -> Any:
+    """All commands; building them takes longer than looking one up."""
+    return typer.main.get_command(base.build_app())
+
+
 def needs_arguments(words: list[str]) -> bool:
     """Whether a command cannot run as it stands: a group, or one that asks for more. Unknown commands fail."""
-    command = typer.main.get_command(base.build_app())
+    command = application()
     for k, word in enumerate(words):
         if not hasattr(command, "commands"):
             return not words[k:] and needs_more(command)
@@ -97,6 +105,7 @@ def needs_more(command: Any) -> bool:
     return any(parameter.required for parameter in command.params)
 
 
+@cache
 def commands(path: Path) -> list[str]:
     """What a page tells to run, in its order: lines of console blocks; on the first pages also commands in the text."""
     text = path.read_text(encoding="utf-8")
@@ -141,6 +150,8 @@ def test_commands_run_as_printed(
     for name in [name for name in os.environ if name.startswith("PEERVEIL_")]:
         monkeypatch.delenv(name)
     lay_out(name_of(path), tmp_path, request)
+    # the demo's audit takes most of its time, and is no matter of how its command is printed
+    monkeypatch.setattr(demo, "run_demo", partial(demo.run_demo, samples=200))
     ours, theirs = os.openpty()
     with os.fdopen(theirs, encoding="utf-8") as terminal:
         monkeypatch.setattr("sys.stdin", terminal)

@@ -160,6 +160,8 @@ def plain(value: Any) -> Any:
             result = str(value)
         case np.ndarray() if value.dtype.kind in "mM" or value.dtype == np.longdouble:
             result = [plain(item) for item in value] if value.ndim else plain(value[()])
+        case np.ndarray() if value.dtype.kind in "biu" or (value.dtype.kind == "f" and np.isfinite(value).all()):
+            result = value.tolist()  # as it is, without a look at each number
         case np.ndarray() | np.generic():
             result = plain(value.tolist())
         case date():

@@ -24,16 +24,21 @@ CLAIM = Guarantee.pure_dp(1, unit="one vote", neighbours="one vote more or less"
 CONFIDENCE = 0.9999999  # a false alarm in ten million runs
 
 
+def enough(case: Case, laplace: int) -> int:
+    """Outputs a side: a response that is off by 20% takes 40,000 to be seen, and these are quick; noise takes fewer."""
+    return 40_000 if case.name.startswith("response") else laplace
+
+
 @pytest.mark.parametrize("case", list(house_cases()), ids=lambda case: case.name)
 def test_the_house_keeps_its_claims(case: Case) -> None:
-    report = case.audit(min(case.samples, 20_000), confidence=CONFIDENCE)
+    report = case.audit(enough(case, 10_000), confidence=CONFIDENCE)
     assert report.passed, str(report)
     assert case.fault is None
 
 
 @pytest.mark.parametrize("case", list(planted_faults()), ids=lambda case: case.name)
 def test_every_planted_fault_is_caught(case: Case) -> None:
-    report = case.audit(20_000)
+    report = case.audit(enough(case, 5_000))
     assert not report.passed, str(report)
     assert report.found > report.claimed
     assert case.fault
@@ -43,7 +48,7 @@ def test_every_planted_fault_is_caught(case: Case) -> None:
 
 def test_a_rare_input_is_found_only_if_it_is_named() -> None:
     case = next(case for case in planted_faults() if case.name == "leak on one rare input")
-    findings = {finding.pair: finding.violated for finding in case.audit(20_000).findings}
+    findings = {finding.pair: finding.violated for finding in case.audit(5_000).findings}
     assert findings == {"0 and 1": False, "6 and 7": True}
 
 

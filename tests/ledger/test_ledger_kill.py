@@ -40,13 +40,19 @@ class Harness:
         self._parent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.kills = 0
 
-    def kill_after(self, seconds: float, meanwhile: Callable[[], None] = lambda: None) -> None:
-        """Let the child run for a moment, from before it opens the ledger, and kill it."""
+    def kill_after(
+        self, seconds: float, meanwhile: Callable[[], None] = lambda: None, *, released: bool = False
+    ) -> None:
+        """Let the child run for a moment, from before it opens the ledger (or from its first release), and kill it."""
+        before = self.releases.stat().st_size
         assert self._parent.stdin is not None
         assert self._parent.stdout is not None
         self._parent.stdin.write("go\n")
         self._parent.stdin.flush()
         child = int(self._parent.stdout.readline())
+        patience = time.monotonic() + 60
+        while released and self.releases.stat().st_size == before and time.monotonic() < patience:
+            time.sleep(0.001)
         time.sleep(seconds)
         try:
             meanwhile()
@@ -115,8 +121,8 @@ def test_kills_on_sqlite(tmp_path: Path) -> None:
     moments = random.Random(1)
     harness = Harness(str(tmp_path / "ledger.db"), tmp_path, budget="60")
     try:
-        for _ in range(25):
-            harness.kill_after(moments.uniform(0, 0.15))
+        for _ in range(20):
+            harness.kill_after(moments.uniform(0, 0.1))
     finally:
         harness.close()
     assert harness.problems() == []
@@ -127,8 +133,8 @@ def test_kills_on_postgresql(postgres_url: str, tmp_path: Path) -> None:
     moments = random.Random(2)
     harness = Harness(postgres_url, tmp_path, budget="60")
     try:
-        for _ in range(10):
-            harness.kill_after(moments.uniform(0, 0.4))
+        for _ in range(8):
+            harness.kill_after(moments.uniform(0, 0.3))
     finally:
         harness.close()
     assert harness.problems() == []
@@ -140,7 +146,7 @@ def test_releasing_before_the_debit_is_caught(tmp_path: Path) -> None:
     harness = Harness(str(tmp_path / "ledger.db"), tmp_path, budget="1000", order=WRONG)
     try:
         for _ in range(25):
-            harness.kill_after(moments.uniform(0.05, 0.2))
+            harness.kill_after(moments.uniform(0, 0.02), released=True)
     finally:
         harness.close()
     found = harness.problems()

@@ -126,13 +126,17 @@ def upper_bounds(
     return bounds
 
 
-def printed_bounds(public: PublicScores, tuples: Omega | None = None) -> tuple[list[Fraction], list[Fraction]]:
-    """Lower and upper bounds by the printed definition, Algorithm 2 corrected."""
-    tuples = tuples or omega(public)
-    graph = tuples.disjoint()
-    lower = lower_bounds(public, tuples, longest_left_chains(graph))
+def printed_bounds(
+    public: PublicScores, tuples: Omega, chains: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+) -> tuple[list[Fraction], list[Fraction]]:
+    """Lower and upper bounds by the printed definition, Algorithm 2 corrected; ``chains`` if they are known already."""
+    if chains is None:
+        graph = tuples.disjoint()
+        chains = longest_left_chains(graph), longest_right_chains(graph)
+    left, right = chains
+    lower = lower_bounds(public, tuples, left)
     assert len(lower) == public.reviewers
-    upper = upper_bounds(public, tuples, longest_right_chains(graph))
+    upper = upper_bounds(public, tuples, right)
     return lower, [upper[i] for i in range(1, public.reviewers + 1)]
 
 

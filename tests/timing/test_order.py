@@ -21,7 +21,7 @@ START, APART = 1_700_000_000, 500
 MECHANISM = FollowUp(1, gap=600, beta=300)
 
 
-def shown_early(log: Any, thread: str, draws: int = 300) -> int:
+def shown_early(log: Any, thread: str, draws: int = 100) -> int:
     """How often the post on this thread appears before the moment at which it arrives in the harmless log."""
     found = 0
     for seed in range(draws):
@@ -41,7 +41,9 @@ def test_a_post_right_behind_another_is_never_taken_for_the_first(first: str, se
     assert shown_early(alone, second) == 0
     assert shown_early(together, second) == 0
     by_name = Events(actor=["ann", "ann"], thread=threads[::-1], time=[START, START], id=ids)
-    assert shown_early(by_name, second) > 100  # the deliberately broken order: the second one taken for the first
+    assert (
+        shown_early(by_name, second) > 20
+    )  # of 100; the deliberately broken order: the second one taken for the first
 
 
 def test_every_way_to_bring_a_log_keeps_its_order(tmp_path: Path) -> None:

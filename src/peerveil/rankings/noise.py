@@ -26,15 +26,16 @@ class NoisyLaw:
 
     def tail(self, x: float) -> float:
         """P[value + noise >= x], a smooth function of x."""
-        return float(max(np.dot(self.law.chances, laplace_tail(x - self.law.values, self.scale)), 1e-300))
+        return _tail(x, self.law.values, self.law.chances, self.scale)
 
     def critical(self, level: float) -> float:
         """The value whose tail is exactly ``level`` (the law is continuous)."""
         reach = self.scale * (math.log(1 / min(level, 1 - level)) + 5)
-        low, high = float(self.law.values[0]) - reach, float(self.law.values[-1]) + reach
+        values, chances = self._atoms()
+        low, high = float(values[0]) - reach, float(values[-1]) + reach
         for _ in range(200):
             middle = (low + high) / 2
-            if self.tail(middle) > level:
+            if _tail(middle, values, chances, self.scale) > level:
                 low = middle
             else:
                 high = middle
@@ -44,9 +45,18 @@ class NoisyLaw:
 
     def density(self, x: Floats) -> Floats:
         """The density at each x."""
-        return np.array(
-            [np.dot(self.law.chances, np.exp(-np.abs(point - self.law.values) / self.scale)) for point in x]
-        ) / (2 * self.scale)
+        values, chances = self._atoms()
+        heights = [np.dot(chances, np.exp(-np.abs(point - values) / self.scale)) for point in x]
+        return np.array(heights) / (2 * self.scale)
+
+    def _atoms(self) -> tuple[Floats, Floats]:
+        """The law's atoms, each value once: draws of a discrete statistic repeat few values very often."""
+        first = np.flatnonzero(np.diff(self.law.values, prepend=-np.inf))
+        return self.law.values[first], np.add.reduceat(self.law.chances, first)
+
+
+def _tail(x: float, values: Floats, chances: Floats, scale: float) -> float:
+    return float(max(np.dot(chances, laplace_tail(x - values, scale)), 1e-300))
 
 
 def laplace_tail(x: Floats, scale: float) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import permutations, product
+from itertools import chain, permutations, product
 from typing import Any
 
 import numpy as np
@@ -43,9 +43,21 @@ MOST_PRINTED = 5_000  # tuples, for the printed algorithm
 
 
 def assert_as_printed(public: PublicScores) -> None:
-    expected = [np.array(side, dtype=float) for side in oracle.printed_bounds(public)]
-    for ours, printed in zip(chain_bounds(public), expected, strict=True):
-        np.testing.assert_allclose(ours, printed, rtol=0, atol=NOISE, err_msg=oracle.shape(public))
+    """The bounds, Omega's order, and the lengths of all chains, which the bounds show only in part."""
+    ours, printed = list_omega(public), oracle.omega(public)
+    graph = printed.disjoint()
+    left, right = oracle.longest_left_chains(graph), oracle.longest_right_chains(graph)
+    expected = oracle.printed_bounds(public, printed, (left, right))
+    for bound, side in zip(chain_bounds(public), expected, strict=True):
+        np.testing.assert_allclose(bound, np.array(side, float), rtol=0, atol=NOISE, err_msg=oracle.shape(public))
+    plenty = ours.order.size + 1  # so many reviewers never cut a chain short
+    for order, lengths in ((ours.order, left), (ours.order[::-1].copy(), right[::-1])):
+        _, found = walk(order, ours.tuples, ours.papers, public.sizes, plenty)
+        np.testing.assert_array_equal(found, lengths, err_msg=oracle.shape(public))
+        _, found = walk(
+            order, ours.tuples, ours.papers, public.sizes, plenty, 3
+        )  # gives up searches: slower, not wrong
+        np.testing.assert_array_equal(found, lengths, err_msg=oracle.shape(public))
 
 
 def assert_contains_all(public: PublicScores) -> None:
@@ -56,49 +68,19 @@ def assert_contains_all(public: PublicScores) -> None:
     assert (rows <= upper + NOISE).all(), oracle.shape(public)
 
 
-def assert_chains_as_printed(public: PublicScores) -> None:
-    """Omega's order, and the lengths of all chains, which the bounds show only in part."""
-    ours, printed = list_omega(public), oracle.omega(public)
-    graph = printed.disjoint()
-    plenty = ours.order.size + 1  # so many reviewers never cut a chain short
-    for order, lengths in (
-        (ours.order, oracle.longest_left_chains(graph)),
-        (ours.order[::-1].copy(), oracle.longest_right_chains(graph)[::-1]),
-    ):
-        _, found = walk(order, ours.tuples, ours.papers, public.sizes, plenty)
-        np.testing.assert_array_equal(found, lengths, err_msg=oracle.shape(public))
-        _, found = walk(
-            order, ours.tuples, ours.papers, public.sizes, plenty, 3
-        )  # gives up searches: slower, not wrong
-        np.testing.assert_array_equal(found, lengths, err_msg=oracle.shape(public))
-
-
 def test_equal_to_the_printed_definition() -> None:
-    for public in instances(400, seed=1):
+    for public in chain(instances(200, seed=1), larger(2, SHAPES)):
         assert_as_printed(public)
-    for public in larger(2, SHAPES):
-        assert_as_printed(public)
-
-
-def test_chain_lengths_equal_to_the_printed_definition() -> None:
-    for public in instances(150, seed=3):
-        assert_chains_as_printed(public)
-    for public in larger(4, SHAPES):
-        assert_chains_as_printed(public)
 
 
 @pytest.mark.slow
 def test_equal_to_the_printed_definition_on_many() -> None:
-    for public in instances(3_000, seed=5):
+    for public in chain(instances(3_000, seed=5), larger(6, LARGE)):
         assert_as_printed(public)
-        assert_chains_as_printed(public)
-    for public in larger(6, LARGE):
-        assert_as_printed(public)
-        assert_chains_as_printed(public)
 
 
 def test_every_assignment_is_within() -> None:
-    for public in instances(600, seed=7):
+    for public in instances(200, seed=7):
         assert_contains_all(public)
 
 
@@ -110,13 +92,13 @@ def test_every_assignment_is_within_on_many() -> None:
 
 def test_instances_are_what_they_should_be() -> None:
     """Enough of them have unequal loads, unequal sizes, ties, negative weights, and more than one possible vector."""
-    seen = list(instances(400, seed=1))
-    assert sum(public.uniform_load is None for public in seen) > 100
-    assert sum(public.uniform_load is not None and public.uniform_load > 1 for public in seen) > 60
-    assert sum(len(set(public.sizes.tolist())) > 1 for public in seen) > 100
-    assert sum(len(set(public.values.tolist())) < public.values.size for public in seen) > 200
-    assert sum(bool((public.values < 0).any()) for public in seen) > 100
-    assert sum(len(oracle.sorted_means(public)) > 5 for public in seen) > 150
+    seen = list(instances(200, seed=1))
+    assert sum(public.uniform_load is None for public in seen) > 50
+    assert sum(public.uniform_load is not None and public.uniform_load > 1 for public in seen) > 30
+    assert sum(len(set(public.sizes.tolist())) > 1 for public in seen) > 50
+    assert sum(len(set(public.values.tolist())) < public.values.size for public in seen) > 100
+    assert sum(bool((public.values < 0).any()) for public in seen) > 50
+    assert sum(len(oracle.sorted_means(public)) > 5 for public in seen) > 75
 
 
 def test_enumeration_against_trying_everything() -> None:
