@@ -8,13 +8,15 @@ step() {
   local name=$1 began=$SECONDS
   shift
   echo "== $name"
-  "$@" || { echo "== $name failed" >&2; exit 1; }
+  "$@" || { echo "== $name failed" >&2; return 1; }
   echo "== $name: $((SECONDS - began)) s"
 }
 step "formatting" "$bin/ruff" format --check --quiet .
 step "lint" "$bin/ruff" check --quiet .
-step "types" "$bin/mypy"
-step "floors" "$bin/lint-imports" --no-cache
+step "types" "$bin/mypy" &
+types=$!
+step "layers" "$bin/lint-imports" --no-cache
 step "docs" "$bin/sphinx-build" --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
+wait $types
 step "tests and doctests" "$bin/pytest" -n "${WORKERS:-auto}" -m "not slow" --doctest-modules tests src
 echo "== all of it: $((SECONDS - start)) s"
