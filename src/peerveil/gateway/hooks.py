@@ -18,7 +18,7 @@ import json
 import secrets
 import ssl
 import time
-from functools import partial
+from functools import cached_property, partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -61,7 +61,11 @@ class Deliveries:
         self._deadline = deadline
         self._most = most
         self._running: dict[str, Attempt] = {}
-        self._context = ssl.create_default_context()
+
+    @cached_property
+    def _context(self) -> ssl.SSLContext:
+        """Made for the first delivery: to read the machine's certificates takes a while, and a gateway may have no webhooks."""
+        return ssl.create_default_context()
 
     def run(self, stop: threading.Event) -> None:
         """Deliver until stopped; then cut off what is under way."""
