@@ -123,13 +123,6 @@ def spark_session(needs_spark: None) -> Iterator[Any]:
     session.stop()
 
 
-if sys.dont_write_bytecode and sys.prefix != sys.base_prefix:
-    # somebody wants no bytecode beside the sources. Without any, every process that a test starts compiles all libraries
-    # anew, which takes seconds: it is kept inside the virtual environment
-    sys.pycache_prefix = os.environ.setdefault("PYTHONPYCACHEPREFIX", str(Path(sys.prefix, "bytecode")))
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    sys.dont_write_bytecode = False
-
 # machines are shared and noisy: a slow moment is no failure
 settings.register_profile("house", deadline=None)
 settings.load_profile("house")
