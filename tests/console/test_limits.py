@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-import pytest
 from tests.console.desk import Desk, said, where
 
 from peerveil.console.house import Settings
