@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from argon2 import PasswordHasher
 from tests.console.desk import Desk
 from tests.console.office import Office
 
+from peerveil.console import people
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hasher() -> Iterator[Callable[[], Any]]:
+    """Passwords are hashed quickly while tests run; this is what hashes them otherwise."""
+    genuine = people._hasher
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(people, "_hasher", lambda: PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+        yield genuine
 
 
 @pytest.fixture

@@ -125,6 +125,13 @@ def receivers() -> Iterator[Callable[[Any], Any]]:
         receiver.close()
 
 
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that look again at once instead of after a second."""
+    monkeypatch.setattr("peerveil.gateway.hooks._IDLE", 0.05)
+    monkeypatch.setattr("peerveil.gateway.worker._LONGEST_SLEEP", 0.05)
+
+
 def with_hooks(url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, *urls: str) -> Gateway:
     monkeypatch.setenv("HOOK_SECRET", SECRET)
     return open_gateway(url, time, webhooks=[{"url": one, "secret_env": "HOOK_SECRET"} for one in urls])
@@ -144,6 +151,7 @@ def attempts(gateway: Gateway, url: str) -> int:
         return int(connection.execute(select(hooks.c.attempts).where(hooks.c.url == url)).scalar_one())
 
 
+@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("hangs", [False, True], ids=["bad answers", "no end"])
 def test_bad_receivers_harm_no_other_and_no_shutdown(
     sqlite_url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, receivers: Any, hangs: bool
@@ -206,6 +214,7 @@ def test_tls_that_never_begins_is_cut_off(
         gateway.close()
 
 
+@pytest.mark.usefixtures("quick")
 def test_slow_receivers_that_fail_again_leave_room_for_others(
     sqlite_url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, receivers: Any
 ) -> None:
@@ -246,6 +255,7 @@ def _dies(*_: Any, **__: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("part", ["release", "webhooks", "intake"])
 def test_a_dead_thread_is_seen_by_healthz_and_by_the_doctor(
     url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, part: str

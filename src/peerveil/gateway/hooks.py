@@ -47,6 +47,7 @@ OLDEST: Final = 300.0
 """Seconds after which a receiver should refuse a signature."""
 
 _ITEMS: Final = 100
+_IDLE: Final = 1.0  # seconds between two looks while nothing is under way
 _CLAIM: Final = 60 * SECOND
 _LONGEST_PAUSE: Final = 3600.0
 _GRACE: Final = 3.0  # seconds in which attempts that were cut off may still record it
@@ -74,7 +75,7 @@ class Deliveries:
                 self.begin()
             except Exception as error:
                 self._journal.error("webhooks_failed", error)
-            stop.wait(0.1 if self._running else 1.0)
+            stop.wait(0.1 if self._running else _IDLE)
         end = time.monotonic() + _GRACE
         for attempt in self._running.values():
             attempt.cut()
