@@ -164,7 +164,7 @@ class TimingAudit(Pictured):
                 f"All this is about pairs. A whole sitting costs more: the largest here, {self.batches.largest} comments, "
                 f"is linked at epsilon {chosen.batch_cost[1]:.3g}. Ask people to spread very long sittings."
             )
-        if self.has_replies and chosen.early_replies[0]:
+        if self.has_replies:
             lines.append("Release replies causally (the default), so that none appears before what it answers.")
         return [line if isinstance(line, Line) else Line(line) for line in lines]
 
