@@ -39,6 +39,7 @@ ARGUMENTS = [
 ]
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Browser tests of one file go to one worker (`--dist loadgroup`): their server is then started once."""
     for item in items:
