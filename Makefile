@@ -16,7 +16,7 @@ test: .venv/dev.stamp ## formatting, lint, types, floors, tests, doctests, docs
 	PYTHON_BIN=$(BIN) WORKERS=$(WORKERS) scripts/test.sh
 
 test-slow: .venv/slow.stamp ## long statistical, kill and scale tests
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup -m slow
+	$(BIN)/pytest -n $(WORKERS) -m slow
 
 bench: .venv/bench.stamp ## speed, as ratios against a peer in the same run
 	$(BIN)/python -m benchmarks

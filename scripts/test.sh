@@ -18,5 +18,5 @@ types=$!
 step "layers" "$bin/lint-imports" --no-cache
 step "docs" "$bin/sphinx-build" --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 wait $types
-step "tests and doctests" "$bin/pytest" -n "${WORKERS:-auto}" --dist loadgroup -m "not slow" --doctest-modules tests src
+step "tests and doctests" "$bin/pytest" -n "${WORKERS:-auto}" -m "not slow" --doctest-modules tests src
 echo "== all of it: $((SECONDS - start)) s"

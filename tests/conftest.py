@@ -39,14 +39,6 @@ ARGUMENTS = [
 ]
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Browser tests of one file go to one worker (`--dist loadgroup`): their server is then started once."""
-    for item in items:
-        if "chromium" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
-
-
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     """The browser of this session; without one, tests are skipped here and fail in CI."""

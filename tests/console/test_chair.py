@@ -49,7 +49,7 @@ def spent(folder: Path) -> float:
         return float(account.spent)
 
 
-def test_the_export_is_recognised(chair: tuple[Seat, Path, set[str]]) -> None:
+def the_export_is_recognized(chair: tuple[Seat, Path, set[str]]) -> None:
     desk, _, _ = chair
     desk.open("/data")
     desk.page.get_by_role("link", name="kites-notes.json").click()
@@ -87,7 +87,7 @@ def test_exploring_costs_nothing_and_answers_the_keyboard(chair: tuple[Seat, Pat
     assert not any(name in desk.page.content() for name in names)
 
 
-def test_from_the_export_to_a_published_histogram(chair: tuple[Seat, Path, set[str]], tmp_path: Path) -> None:
+def from_the_export_to_a_published_histogram(chair: tuple[Seat, Path, set[str]], tmp_path: Path) -> None:
     desk, folder, names = chair
     desk.prepare("release", "means", "kites-notes.json", weight="miscalibration", epsilon="1/2")
     said = desk.page.locator("main").inner_text()
@@ -131,7 +131,7 @@ def test_from_the_export_to_a_published_histogram(chair: tuple[Seat, Path, set[s
     assert next(tmp_path.rglob("means-miscalibration.csv")).read_bytes() != table  # new noise
 
 
-def test_a_timing_audit_is_for_the_chair_alone(chair: tuple[Seat, Path, set[str]]) -> None:
+def a_timing_audit_is_for_the_chair_alone(chair: tuple[Seat, Path, set[str]]) -> None:
     desk, folder, names = chair
     before = spent(folder)
     desk.prepare("timing", "audit", "kites-notes.json")
@@ -152,3 +152,12 @@ def test_a_timing_audit_is_for_the_chair_alone(chair: tuple[Seat, Path, set[str]
     assert not any(line in everything for line in figures)
     assert not any(name in everything for name in names)
     assert spent(folder) == before
+
+
+def test_a_chair_from_the_export_to_a_published_histogram_and_a_private_audit(
+    chair: tuple[Seat, Path, set[str]], tmp_path: Path
+) -> None:
+    """One test, so that two workers do not start two consoles."""
+    the_export_is_recognized(chair)
+    from_the_export_to_a_published_histogram(chair, tmp_path)
+    a_timing_audit_is_for_the_chair_alone(chair)
