@@ -131,13 +131,3 @@ def test_events_from_epoch_columns(tmp_path: Path) -> None:
     milliseconds = Events.read(put(tmp_path, "actor,thread,time\n1,1,1700000000000\n1,2,1700000060000\n"))
     text = Events.read(put(tmp_path, "actor,thread,time\n1,1,2023-11-14T22:13:20Z\n1,2,2023-11-14T23:14:20+01:00\n"))
     assert seconds == milliseconds == text
-
-
-@pytest.mark.slow
-def test_ten_million_labels_at_most_twice_polars() -> None:
-    import runpy
-
-    bench = runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "bench_judgements.py"))
-    for name, ours, peer, _ in bench["bench"]():
-        if name.startswith("read 10,000,000 labels"):
-            assert ours <= 2 * peer, name
