@@ -344,8 +344,9 @@ def test_terms_without_a_cap_get_nothing(liar: Liar, device: BrowserContext) -> 
             CollectClient(liar.base, "lake", TOKENS[0])
 
 
-def test_a_browser_that_keeps_nothing_sends_nothing(liar: Liar, device: BrowserContext) -> None:
-    device.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw new Error('closed'); } })")
+@pytest.mark.parametrize("storage", ["localStorage", "indexedDB"])
+def test_a_browser_that_keeps_nothing_sends_nothing(liar: Liar, device: BrowserContext, storage: str) -> None:
+    device.add_init_script(f"Object.defineProperty(window, '{storage}', {{ get() {{ throw new Error('closed'); }} }})")
     page = opened(liar, device)
     assert "nothing will be sent" in page.inner_text("#failure")
 

@@ -11,28 +11,43 @@ const api = `/v1/campaigns/${encodeURIComponent(id)}`;
 let terms, digest, client, token, device, queue, current, budget;
 
 // What this device keeps for the person who uses it: the terms they agreed to, by campaign, and every draw, by what was asked. The
-// service can change neither. A draw is stored before it is sent. Tabs share the record: it is read and changed under one lock.
+// service can change neither. A draw is stored before it is sent. Tabs share the record through IndexedDB, whose transactions wait for
+// each other; localStorage would not do, since a tab may still see there what another tab has already replaced.
 class Device {
-  constructor() {
+  static async open() {
+    const device = new Device();
     const person = localStorage.getItem("peerveil:person") ?? "0";
     localStorage.setItem("peerveil:person", person); // fails where nothing can be kept
-    this.name = `peerveil:${person}`;
-    this.#load();
+    device.name = `peerveil:${person}`;
+    device.database = await new Promise((resolve, reject) => {
+      const opening = indexedDB.open("peerveil", 1);
+      opening.onupgradeneeded = () => opening.result.createObjectStore("records");
+      opening.onsuccess = () => resolve(opening.result);
+      opening.onerror = () => reject(opening.error);
+    });
+    await device.change(() => {});
+    return device;
   }
-  #load() {
-    const { agreed = [], draws = [] } = JSON.parse(localStorage.getItem(this.name) ?? "{}");
+  #load({ agreed = [], draws = [] } = {}) {
     this.agreements = new Map(agreed);
     this.draws = new Map(draws);
   }
-  // Reads what other tabs did, changes it, and stores it; a change that cannot be stored did not happen.
+  // Reads what other tabs did, changes it, and stores it, in one transaction; a change that cannot be stored did not happen.
   change(action) {
-    return navigator.locks.request(this.name, () => {
-      this.#load();
-      try {
-        const result = action();
-        localStorage.setItem(this.name, JSON.stringify({ agreed: [...this.agreements], draws: [...this.draws] }));
-        return result;
-      } catch (error) { this.#load(); throw error; }
+    return new Promise((resolve, reject) => {
+      const transaction = this.database.transaction("records", "readwrite", { durability: "strict" });
+      const records = transaction.objectStore("records");
+      let before, result, refusal;
+      records.get(this.name).onsuccess = (event) => {
+        before = event.target.result;
+        this.#load(before);
+        try {
+          result = action();
+          records.put({ agreed: [...this.agreements], draws: [...this.draws] }, this.name);
+        } catch (error) { refusal = error; transaction.abort(); }
+      };
+      transaction.oncomplete = () => resolve(result);
+      transaction.onabort = transaction.onerror = () => { this.#load(before); reject(refusal ?? transaction.error); };
     });
   }
   get agreed() { return this.agreements.get(id); }
@@ -70,7 +85,7 @@ async function begin() {
   const nothing = "so nothing will be sent from this device";
   let answer;
   if (!window.isSecureContext) return fail(`This page was not opened over https, ${nothing}.`);
-  try { device = new Device(); } catch { return fail(`This browser keeps nothing for this page and could not keep count of your answers, ${nothing}.`); }
+  try { device = await Device.open(); } catch { return fail(`This browser keeps nothing for this page and could not keep count of your answers, ${nothing}.`); }
   try { answer = await fetch(api, { credentials: "omit", referrerPolicy: "no-referrer" }); }
   catch { return fail("The campaign could not be reached.", begin); }
   if (!answer.ok) return fail(answer.status === 404 ? "There is no such campaign." : "The campaign cannot be shown now.", begin);
