@@ -85,8 +85,8 @@ class Seat:
         self.page.locator("[data-poll]").wait_for(state="detached")
 
     def prepare(self, room: str, do: str, file: str, *, simulate: bool = False, **settings: str) -> str:
-        """Fill in the form of a step, and wait until it was checked; the path of the run."""
-        self.open(f"/{room}")
+        """Fill in the form of a step once the page no longer changes, and wait until it was checked; the path of the run."""
+        self.explored(room)
         form = self.page.locator(f"#form-{do}")
         self.page.evaluate("() => { for (const one of document.querySelectorAll('details')) one.open = true; }")
         form.locator("[name=data]").select_option(label=file)

@@ -96,11 +96,17 @@ if (work) {
 
 // ---- pages that wait for something to be read or simulated
 if (document.querySelector("[data-poll]")) {
+  let typed = false; // what somebody has begun to fill in must not be lost to a reload
+  document.addEventListener("input", () => { typed = true; });
   const look = async () => {
     try {
       const answer = await fetch(location.href, { credentials: "same-origin" });
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-      if (!page.querySelector("[data-poll]")) { location.reload(); return; }
+      if (!page.querySelector("[data-poll]")) {
+        const part = page.getElementById("exploration"), shown = document.getElementById("exploration");
+        if (typed && part && shown) shown.replaceWith(part); else location.reload();
+        return;
+      }
       const now = page.querySelector("progress"), here = document.querySelector("progress");
       if (now && here) here.value = now.value;
       const said = page.querySelector("[data-poll]"), old = document.querySelector("[data-poll]");
