@@ -154,6 +154,7 @@ def a_timing_audit_is_for_the_chair_alone(chair: tuple[Seat, Path, set[str]]) ->
     assert spent(folder) == before
 
 
+@pytest.mark.slow
 def test_a_chair_from_the_export_to_a_published_histogram_and_a_private_audit(
     chair: tuple[Seat, Path, set[str]], tmp_path: Path
 ) -> None:

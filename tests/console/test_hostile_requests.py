@@ -183,6 +183,7 @@ def test_no_request_fails(target: tuple[Desk, dict[bytes, bytes], bytes]) -> Non
         assert thread.submit(asyncio.run, failures()).result() == [], desk.journal.getvalue()[-3000:]
 
 
+@pytest.mark.slow
 def test_each_field_by_itself(desk: Desk) -> None:
     """Forms whose other fields are right get further."""
     browser = desk.browser()
