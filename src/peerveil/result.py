@@ -27,24 +27,54 @@ import math
 from datetime import date
 from enum import Enum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from peerveil.errors import BadInput, PeerveilError
+from peerveil.errors import BadInput, PeerveilError, Verbatim
+from peerveil.files import write_text
 from peerveil.guarantee import Guarantee
 
 if TYPE_CHECKING:
+    import os
+
+    import polars as pl
     from matplotlib.axes import Axes
+
+PublicPart = TypeVar("PublicPart")
+OperatorPart = TypeVar("OperatorPart")
+
+
+class Outputs(NamedTuple, Generic[PublicPart, OperatorPart]):
+    """What a mechanism hands out where the operator sees more than the public.
+
+    The public part may be printed, pickled, saved and published; nothing of the operator's part may.
+    """
+
+    public: PublicPart
+    operator: OperatorPart
+
+
+@runtime_checkable
+class Tabular(Protocol):
+    """A result that is a table."""
+
+    def frame(self) -> pl.DataFrame:
+        """The table, one row per item."""
 
 
 class Pictured:
     """The base of every finding that people look at: plans, frontiers, attacks, simulations and, with a promise, results.
 
-    Subclasses are dataclasses that draw on axes; :meth:`plot` and :meth:`to_dict` come from here.
+    Subclasses are dataclasses that draw on axes; :meth:`plot`, :meth:`to_dict` and :meth:`save` come from here.
     """
 
     __slots__ = ()
+
+    def summary(self) -> str:
+        """The finding in one line, without the guarantee."""
+        return type(self).__name__
 
     @property
     def mark(self) -> str | None:
@@ -60,6 +90,35 @@ class Pictured:
         """:meth:`to_dict` as JSON text."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
+    def save(self, folder: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
+        """Write ``result.json``, ``figure.svg`` and, for a table, ``table.csv`` into a folder; returns the paths.
+
+        Parameters
+        ----------
+        folder : path
+            Created if it does not exist.
+        force : bool, optional
+            Replace files of these names; by default they are kept, and :class:`BadInput` is raised.
+        """
+        contents = {"result.json": self.to_json(indent=2) + "\n", "figure.svg": self._figure_text()}
+        if isinstance(self, Tabular):
+            contents["table.csv"] = self.frame().write_csv()
+        existing = [name for name in contents if (Path(folder) / name).exists()]
+        if existing and not force:
+            got = Verbatim(f"{folder}, which holds {existing[0]}")
+            raise BadInput("folder", got=got, want="a new or empty folder, or force=True to replace what is in it")
+        return [write_text(Path(folder) / name, text) for name, text in contents.items()]
+
+    def _figure_text(self) -> str:
+        import io
+
+        import matplotlib as mpl
+
+        text = io.StringIO()
+        with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "peerveil", "text.parse_math": False}):
+            self.plot().get_figure(root=True).savefig(text, format="svg", metadata={"Date": None})  # type: ignore[union-attr]
+        return text.getvalue()
+
     def draw(self, ax: Axes) -> None:  # noqa: ARG002
         """Draw the finding; subclasses that have a picture override this."""
         raise PeerveilError(f"{type(self).__name__} has no picture")
@@ -74,6 +133,36 @@ class Pictured:
         if self.mark:
             stamp_axes(ax, self.mark)
         return ax
+
+
+class Plan(Pictured):
+    """What settings would give and cost, computed from public data or by simulation before anything is spent.
+
+    Subclasses are dataclasses with a :attr:`recommendation` and a :meth:`table`.
+    """
+
+    __slots__ = ()
+
+    @property
+    def recommendation(self) -> str:
+        """What we would choose, and why, in a sentence or two."""
+        raise PeerveilError(f"{type(self).__name__} has no recommendation")
+
+    def summary(self) -> str:
+        """The recommendation."""
+        return self.recommendation
+
+    def table(self) -> pl.DataFrame:
+        """One row per setting that was tried."""
+        raise PeerveilError(f"{type(self).__name__} has no table")
+
+    def frame(self) -> pl.DataFrame:
+        """The same as :meth:`table`, as every tabular result has it."""
+        return self.table()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field as JSON values, with the recommendation and the mark if there is one."""
+        return {"recommendation": self.recommendation, **super().to_dict()}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,10 +184,6 @@ class Result(Pictured):
     def mark(self) -> str | None:
         """The words that must stand beside this result; ``None`` if it is private."""
         return self.guarantee.mark
-
-    def summary(self) -> str:
-        """The finding in one line, without the guarantee."""
-        return type(self).__name__
 
     def __str__(self) -> str:
         # the promise in one plain sentence; str(guarantee), JSON and files have the whole of it
