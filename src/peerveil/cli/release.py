@@ -113,12 +113,11 @@ def plan(
 ) -> None:
     """Show what each epsilon would buy. Only public data are used, so that looking costs nothing."""
     from peerveil.judgements import Reviews
-    from peerveil.release import PublicScores, plan_release
+    from peerveil.release import plan_release
 
     reviews: Reviews = Reviews.read(file, format=format_, columns=columns_named(column))
-    public = PublicScores.of(reviews, weight, scale=_scale(scale))
     wanted = [text.strip() for text in epsilons.split(",")]
-    found = plan_release(public, wanted, trials=trials, weight=weight)
+    found = plan_release(reviews, epsilons=wanted, weight=weight, scale=_scale(scale), trials=trials)
     path = _write_plan(found, out)
     emit({**found.to_dict(), "written": [str(path)]}, as_json, f"{found}\nwritten: {path}")
 
@@ -164,7 +163,7 @@ def _write_plan(found: ReleasePlan, out: Path) -> Path:
     (ax,) = new_axes(height=4)
     with house_style():
         found.plot(ax)
-    return write_text(out / f"plan-{found.weight}.svg", svg(ax, found.advice()).alone())
+    return write_text(out / f"plan-{found.weight}.svg", svg(ax, found.recommendation).alone())
 
 
 def _wrap(text: str) -> list[str]:

@@ -82,12 +82,12 @@ scale = [{low:g}, {high:g}]              # the lowest and highest score that the
 
     def promise(self, table: Reviews) -> Guarantee:
         """The mechanism's own."""
-        public = PublicScores.of(table, self.weight, scale=self.scale)
-        return LaplaceMeans(self.epsilon).guarantee(public)
+        public = PublicScores.of(table, weight=self.weight, scale=self.scale)
+        return LaplaceMeans(epsilon=self.epsilon).guarantee(public)
 
     def cautions(self, table: Reviews) -> list[str]:
         """How well everything of one reviewer is protected; names that say nothing."""
-        public = PublicScores.of(table, self.weight, scale=self.scale)
+        public = PublicScores.of(table, weight=self.weight, scale=self.scale)
         promise, typical, most = self.promise(table), int(np.median(public.loads)), int(public.loads.max())
         if most == 1:
             return [ONE_REVIEW_EACH]
@@ -108,7 +108,7 @@ scale = [{low:g}, {high:g}]              # the lowest and highest score that the
             account=account,
             randomness=randomness,
         )
-        public = PublicScores.of(table, self.weight, scale=self.scale)
+        public = PublicScores.of(table, weight=self.weight, scale=self.scale)
         asked, noun, sign = _WORDS[self.weight]
         noun = f"their {noun}"
         low, high = (f"{value:.3g}" for value in np.quantile(published.means, [0.1, 0.9]))
@@ -139,8 +139,8 @@ scale = [{low:g}, {high:g}]              # the lowest and highest score that the
             f"For all reviews of one reviewer: {published.reviewer_guarantee.short}",
         ]
         if public.reviewers > 1:
-            found = swap_attack(public, _rows(table, self.weight, self.scale), self.epsilon, 1000,
-                                Randomness.simulation(0))  # fmt: skip
+            found = swap_attack(public, _rows(table, self.weight, self.scale), epsilon=self.epsilon,
+                                randomness=Randomness.simulation(0))  # fmt: skip
             outcome.private_found.append(
                 f"Measured on this conference: an attacker who knows all but which of two people wrote which of two reviews "
                 f"is right {100 * found.right:.1f} times in 100 ({100 * found.worst_right:.1f} on the exchange that shows "
@@ -173,13 +173,14 @@ class Plan(Step):
 
     def carry_out(self, table: Reviews, randomness: Randomness, account: Account | None) -> Outcome:  # noqa: ARG002
         """Simulate releases of invented conferences with the same public side."""
-        public = PublicScores.of(table, self.weight, scale=self.scale)
-        found = plan_release(public, self.epsilons, bounds=self.bounds, trials=self.trials, weight=self.weight)
+        found = plan_release(
+            table, epsilons=self.epsilons, weight=self.weight, scale=self.scale, bounds=self.bounds, trials=self.trials
+        )
         outcome = Outcome(f"How accurately could reviewers' {_WORDS[self.weight][1]} be published?")
-        outcome.answer = found.advice()
+        outcome.answer = found.recommendation
         outcome.promise = "Computed from public data alone: nothing is spent, and nothing is told about who wrote what."
-        outcome.found = [found.advice()]
-        outcome.picture(found.plot, found.advice(), "Expected error against epsilon, by how strongly reviewers differ.",
+        outcome.found = [found.recommendation]
+        outcome.picture(found.plot, found.recommendation, "Expected error against epsilon, by how strongly reviewers differ.",
                         public=True, height=4)  # fmt: skip
         outcome.results = found.to_dict()
         return outcome
@@ -204,7 +205,7 @@ def _protections(outcome: Outcome, published: PublishedMeans, public: PublicScor
 
 def _rows(table: Reviews, weight: str, scale: tuple[float, float] | None) -> Any:
     """Reviewer, weight, paper: what the adversary's world is made of."""
-    weights = review_weights(table, weight, scale=scale)
+    weights = review_weights(table, weight=weight, scale=scale)
     reviewer, paper = table.numbered("reviewer")[0], table.numbered("paper")[0]
     return np.column_stack([reviewer, weights.values, paper])
 
