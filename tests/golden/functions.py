@@ -236,6 +236,9 @@ JUDGEMENTS: Final[dict[str, Case]] = {
         name: judgements.recognise(d.conference.write(d.root / "made") / f"{name}.csv")
         for name in ("reviews", "events", "rankings", "labels")
     },
+    "describe": lambda d: {
+        name: judgements.describe(getattr(d.conference, name)) for name in ("reviews", "events", "rankings", "labels")
+    },
     "BadTable": lambda d: using(
         refused(lambda: judgements.Reviews.read(bad_file(d))),
         lambda error: {"type": type(error).__name__, "message": str(error), "problems": error.problems},
