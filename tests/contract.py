@@ -68,7 +68,7 @@ def swap() -> tuple[float, float]:
     rows = [(r, round(0.1 * (7 * r + 3 * p) % 1, 3), p) for r, p in enumerate((0, 1, 2, 3, 4, 5))]
     rows += [(r, round(0.1 * (5 * r + 1) % 1, 3), (r + 1) % 6) for r in range(6)]
     public = release_adversary.Conference.of(rows).public
-    found = release_adversary.swap_attack(public, rows, 1, TRIALS, lane())
+    found = release_adversary.swap_attack(public, rows, epsilon=1, trials=TRIALS, randomness=lane())
     return found.right, found.bound + SLACK
 
 
@@ -80,7 +80,7 @@ RELEASE = Entry(
     attack=swap,
 )
 LAPLACE = Entry(
-    make=lambda r: release.publish(reviews(), scale=(1, 10), mechanism=release.LaplaceMeans(1), randomness=r),
+    make=lambda r: release.publish(reviews(), scale=(1, 10), mechanism=release.LaplaceMeans(epsilon=1), randomness=r),
     honest=lambda: sampled(release_adversary.audit_cases(), "sorted means, Laplace"),
     broken=lambda: sampled(release_adversary.planted_faults(), "largest loads"),
     adversary=release_adversary.swap_attack,

@@ -207,7 +207,7 @@ def findings() -> dict[str, Any]:
     people = [calibration.Affine(1, 0.5), calibration.Affine(0.7, -0.5)]
     public = release.PublicScores.of(contract.reviews(), weight="rating", scale=(1, 10))
     return {
-        "release.ReleasePlan": release.plan_release(public, [1, 4], leniency=[0, 1], trials=2, progress=False),
+        "release.ReleasePlan": release.plan_release(public, epsilons=[1, 4], leniency=[0, 1], trials=2, progress=False),
         "timing.LinkageAttack": timing.linkage_attack(contract.log(), window=300),
         "timing.OptimalAttack": timing.optimal_attack(follow_up, (0, 2700), cells=20),
         "timing.TimingAudit": timing.audit_log(contract.log(), 300, percentile=25, epsilons=[1], randomness=lane()),

@@ -59,19 +59,23 @@ RELEASE: Final[dict[str, Case]] = {
         for weight in ("rating", "miscalibration", "normalised")
     },
     "LaplaceMeans": lambda d: release.publish(
-        d.conference.reviews, scale=(1, 10), mechanism=release.LaplaceMeans("1/3"), estimate="none", randomness=lane()
+        d.conference.reviews,
+        scale=(1, 10),
+        mechanism=release.LaplaceMeans(epsilon="1/3"),
+        estimate="none",
+        randomness=lane(),
     ),
     "PublicScores": lambda d: {"total": d.public.total, "sizes": d.public.sizes, "papers": d.public.papers},
     "feasible_region": lambda d: {
         bounds: release.feasible_region(
-            release.PublicScores([[1, 4], [2, 2], [5, 3], [4, 1]], [3, 2, 2, 1], bounds=(1, 5)), bounds
+            release.PublicScores([[1, 4], [2, 2], [5, 3], [4, 1]], [3, 2, 2, 1], bounds=(1, 5)), bounds=bounds
         )
         for bounds in ("counting", "range")
     },
-    "plan_release": lambda d: release.plan_release(d.public, [1, 10], trials=2, progress=False),
+    "plan_release": lambda d: release.plan_release(d.public, epsilons=[1, 10], trials=2, progress=False),
     "public_expectation": lambda d: release.public_expectation(d.public),
     "review_weights": lambda d: {
-        weight: release.review_weights(d.conference.reviews, weight, scale=(1, 10))
+        weight: release.review_weights(d.conference.reviews, weight=weight, scale=(1, 10))
         for weight in ("rating", "miscalibration", "normalised")
     },
     "swap_sensitivity": lambda d: release.swap_sensitivity(d.public),
@@ -231,6 +235,9 @@ JUDGEMENTS: Final[dict[str, Case]] = {
     "recognise": lambda d: {
         name: judgements.recognise(d.conference.write(d.root / "made") / f"{name}.csv")
         for name in ("reviews", "events", "rankings", "labels")
+    },
+    "describe": lambda d: {
+        name: judgements.describe(getattr(d.conference, name)) for name in ("reviews", "events", "rankings", "labels")
     },
     "BadTable": lambda d: using(
         refused(lambda: judgements.Reviews.read(bad_file(d))),
