@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.runner import run
 
-from peerveil import Ledger, Randomness
+from peerveil import Ledger
 from peerveil.cli import base
 from peerveil.judgements import Rankings
 from peerveil.rankings import Mallows
@@ -16,7 +16,7 @@ from peerveil.rankings import Mallows
 
 @pytest.fixture
 def votes(tmp_path: Path) -> Path:
-    return Rankings(Mallows(8, 0.6).sample(200, Randomness.simulation(1))).write(tmp_path / "votes.soc")
+    return Rankings(Mallows(8, 0.6).sample(200, seed=1)).write(tmp_path / "votes.soc")
 
 
 def test_test(votes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,7 +71,7 @@ def test_reports_and_their_aggregate(votes: Path, tmp_path: Path, capsys: pytest
     broken.write_text("\n".join([*lines[:50], "nonsense", *lines[50:]]), encoding="utf-8")
     code, _, err = run(capsys, "rankings", "aggregate", broken)
     assert code == base.BAD_INPUT
-    assert "reports, line 50: got 'nonsense" in err
+    assert "broken.jsonl, line 51: got 'nonsense" in err
     code, _, err = run(capsys, "rankings", "aggregate", votes)
     assert code == base.BAD_INPUT
     assert "line 1" in err

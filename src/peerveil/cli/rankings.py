@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from peerveil.cli.base import AsJson, Debug, Force, check_new, check_spending, emit, example, new_group
-from peerveil.errors import BadInput
 
 if TYPE_CHECKING:
     from peerveil.rankings import PowerCurve, UniformityTest
@@ -76,7 +74,7 @@ def run_test(
         "level": level,
         "randomness": None if seed is None else Randomness.simulation(seed),
     }
-    ballots = Ballots.of(file, layout)
+    ballots = Ballots.of(file, layout=layout)
     if account is None:
         found = uniformity_test(ballots, **settings)
     else:
@@ -108,7 +106,9 @@ def power(
     from peerveil.rankings import plan_rankings
 
     chosen = [name.strip() for name in methods.split(",")] if methods else None
-    found = plan_rankings(items, spread, epsilon=epsilon, level=level, power=wanted, methods=chosen, trials=trials)
+    found = plan_rankings(
+        items=items, spread=spread, epsilon=epsilon, level=level, power=wanted, methods=chosen, trials=trials
+    )
     path = _write_curve(found, out)
     emit({**found.to_dict(), "written": [str(path)]}, as_json, f"{found}\nwritten: {path}")
 
@@ -133,19 +133,18 @@ def report(
     """Turn rankings into local reports, as each person's device would; in random order."""
     from peerveil.files import write_text
     from peerveil.randomness import Randomness
-    from peerveil.rankings import LocalReporter
+    from peerveil.rankings import randomize_rankings
     from peerveil.rankings.intake import Ballots
 
     check_new(to, force, name="--to", cost=f"; a second draw from the same rankings costs another epsilon {epsilon}")
-    ballots = Ballots.of(file, layout)
-    reporter = LocalReporter(ballots.items, epsilon, about, questions, public_seed)
-    source = Randomness.secure() if seed is None else Randomness.simulation(seed)
-    reports = reporter.reports(ballots.rows("a report", source), source)
-    head = {"peerveil": "rankings reports 1", **reporter.protocol.to_dict(), "simulated": seed is not None}
-    path = write_text(to, "\n".join([json.dumps(head), *(one.to_json() for one in reports)]) + "\n")
-    promise = source.stamp(reporter.guarantee)
-    text = f"{_read_items(ballots)}\n{len(reports):,} reports\n{promise}\nwritten: {path}"
-    data = {"reports": len(reports), "protocol": head, "guarantee": str(promise), "written": [str(path)]}
+    ballots = Ballots.of(file, layout=layout)
+    source = None if seed is None else Randomness.simulation(seed)
+    shared: dict[str, Any] = {"about": about, "questions": questions, "public_seed": public_seed}
+    randomized = randomize_rankings(ballots, epsilon=epsilon, randomness=source, **shared)
+    path = write_text(to, randomized.text())
+    count, words = len(randomized.reports), str(randomized.guarantee)
+    text = f"{_read_items(ballots)}\n{count:,} reports\n{words}\nwritten: {path}"
+    data = {"reports": count, "protocol": randomized.protocol.to_dict(), "guarantee": words, "written": [str(path)]}
     emit({**data, "item_names": list(ballots.names)}, as_json, text)
 
 
@@ -163,34 +162,9 @@ def aggregate(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Test whether rankings differ from chance, from local reports alone."""
-    from peerveil.rankings import LocalProtocol, aggregate_reports
-    from peerveil.rankings.aggregate import aggregate_table
+    from peerveil.rankings import aggregate_reports
 
-    if file.suffix in (".csv", ".parquet"):
-        _finish(aggregate_table(file, level), out / "aggregate", as_json)
-        return
-    with file.open(encoding="utf-8") as lines:
-        try:
-            head = json.loads(next(lines, ""))
-            version, simulated, answers = head.pop("peerveil"), head.pop("simulated"), head.pop("answers", 1)
-        except (ValueError, KeyError, AttributeError, TypeError):
-            version, head, simulated, answers = None, {}, False, 1
-        if version != "rankings reports 1":
-            want = "reports as 'peerveil rankings report' writes them: first the protocol's line"
-            raise BadInput(f"{file}, line 1", got=version, want=want)
-        protocol = LocalProtocol.from_dict(head)
-        found = aggregate_reports(
-            (line for line in lines if line.strip()),
-            protocol.items,
-            protocol.exact_epsilon,
-            level,
-            method=protocol.method,
-            questions=protocol.questions,
-            seed=protocol.seed,
-            simulated=bool(simulated),
-            answers=answers,
-        )
-    _finish(found, out / "aggregate", as_json)
+    _finish(aggregate_reports(file, level=level), out / "aggregate", as_json)
 
 
 def _read_items(ballots: Ballots) -> str:

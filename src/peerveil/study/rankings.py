@@ -54,10 +54,17 @@ level = 0.05
 
     def carry_out(self, table: Rankings, randomness: Randomness, account: Account | None) -> Outcome:
         """Test once."""
-        found = uniformity_test(table, self.method, self.epsilon, self.level, account, randomness)
+        found = uniformity_test(
+            table,
+            epsilon=self.epsilon,
+            method=self.method,
+            level=self.level,
+            randomness=randomness,
+            account=account,
+        )
         outcome = Outcome("Do the rankings carry any signal, or could they be chance?")
         outcome.promises(found.guarantee)
-        p = f"p-value {found.p_value:.2g}" if found.p_value >= 1e-6 else "p-value below 0.000001"
+        p = f"p-value {found.pvalue:.2g}" if found.pvalue >= 1e-6 else "p-value below 0.000001"
         if found.reject:
             outcome.answer = f"Yes, they carry a signal: chance would hardly give rankings that agree so well ({p})."
         else:
@@ -75,7 +82,7 @@ level = 0.05
                         "What chance would give (curve), where a signal is taken for one, and what was observed.",
                         public=True)  # fmt: skip
         outcome.file("test.json", found.to_json(indent=2) + "\n", public=True)
-        outcome.results = {"reject": found.reject, "p_value": found.p_value, "method": found.method}
+        outcome.results = {"reject": found.reject, "pvalue": found.pvalue, "method": found.method}
         return outcome
 
 

@@ -58,7 +58,15 @@ def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dic
         spread = spread_of(items, int(agreement) / 100)
         found[f"{level} {agreement}"] = rising(
             [
-                power_of(method, people, items, spread, epsilon=epsilon, level=float(level), trials=_TRIALS).power
+                power_of(
+                    method,
+                    rankings=people,
+                    items=items,
+                    spread=spread,
+                    epsilon=epsilon,
+                    level=float(level),
+                    trials=_TRIALS,
+                ).power
                 for epsilon in EPSILONS
             ]
         )
