@@ -16,7 +16,7 @@ from peerveil.rankings.aggregate import answer_of_sums
 if TYPE_CHECKING:
     from pathlib import Path
 
-PROTOCOL = LocalProtocol(20, epsilon=1, about="pairs", questions=3, seed=7)
+PROTOCOL = LocalProtocol(20, epsilon=1, ask="pairs", questions=3, seed=7)
 REPORTER = LocalReporter.of(PROTOCOL)
 
 

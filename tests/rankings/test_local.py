@@ -15,14 +15,14 @@ from peerveil.rankings import LocalProtocol, LocalReporter, Mallows, Report, agg
 from peerveil.rankings.adversary import report_distribution, report_loss
 from peerveil.rankings.local import choose_questions
 
-ABOUT = ["items", "pairs"]
+ASK = ["items", "pairs"]
 FIVE = LocalProtocol(5, epsilon=1)
 
 
-@pytest.mark.parametrize("about", ABOUT)
+@pytest.mark.parametrize("ask", ASK)
 @pytest.mark.parametrize("m", [2, 3, 4, 5])
-def test_the_loss_of_a_report_is_at_most_epsilon(about: str, m: int) -> None:
-    protocol = LocalProtocol(m, epsilon=1, about=about)
+def test_the_loss_of_a_report_is_at_most_epsilon(ask: str, m: int) -> None:
+    protocol = LocalProtocol(m, epsilon=1, ask=ask)
     assert 0.99 < report_loss(protocol) <= 1
 
 
@@ -33,9 +33,9 @@ def test_too_little_noise_is_caught_by_the_same_code() -> None:
     assert report_loss(protocol) > 1.9
 
 
-@pytest.mark.parametrize("about", ABOUT)
-def test_reports_follow_their_exact_distribution(about: str) -> None:
-    protocol = LocalProtocol(5, epsilon=1, about=about, seed=3)
+@pytest.mark.parametrize("ask", ASK)
+def test_reports_follow_their_exact_distribution(ask: str) -> None:
+    protocol = LocalProtocol(5, epsilon=1, ask=ask, seed=3)
     ranking, n = np.array([3, 0, 2, 4, 1]), 20_000
     reporter = LocalReporter.of(protocol)
     reports = reporter.reports(np.tile(ranking, (n, 1)), randomness=Randomness.simulation(1))
@@ -47,10 +47,10 @@ def test_reports_follow_their_exact_distribution(about: str) -> None:
         assert abs(seen.get(key, 0) - n * float(p)) < 5.5 * math.sqrt(n * float(p * (1 - p)))
 
 
-@pytest.mark.parametrize("about", ABOUT)
-def test_reporter_and_aggregator_need_only_the_wire(about: str) -> None:
+@pytest.mark.parametrize("ask", ASK)
+def test_reporter_and_aggregator_need_only_the_wire(ask: str) -> None:
     people = Mallows(9, 0.4).sample(1500, seed=2)
-    reporter = LocalReporter(9, epsilon=4, about=about, seed=11)
+    reporter = LocalReporter(9, epsilon=4, ask=ask, seed=11)
     lines = [reporter.report(row, randomness=Randomness.simulation(i)).to_json() for i, row in enumerate(people)]
     assert all(set(json.loads(line)) == {"protocol", "question", "bits"} for line in lines)
     found = aggregate_reports(lines, protocol=reporter.protocol, simulated=True)
@@ -66,8 +66,8 @@ def test_uniform_rankings_give_fair_answers() -> None:
     """Odd and even numbers of items: the statistic's law does not depend on who asks."""
     for m in (4, 5):
         rows = Mallows(m, 1.0).sample(40_000, seed=m)
-        for about in ABOUT:
-            question, bits = LocalReporter(m, epsilon=2, about=about).draw(rows, randomness=Randomness.simulation(9))
+        for ask in ASK:
+            question, bits = LocalReporter(m, epsilon=2, ask=ask).draw(rows, randomness=Randomness.simulation(9))
             for q in np.unique(question):
                 mine = bits[question == q]
                 assert abs(mine.mean() - 0.5) < 5.5 * 0.5 / math.sqrt(mine.size)
@@ -94,7 +94,7 @@ def test_few_people_share_few_questions() -> None:
     [
         (lambda: LocalReporter(1, epsilon=1), "items"),
         (lambda: LocalReporter(5, epsilon=0), "epsilon"),
-        (lambda: LocalReporter(5, epsilon=1, about="magic"), "about"),
+        (lambda: LocalReporter(5, epsilon=1, ask="magic"), "ask"),
         (lambda: LocalReporter(5, epsilon=1, questions=0), "questions"),
         (lambda: LocalReporter(5, epsilon=1, seed=-1), "seed"),
         (lambda: LocalReporter(5, epsilon=1).report([0, 1, 2]), "ranking"),

@@ -31,15 +31,15 @@ def test_power_rises_with_people_and_signal() -> None:
     assert strong > weak
 
 
-@pytest.mark.parametrize("about", ["items", "pairs"])
-def test_local_power_agrees_with_whole_reports(about: str) -> None:
+@pytest.mark.parametrize("ask", ["items", "pairs"])
+def test_local_power_agrees_with_whole_reports(ask: str) -> None:
     """The shortcut (exact biases of answers) against people with whole rankings."""
-    name = {"items": "local", "pairs": "local-pairs"}[about]
+    name = {"items": "local", "pairs": "local-pairs"}[ask]
     m, n, spread, trials = 12, 600, 0.75, 200
     short = power_of(name, rankings=n, items=m, spread=spread, epsilon=1, trials=3000)
     source, hits = Randomness.simulation(4), 0
     for trial in range(trials):
-        reporter = LocalReporter(m, epsilon=1, about=about, seed=trial)
+        reporter = LocalReporter(m, epsilon=1, ask=ask, seed=trial)
         question, bits = reporter.draw(Mallows(m, spread).sample(n, seed=1000 + trial), randomness=source)
         number = reporter.protocol.questions
         counts = np.bincount(question, minlength=number)

@@ -31,7 +31,7 @@ def simulated(**settings: Any) -> Any:
 
 
 def test_every_form_of_the_reports_gives_the_same_test(tmp_path: Path) -> None:
-    randomized = simulated(about="pairs")
+    randomized = simulated(ask="pairs")
     randomized.save(tmp_path / "out")
     frame = randomized.frame()
     expected = aggregate_reports(randomized.reports, protocol=randomized.protocol, simulated=True)
@@ -88,7 +88,7 @@ def test_public_results_hold_no_id_of_a_person(tmp_path: Path) -> None:
 def test_the_account_is_debited_before_anything_is_drawn(tmp_path: Path) -> None:
     with Ledger.open(tmp_path / "book.db") as ledger:
         account = ledger.account("survey", epsilon=1)
-        for bad in ({"about": "magic"}, {"questions": 0}, {"layout": "orders"}, {"randomness": 3}):
+        for bad in ({"ask": "magic"}, {"questions": 0}, {"layout": "orders"}, {"randomness": 3}):
             with pytest.raises(BadInput):
                 randomize_rankings(VOTES, epsilon=1, account=account, **bad)
         with pytest.raises(BadInput, match="complete rankings"):

@@ -128,7 +128,7 @@ class Campaign:
         if self.kind != "rankings":
             raise BadInput("campaign", got=self.id, want="a campaign of rankings")
         return LocalProtocol(
-            len(self.items), epsilon=self.each, about=self.method, questions=self.questions, seed=self.seed
+            len(self.items), epsilon=self.each, ask=self.method, questions=self.questions, seed=self.seed
         )
 
     @property
@@ -197,7 +197,7 @@ class Campaign:
             "protocol": protocol.fingerprint,
             "items": len(self.items),
             "names": list(self.items),
-            "method": protocol.about,
+            "method": protocol.ask,
             "questions": protocol.questions,
             "seed": protocol.seed,
             "asked": self.asked(),
@@ -339,7 +339,7 @@ def _rankings(content: Mapping[str, Any]) -> dict[str, Any]:
     most = len(named) // 2 if method == "pairs" else len(named)
     questions = _count(content.get("questions", min(3, most)), "questions", most)
     seed = content.get("seed", 0)
-    protocol = LocalProtocol(len(named), epsilon=1, about=method, questions=questions, seed=seed)  # checks the seed
+    protocol = LocalProtocol(len(named), epsilon=1, ask=method, questions=questions, seed=seed)  # checks the seed
     return {"items": named, "method": method, "questions": questions, "seed": protocol.seed}
 
 

@@ -131,7 +131,7 @@ def _tally(reports: Any, protocol: LocalProtocol | None) -> Tally:
 
 def _file_tally(path: Path) -> Tally:
     """Count a file: the protocol's line, then one line of JSON per report."""
-    want = f"reports as 'peerveil rankings report' writes them: first the protocol's line, with {FORMAT!r}"
+    want = f"reports as 'peerveil rankings randomize' writes them: first the protocol's line, with {FORMAT!r}"
     try:
         with path.open(encoding="utf-8") as lines:
             try:
@@ -201,7 +201,7 @@ def answer_of_sums(
     """The test from how many answered each question, and the signed sum of their answers."""
     if isinstance(answers, bool) or not isinstance(answers, int) or not 1 <= answers <= protocol.questions:
         raise BadInput("answers", got=answers, want=f"a whole number from 1 to {protocol.questions}")
-    if answers > 1 and protocol.about != "pairs":
+    if answers > 1 and protocol.ask != "pairs":
         raise BadInput("answers", got=answers, want="1: only disjoint pairs are independent in a uniform ranking")
     people = int(counts.sum())
     unit = people / protocol.questions
@@ -220,7 +220,7 @@ def answer_of_sums(
         level=level,
         rankings=people,
         items=protocol.items,
-        settings={"questions": protocol.questions, "about": protocol.about, "seed": protocol.seed},
+        settings={"questions": protocol.questions, "ask": protocol.ask, "seed": protocol.seed},
         null=law.mapped(lambda v: v / unit),
     )
 
@@ -235,7 +235,7 @@ def _sums(reports: Iterable[tuple[str, Any]], protocol: LocalProtocol) -> tuple[
         except BadInput as error:
             raise BadInput(place, got=error.got, want=error.want) from None
         if report.protocol != name:
-            want = f"reports made under this protocol ({name}): the same items, epsilon, about, questions and seed"
+            want = f"reports made under this protocol ({name}): the same items, epsilon, ask, questions and seed"
             raise BadInput(place, got=report.protocol, want=want)
         if report.question >= number:
             raise BadInput(place, got=report.question, want=f"a question below {number}")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 QUESTIONS: Final = 3
-ABOUT: Final = ("items", "pairs")
+ASK: Final = ("items", "pairs")
 _MOST_SEED: Final = 2**53
 
 
@@ -45,7 +45,7 @@ class LocalProtocol:
         How many items are ranked, at least 2.
     epsilon
         The privacy of everything that one person reports.
-    about
+    ask
         ``"items"`` (default): is this item in the upper half of your ranking?, about a few items that all people share.
         ``"pairs"``: is this item before that one?, about a few shared pairs.
     questions
@@ -56,18 +56,18 @@ class LocalProtocol:
 
     items: int
     exact_epsilon: Fraction
-    about: str
+    ask: str
     questions: int
     seed: int
 
     def __init__(
-        self, items: int, *, epsilon: Number, about: str = "items", questions: int = QUESTIONS, seed: int = 0
+        self, items: int, *, epsilon: Number, ask: str = "items", questions: int = QUESTIONS, seed: int = 0
     ) -> None:
         m = read_items(items)
         if m < 2:
             raise BadInput("items", got=items, want="at least 2: one item can be ranked in one way only")
-        if about not in ABOUT:
-            raise BadInput("about", got=about, want=f"one of {', '.join(ABOUT)}")
+        if ask not in ASK:
+            raise BadInput("ask", got=ask, want=f"one of {', '.join(ASK)}")
         whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool) and 0 <= seed < _MOST_SEED
         if not whole:
             raise BadInput("seed", got=seed, want="a whole number from 0, public and fixed beforehand")
@@ -76,8 +76,8 @@ class LocalProtocol:
         values = {
             "items": m,
             "exact_epsilon": read_epsilon(epsilon),
-            "about": about,
-            "questions": min(int(questions), m if about == "items" else m // 2),
+            "ask": ask,
+            "questions": min(int(questions), m if ask == "items" else m // 2),
             "seed": int(seed),
         }
         for name, value in values.items():
@@ -115,11 +115,11 @@ class LocalProtocol:
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:8]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values, in the wire format (there ``about`` is called ``method``)."""
+        """As JSON values, in the wire format (there ``ask`` is called ``method``)."""
         return {
             "items": self.items,
             "epsilon": str(self.exact_epsilon),
-            "method": self.about,
+            "method": self.ask,
             "questions": self.questions,
             "seed": self.seed,
         }
@@ -129,13 +129,13 @@ class LocalProtocol:
         """The protocol that :meth:`to_dict` wrote."""
         if not isinstance(data, dict) or set(data) != {"items", "epsilon", "method", "questions", "seed"}:
             raise BadInput("protocol", got=data, want="what LocalProtocol.to_dict() returns")
-        about, questions, seed = data["method"], data["questions"], data["seed"]
-        return cls(data["items"], epsilon=data["epsilon"], about=about, questions=questions, seed=seed)
+        ask, questions, seed = data["method"], data["questions"], data["seed"]
+        return cls(data["items"], epsilon=data["epsilon"], ask=ask, questions=questions, seed=seed)
 
     def answers(self, ranks: Any, question: Any) -> Any:
         """+1, -1 or 0 (a coin must decide) for each row's own question: upper half or not, or first before second."""
         order, rows = self.order(), np.arange(len(ranks))
-        if self.about == "items":
+        if self.ask == "items":
             place = ranks[rows, order[question]].astype(np.int64)
             return np.sign(self.items - 1 - 2 * place)
         first, second = (ranks[rows, order[2 * question + i]].astype(np.int64) for i in (0, 1))
@@ -189,7 +189,7 @@ class LocalReporter:
 
     Parameters
     ----------
-    items, epsilon, about, questions, seed
+    items, epsilon, ask, questions, seed
         See :class:`LocalProtocol`.
 
     Examples
@@ -201,15 +201,15 @@ class LocalReporter:
     """
 
     def __init__(
-        self, items: int, *, epsilon: Number, about: str = "items", questions: int = QUESTIONS, seed: int = 0
+        self, items: int, *, epsilon: Number, ask: str = "items", questions: int = QUESTIONS, seed: int = 0
     ) -> None:
-        self.protocol = LocalProtocol(items, epsilon=epsilon, about=about, questions=questions, seed=seed)
+        self.protocol = LocalProtocol(items, epsilon=epsilon, ask=ask, questions=questions, seed=seed)
 
     @classmethod
     def of(cls, protocol: LocalProtocol) -> LocalReporter:
         """A reporter for a protocol."""
-        about, questions, seed = protocol.about, protocol.questions, protocol.seed
-        return cls(protocol.items, epsilon=protocol.exact_epsilon, about=about, questions=questions, seed=seed)
+        ask, questions, seed = protocol.ask, protocol.questions, protocol.seed
+        return cls(protocol.items, epsilon=protocol.exact_epsilon, ask=ask, questions=questions, seed=seed)
 
     @property
     def guarantee(self) -> Guarantee:

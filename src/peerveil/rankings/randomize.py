@@ -102,7 +102,7 @@ def randomize_rankings(
     rankings: Any,
     *,
     epsilon: Number,
-    about: str = "items",
+    ask: str = "items",
     questions: int = QUESTIONS,
     public_seed: int = 0,
     columns: Mapping[str, str] | None = None,
@@ -118,8 +118,8 @@ def randomize_rankings(
         See :func:`~peerveil.rankings.uniformity_test`.
     epsilon : number
         Privacy budget for one person's ranking.
-    about : {"items", "pairs"}, optional
-        What the questions are about. Default: ``"items"``.
+    ask : {"items", "pairs"}, optional
+        What the questions are about: an item's place, or the order of two items. Default: ``"items"``.
     questions : int, optional
         How many questions all people share. Default: 3; see :func:`~peerveil.rankings.choose_questions`.
     public_seed : int, optional
@@ -147,7 +147,7 @@ def randomize_rankings(
     """
     source = read_randomness(randomness)
     ballots = Ballots.of(rankings, columns=columns, layout=layout)
-    reporter = LocalReporter(ballots.items, epsilon=epsilon, about=about, questions=questions, seed=public_seed)
+    reporter = LocalReporter(ballots.items, epsilon=epsilon, ask=ask, questions=questions, seed=public_seed)
     ballots.require_rows("a report")
     if account is not None:
         purpose = f"local reports on rankings of {ballots.items} items"

@@ -179,9 +179,9 @@ def half_biases(items: int, spread: float) -> tuple[Floats, Floats]:
 
 
 def _local(
-    about: str, n: int, m: int, spread: float, epsilon: Fraction, level: float, trials: int, questions: int, seed: int
+    ask: str, n: int, m: int, spread: float, epsilon: Fraction, level: float, trials: int, questions: int, seed: int
 ) -> Floats:
-    protocol = LocalProtocol(m, epsilon=epsilon, about=about, questions=questions)
+    protocol = LocalProtocol(m, epsilon=epsilon, ask=ask, questions=questions)
     rng = np.random.default_rng(seed)
     number, kept = protocol.questions, protocol.attenuation
     counts = np.full(number, n // number) + (np.arange(number) < n % number)
@@ -189,7 +189,7 @@ def _local(
     rejected = np.empty(trials)
     for trial in range(trials):
         order = rng.permutation(m)
-        if about == "items":
+        if ask == "items":
             bias = np.interp(order[:number], *half_biases(m, spread))
         else:
             first, second = order[0 : 2 * number : 2], order[1 : 2 * number : 2]

@@ -120,7 +120,7 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
     found, alarms = in_hundred(power[place]), in_hundred(float(level))
     people, items = simulation["rankings"], simulation["items"]
     best, reason = _recommend(power, agreement)
-    step: dict[str, Any] = {"room": "rankings", "do": "test", "epsilon": epsilon, "level": float(level)}
+    step: dict[str, Any] = {"action": "rankings.test", "epsilon": epsilon, "level": float(level)}
     if not simulation["complete"]:
         step["method"] = TAKE_PARTIAL[0]
     return Exploration(
