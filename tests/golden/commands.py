@@ -59,11 +59,11 @@ GROUPS: Final[dict[str, list[str]]] = {
         "calibration simulate --scale 1 --scale 0.7 --scale 1.2 --bias 0.5 --bias -0.5 --bias 0 --draws 10 --json",
     ],
     "rankings": [
-        "rankings test data/rankings.csv --epsilon 0.5 --seed 1",
-        "rankings test data/rankings.csv --method friedman --json",
-        "rankings power --items 6 --spread 0.7 --epsilon 1 --methods local --trials 4",
-        "rankings report data/rankings.csv --epsilon 1 --public-seed 7 --seed 1 --to reports.jsonl",
-        "rankings aggregate reports.jsonl",
+        "rankings test data/rankings.csv --epsilon 0.5 --seed 1 --out seeded",
+        "rankings test data/rankings.csv --epsilon none --method friedman --json --out plain",
+        "rankings plan --items 6 --spread 0.7 --epsilon 1 --method local --trials 4 --out plan",
+        "rankings randomize data/rankings.csv --epsilon 1 --public-seed 7 --seed 1 --out reports",
+        "rankings aggregate reports/simulated/simulated-reports.jsonl --out aggregate",
     ],
     "truth": [
         "truth simulate invented.csv --tasks 20 --workers 6 --answers 4 --classes yes,no",
