@@ -175,6 +175,6 @@ def test_every_result_has_a_summary_json_a_table_and_files(tmp_path: Path) -> No
         assert json.loads(result.to_json()) == result.to_dict()
         paths = result.save(tmp_path / str(number))
         if not isinstance(result, timing.check.LossCheck):
-            assert result.frame().height
+            assert result.frame().height  # type: ignore[attr-defined]
         modes = {stat.S_IMODE(path.stat().st_mode) for path in paths}
         assert (modes == {0o600}) is result.operator_only
