@@ -103,7 +103,7 @@ def delay(mechanism: Any, check: Callable[[Any], Any] = timing.exact_check) -> E
         return 1 - found.crossover, 1 - found.least_crossover + 1e-9
 
     return Entry(
-        make=lambda r: timing.post(log(), mechanism, randomness=r),
+        make=lambda r: timing.post(log(), mechanism=mechanism, randomness=r).public,
         honest=lambda: bool(check(mechanism).passed),
         broken=lambda: bool(check(shortened(mechanism)).passed),
         adversary=timing.optimal_attack,

@@ -18,6 +18,11 @@ from tests.golden.seeded import seeded
 
 from peerveil import Randomness, audit, calibration, judgements, ledger, rankings, release, timing, truth
 from peerveil.calibration import Affine
+from peerveil.timing import check as timing_check
+from peerveil.timing import choose as timing_choose
+from peerveil.timing.adoption import partial_adoption
+from peerveil.timing.batches import posterior
+from peerveil.timing.leaks import find_leaks
 
 MODULES: Final = ("release", "timing", "calibration", "rankings", "truth", "judgements", "audit", "ledger")
 
@@ -51,7 +56,7 @@ def delays(mechanism: Any) -> dict[str, Any]:
 
 Case = Callable[[Data], Any]
 WINDOW: Final = 300
-MECHANISM: Final = timing.FollowUp(1, 2700, 300)
+MECHANISM: Final = timing.FollowUp(epsilon=1, gap=2700, beta=300)
 
 RELEASE: Final[dict[str, Case]] = {
     "publish": lambda d: {
@@ -82,37 +87,44 @@ RELEASE: Final[dict[str, Case]] = {
 }
 TIMING: Final[dict[str, Case]] = {
     "FollowUp": lambda d: delays(MECHANISM),
-    "ZeroInflatedUniform": lambda d: delays(timing.ZeroInflatedUniform(1, 2700, beta=WINDOW)),
-    "Uniform": lambda d: delays(timing.Uniform(1, 2700, beta=WINDOW)),
-    "Exponential": lambda d: delays(timing.Exponential(1, 2700, beta=WINDOW)),
-    "Staircase": lambda d: delays(timing.Staircase(1, 2700, beta=WINDOW)),
-    "Queue": lambda d: timing.post(d.conference.events, timing.Queue(60), randomness=lane()),
+    "ZeroInflatedUniform": lambda d: delays(timing.ZeroInflatedUniform(epsilon=1, gap=2700, beta=WINDOW)),
+    "Uniform": lambda d: delays(timing.Uniform(epsilon=1, gap=2700, beta=WINDOW)),
+    "Exponential": lambda d: delays(timing.Exponential(epsilon=1, gap=2700, beta=WINDOW)),
+    "Staircase": lambda d: delays(timing.Staircase(epsilon=1, gap=2700, beta=WINDOW)),
+    "Queue": lambda d: timing.post(d.conference.events, mechanism=timing.Queue(step=60), randomness=lane()).public,
     "post": lambda d: using(
-        timing.post(d.conference.events, MECHANISM, randomness=lane()),
-        lambda posted: {"result": posted, "public": posted.public, "schedule": posted.schedule},
+        timing.post(d.conference.events, mechanism=MECHANISM, randomness=lane()),
+        lambda made: {"result": made.public, "schedule": made.operator},
     ),
     "audit_log": lambda d: timing.audit_log(
-        d.conference.events, WINDOW, percentile=25, epsilons=[1], randomness=lane()
+        d.conference.events, window=WINDOW, percentile=25, epsilons=[1], randomness=lane()
     ),
-    "audit_table": lambda d: timing.audit_table(d.conference.events.write(d.root / "events.parquet"), WINDOW),
+    "audit_table": lambda d: timing.audit_table(d.conference.events.write(d.root / "events.parquet"), window=WINDOW),
     "choose_gap": lambda d: [
-        timing.choose_gap(d.conference.events, 25, beta=WINDOW),
+        timing.choose_gap(d.conference.events, percentile=25, beta=WINDOW),
         timing.choose_gap(d.conference.events, crossover=0.25, epsilon="0.8", beta=WINDOW),
+        timing_choose.covered(d.conference.events, gap=2700, beta=WINDOW),
+        timing_choose.intervals(d.conference.events, beta=WINDOW),
     ],
-    "choose_gaps": lambda d: timing.choose_gaps(d.conference.events, 25, beta=WINDOW, least=2),
-    "covered": lambda d: timing.covered(d.conference.events, 2700, beta=WINDOW),
-    "exact_check": lambda d: timing.exact_check(MECHANISM),
-    "grid_check": lambda d: timing.grid_check(timing.Staircase(1, 2700, beta=WINDOW)),
-    "sampled_check": lambda d: timing.sampled_check(MECHANISM, 400, randomness=lane()),
-    "find_batches": lambda d: timing.find_batches(d.conference.events, WINDOW),
-    "find_leaks": lambda d: timing.find_leaks(leaky(d)),
-    "intervals": lambda d: timing.intervals(d.conference.events, beta=WINDOW),
-    "linkage_attack": lambda d: timing.linkage_attack(d.conference.events, window=WINDOW),
+    "choose_gaps": lambda d: timing.choose_gaps(d.conference.events, percentile=25, beta=WINDOW, least=2),
+    "exact_check": lambda d: {
+        "exact": timing.exact_check(MECHANISM),
+        "grid": timing_check.grid_check(timing.Staircase(epsilon=1, gap=2700, beta=WINDOW)),
+        "sampled": timing_check.sampled_check(MECHANISM, samples=400, randomness=lane()),
+    },
+    "find_batches": lambda d: {
+        "batches": timing.find_batches(d.conference.events, window=WINDOW),
+        "posterior": posterior(0.2, 0.01, [2, 10]),
+        "leaks": find_leaks(leaky(d)),
+    },
+    "linkage_attack": lambda d: {
+        "attack": timing.linkage_attack(d.conference.events, window=WINDOW),
+        "adoption": partial_adoption(d.conference.events, mechanism=MECHANISM, shares=[0.5], window=WINDOW),
+    },
     "optimal_attack": lambda d: [
         timing.optimal_attack(MECHANISM, (0, 2700), order=order, cells=20) for order in ("unknown", "known")
     ],
-    "partial_adoption": lambda d: timing.partial_adoption(d.conference.events, MECHANISM, [0.5], window=WINDOW),
-    "posterior": lambda d: timing.posterior(0.2, 0.01, [2, 10]),
+    "plan_delays": lambda d: timing.plan_delays(d.conference.events, percentile=25, per="thread"),
 }
 CALIBRATION: Final[dict[str, Case]] = {
     "Affine": lambda d: [Affine(1.2, 0.3).score(0.5), Affine(1.2, 0.3).quality(0.5)],
@@ -300,7 +312,6 @@ CASES: Final[dict[str, dict[str, Case]]] = {
 }  # fmt: skip
 WITHOUT: Final = {
     "release.Perturbation": "a protocol for mechanisms of others",
-    "timing.DelayMechanism": "the abstract base of the delay mechanisms",
     "calibration.SolverFailed": "raised where the solver fails (tests/calibration)",
     "truth.NotRandomised": "a warning (tests/truth/test_doubt.py)",
 }
