@@ -81,7 +81,7 @@ GROUPS: Final[dict[str, list[str]]] = {
         "ledger show budget.db --json",
         "ledger verify budget.db",
         "ledger export budget.db --out ledger",
-        "ledger export budget.db --out ledger",
+        "ledger export budget.db --out ledger --json",
         "ledger export budget.db --out ledger.csv",
     ],
     "audit": ["audit list", "audit run --samples 100 --no-faults"],
