@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -63,6 +64,7 @@ class Refers:
 # at most six digits before the point, and not zero: the schema's words and the reader's are the same
 _EPSILON_TEXT: Final = r"\s*((?=[\d.]*[1-9])\d{0,6}(\.\d{1,40})?|0*[1-9]\d{0,5}/0*[1-9]\d{0,11})\s*"
 _EPSILON_LIMIT: Final = 10**6
+_EPSILON_LEAST: Final = 1e-12
 
 
 def _epsilon(value: Any) -> str:
@@ -73,14 +75,14 @@ def _epsilon(value: Any) -> str:
         if not re.fullmatch(_EPSILON_TEXT, value, flags=re.ASCII):
             raise ValueError
         return value.strip()
-    if not 0 < value < _EPSILON_LIMIT:
+    if not _EPSILON_LEAST <= value < _EPSILON_LIMIT:
         raise ValueError
-    return repr(value)
+    return format(Decimal(repr(value)), "f")
 
 
 EPSILON_SCHEMA: Final[dict[str, Any]] = {
     "anyOf": [
-        {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": _EPSILON_LIMIT},
+        {"type": "number", "minimum": _EPSILON_LEAST, "exclusiveMaximum": _EPSILON_LIMIT},
         {"type": "string", "pattern": f"^{_EPSILON_TEXT}$"},
     ]
 }
@@ -135,11 +137,18 @@ Duration = Annotated[
 ]
 
 
+_NUMBER: Final = r"-?\d{1,15}(?:\.\d{1,15})?"
+_PART: Final = rf"\s*{_NUMBER}\s*"
+
+
 def _two_numbers(value: Any) -> tuple[float, float]:
-    parts = re.split("[:,]", value) if isinstance(value, str) else value
-    if not isinstance(parts, (list, tuple)) or any(isinstance(part, bool) for part in parts):
+    if isinstance(value, str):
+        value = [float(part) for part in re.fullmatch(f"({_PART})[:,]({_PART})", value, flags=re.ASCII).groups()]  # type: ignore[union-attr]
+    if not isinstance(value, (list, tuple)) or any(isinstance(part, bool) for part in value):
         raise TypeError
-    low, high = (float(part) for part in parts)
+    if not all(isinstance(part, (int, float)) for part in value):
+        raise TypeError
+    low, high = (float(part) for part in value)
     if not (-1e15 < low < 1e15 and -1e15 < high < 1e15):
         raise ValueError
     return low, high
@@ -159,12 +168,22 @@ def _positive_pair(value: Any) -> tuple[float, float]:
     return first, second
 
 
-_TWO_NUMBERS_SCHEMA: Final = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+def _two_numbers_schema(number: str, **limits: Any) -> dict[str, Any]:
+    """Two numbers as a list or as text. That the first is the lower one cannot be said in a schema."""
+    items = {"type": "number", "exclusiveMinimum": -1e15, "exclusiveMaximum": 1e15, **limits}
+    return {
+        "anyOf": [
+            {"type": "array", "items": items, "minItems": 2, "maxItems": 2},
+            {"type": "string", "pattern": rf"^\s*{number}\s*[:,]\s*{number}\s*$"},
+        ]
+    }
+
+
 Scale = Annotated[
     tuple[float, float],
     Spelling(
         "the lowest and highest possible score, such as 1:10 (in a study file [1, 10])",
-        _TWO_NUMBERS_SCHEMA,
+        _two_numbers_schema(_NUMBER),
         _scale,
         "{0[0]:g}:{0[1]:g}".format,
         list,
@@ -174,7 +193,7 @@ PositivePair = Annotated[
     tuple[float, float],
     Spelling(
         "two numbers above 0, such as 4,2 (in a study file [4, 2])",
-        {**_TWO_NUMBERS_SCHEMA, "items": {"type": "number", "exclusiveMinimum": 0}},
+        _two_numbers_schema(r"(?=[\d.]*[1-9])\d{1,15}(\.\d{1,15})?", exclusiveMinimum=0),
         _positive_pair,
         "{0[0]:g},{0[1]:g}".format,
         list,
