@@ -56,7 +56,6 @@ OTHERS = {
     "timing.audit_log": "for the operator: it publishes nothing",
     "timing.Queue": "promises no differential privacy, and marks its results as not private",
     "calibration.MapAdversary": "the adversary: it tosses coins for ties",
-    "rankings.Mallows": "invents rankings",
     "rankings.LocalProtocol": "the terms of LocalReporter",
     "truth.randomize": "arrays, which can carry no mark; randomize_answers is the same on tables",
 }
@@ -74,6 +73,7 @@ MECHANISMS: dict[str, Entry] = {
     "calibration.PairStrategy": strategy_entry(pair().strategy(adversary_error=0.3)),
     "calibration.Strategy": strategy_entry(panel().strategy(adversary_error=0.55)),
     "rankings.LocalReporter": contract.LOCAL,
+    "rankings.randomize_rankings": contract.RANDOMIZED,
     "rankings.uniformity_test": contract.CENTRAL,
     "truth.randomize_answers": contract.ANSWERS,
 }
@@ -206,7 +206,7 @@ def findings() -> dict[str, Any]:
     people = [calibration.Affine(1, 0.5), calibration.Affine(0.7, -0.5)]
     public = release.PublicScores.of(contract.reviews(), weight="rating", scale=(1, 10))
     return {
-        "release.ReleasePlan": release.plan_release(public, [1, 4], leniency=[0, 1], trials=2, progress=False),
+        "release.ReleasePlan": release.plan_release(public, epsilons=[1, 4], leniency=[0, 1], trials=2, progress=False),
         "timing.DelayPlan": timing.plan_delays(contract.log(), percentile=25),
         "timing.PostingSchedule": timing.post(contract.log(), mechanism=follow_up, randomness=lane()).operator,
         "timing.TimingAudit": timing.audit_log(
@@ -215,7 +215,7 @@ def findings() -> dict[str, Any]:
         "calibration.Frontier": panel().frontier(),
         "calibration.Simulation": calibration.simulate_pairs(people, 0.4, 0.5, draws=200),
         "calibration.Tradeoff": contract.conference().tradeoff(),
-        "rankings.PowerCurve": rankings.plan_rankings(6, 0.5, epsilon=1, methods=["rank-norm"], trials=4),
+        "rankings.PowerCurve": rankings.plan_rankings(items=6, spread=0.5, epsilon=1, methods=["rank-norm"], trials=4),
         "truth.TruthPlan": truth.plan_truth(0.7, [4], answers=(5,), tasks=20, trials=1, progress=False),
     }
 

@@ -90,8 +90,7 @@ group_size = 6               # papers whose committees could have been exchanged
 
 # Every reviewer put the same ten papers in order: is there any agreement?
 [[steps]]
-room = "rankings"
-do = "test"
+action = "rankings.test"
 name = "agreement"
 data = "rankings"
 account = "crowd"

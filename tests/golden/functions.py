@@ -64,19 +64,23 @@ RELEASE: Final[dict[str, Case]] = {
         for weight in ("rating", "miscalibration", "normalised")
     },
     "LaplaceMeans": lambda d: release.publish(
-        d.conference.reviews, scale=(1, 10), mechanism=release.LaplaceMeans("1/3"), estimate="none", randomness=lane()
+        d.conference.reviews,
+        scale=(1, 10),
+        mechanism=release.LaplaceMeans(epsilon="1/3"),
+        estimate="none",
+        randomness=lane(),
     ),
     "PublicScores": lambda d: {"total": d.public.total, "sizes": d.public.sizes, "papers": d.public.papers},
     "feasible_region": lambda d: {
         bounds: release.feasible_region(
-            release.PublicScores([[1, 4], [2, 2], [5, 3], [4, 1]], [3, 2, 2, 1], bounds=(1, 5)), bounds
+            release.PublicScores([[1, 4], [2, 2], [5, 3], [4, 1]], [3, 2, 2, 1], bounds=(1, 5)), bounds=bounds
         )
         for bounds in ("counting", "range")
     },
-    "plan_release": lambda d: release.plan_release(d.public, [1, 10], trials=2, progress=False),
+    "plan_release": lambda d: release.plan_release(d.public, epsilons=[1, 10], trials=2, progress=False),
     "public_expectation": lambda d: release.public_expectation(d.public),
     "review_weights": lambda d: {
-        weight: release.review_weights(d.conference.reviews, weight, scale=(1, 10))
+        weight: release.review_weights(d.conference.reviews, weight=weight, scale=(1, 10))
         for weight in ("rating", "miscalibration", "normalised")
     },
     "swap_sensitivity": lambda d: release.swap_sensitivity(d.public),
@@ -161,18 +165,21 @@ CALIBRATION: Final[dict[str, Case]] = {
 }
 RANKINGS: Final[dict[str, Case]] = {
     "uniformity_test": lambda d: {
-        f"{method}, {epsilon}": rankings.uniformity_test(d.votes, method, epsilon, randomness=lane())
+        f"{method}, {epsilon}": rankings.uniformity_test(d.votes, method=method, epsilon=epsilon, randomness=lane())
         for method, epsilon in (("auto", 1), ("auto", None), ("friedman", None), ("rank-norm", 1))
     },
-    "LocalProtocol": lambda d: rankings.LocalProtocol(6, 1, seed=7),
-    "LocalReporter": lambda d: rankings.LocalReporter(6, 1, seed=7).reports(d.votes, lane()),
+    "LocalProtocol": lambda d: rankings.LocalProtocol(6, epsilon=1, seed=7),
+    "LocalReporter": lambda d: rankings.LocalReporter(6, epsilon=1, seed=7).reports(d.votes, randomness=lane()),
     "aggregate_reports": lambda d: rankings.aggregate_reports(
-        rankings.LocalReporter(6, 1, seed=7).reports(d.votes, lane()), 6, 1, seed=7, simulated=True
+        rankings.LocalReporter(6, epsilon=1, seed=7).reports(d.votes, randomness=lane()),
+        protocol=rankings.LocalProtocol(6, epsilon=1, seed=7),
+        simulated=True,
     ),
+    "randomize_rankings": lambda d: rankings.randomize_rankings(d.votes, epsilon=1, public_seed=7, randomness=lane()),
     "Mallows": lambda d: using(
         rankings.Mallows(6, 0.8),
         lambda model: {
-            "sample": model.sample(4, lane()),
+            "sample": model.sample(4, seed=1),
             "fit": rankings.Mallows.fit(d.votes).spread,
             "likelihood": model.log_likelihood(d.votes),
             "mean": model.mean_distance,
@@ -180,12 +187,14 @@ RANKINGS: Final[dict[str, Case]] = {
             "normaliser": model.log_normaliser,
         },
     ),
-    "choose_questions": lambda d: [rankings.choose_questions(people, 1.0) for people in (10, 100, 10_000)],
+    "choose_questions": lambda d: [rankings.choose_questions(people, epsilon=1) for people in (10, 100, 10_000)],
     "kendall_distance": lambda d: rankings.kendall_distance([0, 1, 2, 3], [1, 0, 3, 2]),
     "mahonian": lambda d: rankings.mahonian(5),
-    "people_needed": lambda d: rankings.people_needed("friedman", 6, 0.6, trials=10),
-    "plan_rankings": lambda d: rankings.plan_rankings(6, 0.7, epsilon=1, methods=["local"], trials=4, progress=False),
-    "power_of": lambda d: rankings.power_of("friedman", 20, 6, 0.8, trials=20),
+    "people_needed": lambda d: rankings.people_needed("friedman", items=6, spread=0.6, trials=10),
+    "plan_rankings": lambda d: rankings.plan_rankings(
+        items=6, spread=0.7, epsilon=1, methods=["local"], trials=4, progress=False
+    ),
+    "power_of": lambda d: rankings.power_of("friedman", rankings=20, items=6, spread=0.8, trials=20),
     "spread_at": lambda d: rankings.spread_at(6, 0.2),
     "total_variation": lambda d: rankings.total_variation(6, 0.8),
 }
@@ -243,6 +252,9 @@ JUDGEMENTS: Final[dict[str, Case]] = {
     "recognise": lambda d: {
         name: judgements.recognise(d.conference.write(d.root / "made") / f"{name}.csv")
         for name in ("reviews", "events", "rankings", "labels")
+    },
+    "describe": lambda d: {
+        name: judgements.describe(getattr(d.conference, name)) for name in ("reviews", "events", "rankings", "labels")
     },
     "BadTable": lambda d: using(
         refused(lambda: judgements.Reviews.read(bad_file(d))),

@@ -21,6 +21,8 @@ MISNAMED = {
 }
 FUNCTIONS: dict[str, tuple[str, Callable[[Any], object]]] = {
     "release.publish": ("Reviews", lambda data: release.publish(data, epsilon=1)),
+    "release.plan_release": ("Reviews", lambda data: release.plan_release(data, epsilons=[1], leniency=[0], trials=2)),
+    "release.review_weights": ("Reviews", release.review_weights),
     "release.PublicScores.of": ("Reviews", release.PublicScores.of),
     "calibration.fit_miscalibration": ("Reviews", calibration.fit_miscalibration),
     "timing.audit_log": ("Events", lambda data: timing.audit_log(data, window=300)),
