@@ -182,7 +182,8 @@ def _show(done: Executed, counted: bool) -> None:
         if text != outcome.answer:
             click.echo(text)
     for table in outcome.tables:
-        base.print_table(table.columns, table.rows)
+        if table.public:
+            base.print_table(table.columns, table.rows)
     if outcome.promise:
         click.echo(f"\nGuarantee: {outcome.promise_short or outcome.promise}")
     if outcome.attack:
@@ -190,9 +191,12 @@ def _show(done: Executed, counted: bool) -> None:
     private = [outcome.private_answer] if outcome.private_answer else []
     for line in outcome.private_found:
         private += [line] if isinstance(line, str) else line.paragraphs()
-    if private:
+    private_tables = [table for table in outcome.tables if not table.public]
+    if private or private_tables:
         click.echo("\nFor the operator only, not for publication:")
         click.echo("\n".join(dict.fromkeys(private)))
+    for table in private_tables:
+        base.print_table(table.columns, table.rows)
     click.echo("")
     for path, is_public in done.written:
         click.echo(f"written{'' if is_public else ', not for publication'}: {path}")

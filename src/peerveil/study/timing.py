@@ -1,179 +1,498 @@
-"""Steps of the timing room: see how exposed people are, and post with delays."""
+"""Actions of the timing module: see how exposed people are by when they post, choose delays, and post with them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path  # noqa: TC003  (types of parameters are read at run time)
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from peerveil.judgements.writing import csv_text
-from peerveil.study.outcome import Outcome
-from peerveil.study.step import REQUIRED, Option, Step, epsilon, list_of, number, text, yes_or_no
-from peerveil.timing import FollowUp, audit_log, linkage_attack, optimal_attack, post
-from peerveil.timing.durations import in_words, parse_duration
-from peerveil.timing.exposure import as_typed
-from peerveil.timing.figures import draw_attacks, draw_curves, draw_waits
+from annotated_types import Ge, Gt, Le, Lt
+
+from peerveil.errors import BadInput, Verbatim
+from peerveil.study.actions import Action, Setting, Suggestion
+from peerveil.study.spelling import Duration, Epsilon, File
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from matplotlib.axes import Axes
 
     from peerveil.guarantee import Guarantee
     from peerveil.judgements import Events
-    from peerveil.ledger import Account
-    from peerveil.randomness import Randomness
+    from peerveil.study.actions import Context
+    from peerveil.study.inputs import Inputs, Source
+    from peerveil.study.outcome import Outcome
+    from peerveil.timing import Posted, PostingSchedule, Queue, TimingAudit
+    from peerveil.timing.mechanism import DelayMechanism
+    from peerveil.timing.schedule import PreparedPosting
+
+Window = Annotated[
+    Duration,
+    Setting("Posts of one person on different threads this close together are one sitting.", "One sitting", common=True),
+]
+_PERCENTILE: Final = 50.0
+_EPSILONS: Final = ("0.5", "1", "2")
+_SUSPECTS: Final = 10
+_OWN_COLUMNS: Final = ("actor", "thread")
 
 
-def _duration(value: object) -> float:
-    return parse_duration(text(value), "duration")
-
-
-_WINDOW = Option("window", _duration, 300.0, "comments of one sitting are this close, such as '5m'")
-_GAP = Option("gap", _duration, None, "how far apart two comments may be in the harmless case, such as '45m'")
-_PERCENTILE = Option("percentile", number(0, 100), 50.0, "choose the gap that covers this share of history")
-
-
-class Audit(Step):
+class Audit(Action["Events"]):
     """How exposed people are by when they post. For the operator alone."""
 
-    room, do = "timing", "audit"
-    about = "show how exposed people are by when they post, and what delays would do about it"
-    output = "nothing: the audit states facts about people"
-    publishes = False
-    wants = "events"
-    options: ClassVar = (
-        _WINDOW,
-        _GAP,
-        _PERCENTILE,
-        Option("epsilons", list_of(epsilon), ["0.5", "1", "2"], "strengths to try"),
+    name, title = "timing.audit", "Audit a log"
+    about = "Measure how exposed people are by when they post, and what delays would change."
+    details = (
+        "Reports how many posts of one person appear close together on different threads, how well an attack that links posts "
+        "by time works before and after delays, how long posts would wait, and other columns that reveal the order of arrival. "
+        "For logs larger than memory, --engine duckdb or spark counts the leak in a database, without trying delays."
+    )
+    operator = "all of it: the audit states facts about the people in the log"
+    kinds = ("events",)
+    calls = "peerveil.timing.audit_log"
+    examples = (
+        "events.csv --percentile 25",
+        "events.csv --gap 45m --epsilon 1",
+        "'log/*.parquet' --engine duckdb --memory 2GB",
     )
 
+    window: Window = 300.0
+    gap: Annotated[
+        Duration | None,
+        Setting("How far apart lone posts may be and still be covered; by default taken from the log.", common=True),
+    ] = None
+    percentile: Annotated[
+        float, Gt(0), Le(100), Setting("Without a gap: the percentile of the log's intervals to take as the gap.")
+    ] = _PERCENTILE
+    epsilons: Annotated[tuple[Epsilon, ...], Setting("Privacy parameters (epsilon) to try.", common=True)] = _EPSILONS
+    within: Annotated[str | None, Setting("Compare only posts with the same value of this column.")] = None
+    suspects: Annotated[
+        int, Ge(2), Le(1_000_000), Setting("How many people an observer suspects before looking at times.")
+    ] = _SUSPECTS
+    engine: Annotated[
+        Literal["memory", "duckdb", "spark"],
+        Setting("Where to count. A database takes Parquet files larger than memory, and tries no delays."),
+    ] = "memory"
+    memory: Annotated[str | None, Setting("With a database: the most memory to use, such as 2GB.")] = None
+    posted: Annotated[str | None, Setting("With a database: the column of posting times, to attack these instead.")] = (
+        None
+    )
+
+    def __post_init__(self) -> None:
+        if self.gap is not None and self.gap <= self.window:
+            raise BadInput("gap", got=Verbatim(f"{self.gap:g} seconds"), want="more than the window of one sitting")
+        if self.engine == "memory":
+            for name in ("memory", "posted"):
+                if getattr(self, name) is not None:
+                    raise BadInput(name, got=getattr(self, name), want="engine duckdb or spark with it")
+            return
+        defaults = {"gap": None, "within": None, "percentile": _PERCENTILE, "epsilons": _EPSILONS, "suspects": _SUSPECTS}
+        for name, default in defaults.items():
+            if getattr(self, name) != default:
+                want = f"no {name} beside it: a database counts, and draws no delays"
+                raise BadInput("engine", got=self.engine, want=want)
+
     @classmethod
-    def suggest(cls, data: str, table: Events) -> str | None:  # noqa: ARG003
+    def suggest(cls, table: Events) -> Suggestion:  # noqa: ARG003
         """An audit, for every log."""
-        return f"""# How exposed are people by when they post? For you alone: nothing of it is published.
-[[steps]]
-room = "timing"
-do = "audit"
-data = "{data}"
-window = "5m"                # comments of one sitting are this close
+        return Suggestion(
+            "How exposed are people by when they post? For the operator only: nothing of it is published.",
+            {"window": "5m"},
+            {"window": "posts of one person this close together are one sitting"},
+        )
 
-# To post with delays, take a gap from an earlier log and remove the signs in front:
-# [[steps]]
-# room = "timing"
-# do = "post"
-# data = "{data}"
-# account = "main"
-# epsilon = 1
-# gap = "45m"
-"""
+    def extra_columns(self) -> tuple[str, ...]:
+        """The column within which posts are compared."""
+        return _further(self.within)
 
-    def promise(self, table: Events) -> None:
+    def in_memory(self, source: Source) -> bool:  # noqa: ARG002
+        """Databases open the file themselves."""
+        return self.engine == "memory"
+
+    def guarantee(self, inputs: Inputs[Events]) -> None:
         """None: nothing is published."""
+        if self.engine != "memory" and inputs.source is not None:
+            for name in ("format", "time_zone"):
+                if getattr(inputs.source, name) is not None:
+                    want = "nothing: a database reads Parquet and CSV, and times without a zone as UTC"
+                    raise BadInput(name, got=getattr(inputs.source, name), want=want)
 
-    def carry_out(self, table: Events, randomness: Randomness, account: Account | None) -> Outcome:  # noqa: ARG002
+    def run(self, inputs: Inputs[Events], context: Context) -> Outcome:
         """Audit the log."""
-        found = audit_log(
-            table,
+        from peerveil.study.outcome import Outcome
+
+        outcome = Outcome("How exposed are people by when they post, and what would delays change?")
+        outcome.promise = "Nothing of this may be published: it states facts about people."
+        outcome.protect("everybody in the log", "nothing of this is published")
+        if self.engine == "memory":
+            self._audit(outcome, inputs, context)
+        else:
+            self._count(outcome, inputs)
+        return outcome
+
+    def _audit(self, outcome: Outcome, inputs: Inputs[Events], context: Context) -> None:
+        from dataclasses import replace
+
+        from peerveil.timing import audit_log
+        from peerveil.timing.exposure import as_typed
+        from peerveil.timing.figures import audit_page
+
+        context.progress(0.0, "auditing the log")
+        audit = audit_log(
+            inputs.table,
             window=self.window,
             gap=self.gap,
             percentile=self.percentile,
             epsilons=self.epsilons,
-            randomness=randomness,
+            within=self.within,
+            suspects=self.suspects,
+            randomness=context.randomness,
         )
-        outcome = Outcome("How exposed are people by when they post, and what would delays do about it?")
-        outcome.promise = "Nothing is published by this step, and nothing of it may be: it states facts about people."
-        assert self.file is not None
-        found = replace(found, log=as_typed(self.file.path, self.file.columns, self.file.format))
-        outcome.private_answer = found.summary()
-        outcome.protect("everybody in the log", "nothing of this step is published")
-        outcome.private_found = [
-            f"{found.leak}", f"Without protection: {found.raw}.", *found.advice
-        ]  # fmt: skip
-        outcome.picture(lambda ax: draw_waits(ax, table, self.window, found.gap or None),
-                        "Histogram of waits between posts of one person on different threads.",
-                        "Waits between posts of one person on different threads; the left hump gives people away.",
-                        public=False)  # fmt: skip
-        if found.protected:
+        source = inputs.source
+        if source is not None:
+            audit = replace(audit, log=as_typed(source.path, source.columns, source.format, source.time_zone))
+        outcome.private_answer = audit.summary()
+        outcome.private_found = [audit.headline, audit.leak, f"Without protection: {audit.raw}.", *audit.advice]
+        outcome.private_results = audit.to_dict()
+        if audit.protected:
+            head, rows = audit.comparison()
+            outcome.table(head[:10], [row[:10] for row in rows], public=False)
+        _draw_audit(outcome, audit, inputs.table, self.window)
+        outcome.file("audit.html", audit_page(audit, inputs.table).html(), public=False)
+        outcome.file("audit.json", audit.to_json(indent=2) + "\n", public=False)
 
-            def both(left: Axes, right: Axes) -> None:
-                draw_attacks(left, found)
-                draw_curves(right, found)
+    def _count(self, outcome: Outcome, inputs: Inputs[Events]) -> None:
+        """The rates and the attack, counted in a database."""
+        from peerveil.timing import audit_table
 
-            outcome.picture(both,
-                            "Left: how many pairs linked by time are right, and how many true pairs are found. Right: how "
-                            "often the best test on a pair of comments sees through the delays.",
-                            "Left: linking posts by time, before and after. Right: the best test on one pair of "
-                            "comments (dashed: order known, pale: what the guarantee allows).",
-                            public=False, columns=2)  # fmt: skip
-        outcome.file("audit.json", _json(found.to_dict()), public=False)
+        assert inputs.source is not None
+        audit = audit_table(
+            inputs.source.path,
+            window=self.window,
+            engine=self.engine,
+            memory=self.memory,
+            posted=self.posted,
+            columns=inputs.source.columns,
+        )
+        outcome.private_answer = f"{audit.summary()}."
+        outcome.private_found = [f"{audit.attack}."]
+        outcome.private_results = {**audit.to_dict(), "engine": self.engine}
+        caption = "Precision and recall of linking posts by time."
+        outcome.picture(audit.plot, caption, caption, public=False)
+        outcome.file("audit.json", audit.to_json(indent=2) + "\n", public=False)
+
+
+class Plan(Action["Events"]):
+    """A gap from an earlier log, and the delays that it means."""
+
+    name, title = "timing.plan", "Plan delays"
+    about = "Choose a gap from an earlier log, and show how long posts would wait under each mechanism."
+    details = (
+        "Use an earlier log, never the one that will be posted: the gap becomes part of the public protocol, and a gap chosen "
+        "from the log itself would reveal something about it. With --per, gaps.csv holds a gap for each value of a column, as "
+        "`peerveil timing post --gaps` takes them."
+    )
+    operator = "all of it: the gap is computed from the log without noise, and becomes public only when you use it"
+    kinds = ("events",)
+    calls = "peerveil.timing.plan_delays"
+    examples = ("last-year.csv --percentile 25", "last-year.csv --crossover 0.25 --epsilon 0.8 --per thread")
+
+    epsilon: Annotated[
+        Epsilon, Setting("Privacy parameter (epsilon) for a pair of posts. Smaller is more private.", common=True)
+    ] = "1"
+    window: Window = 300.0
+    percentile: Annotated[
+        float | None,
+        Gt(0),
+        Le(100),
+        Setting("Cover this percentage of the log's intervals; 50 if no crossover is given either.", common=True),
+    ] = None
+    crossover: Annotated[
+        float | None,
+        Gt(0),
+        Lt(1),
+        Setting("Instead of a percentile: the error that every test for one sitting is left with."),
+    ] = None
+    per: Annotated[
+        str | None, Setting("Also choose a gap for each value of this column: thread, or another column of the log.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.percentile is not None and self.crossover is not None:
+            raise BadInput("crossover", got=self.crossover, want="either a percentile or a crossover")
+
+    def extra_columns(self) -> tuple[str, ...]:
+        """The column that has a gap for each of its values."""
+        return _further(self.per)
+
+    def run(self, inputs: Inputs[Events], context: Context) -> Outcome:  # noqa: ARG002
+        """Choose the gap."""
+        import polars as pl
+
+        from peerveil.judgements.writing import csv_text
+        from peerveil.study.outcome import Outcome
+        from peerveil.timing import plan_delays
+        from peerveil.timing.durations import in_words
+
+        plan = plan_delays(
+            inputs.table,
+            epsilon=self.epsilon,
+            window=self.window,
+            percentile=self.percentile,
+            crossover=self.crossover,
+            per=self.per,
+        )
+        outcome = Outcome("How long should posts be delayed?")
+        outcome.promise = "Nothing is posted or spent. The gap becomes part of the public protocol when you use it."
+        outcome.plan(plan, "Mean delays under each mechanism, holds included.", public=False)
+        outcome.private_found.append(f"Use it for what comes next, for example: --gap {plan.gap:.15g}s.")
+        if self.per is not None:
+            shortest, longest = (in_words(limit(plan.gaps.values())) for limit in (min, max))
+            outcome.private_found.append(
+                f"{len(plan.gaps):,} values of {self.per} have gaps from {shortest} to {longest}; gaps.csv holds all of them."
+            )
+            gaps = pl.DataFrame({self.per: [str(name) for name in plan.gaps], "gap": list(plan.gaps.values())})
+            outcome.file("gaps.csv", csv_text(gaps), public=False)
         return outcome
 
 
-class Post(Step):
+class Post(Action["Events"]):
     """Delay a log, and publish what the public then sees."""
 
-    room, do = "timing", "post"
-    about = "post a log with random delays, drawn once"
-    output = "the posts' threads, new ids, delayed times, and authors numbered within each thread"
-    wants = "events"
+    name, title = "timing.post", "Post a log with delays"
+    about = "Delay every post of a log by a random time, once, and write what the public sees."
+    details = (
+        "Do not draw delays again for the same log: two draws together reveal more. `peerveil timing plan` chooses a gap from "
+        "an earlier log."
+    )
+    publishes = "the posts' threads, new ids, delayed times, and authors numbered within each thread"
+    operator = "the schedule, which links your ids to the public ids, and how long posts wait"
+    kinds = ("events",)
     spends = True
-    options: ClassVar = (
-        Option("epsilon", epsilon, "1", "the guarantee for a pair of comments"),
-        Option(
-            "gap",
-            _duration,
-            REQUIRED,
-            "how far apart two comments may be in the harmless case, such as '45m'; take it "
-            "from an earlier log, since a gap chosen from this one would tell about it",
-        ),
-        _WINDOW,
-        Option("causal", yes_or_no, True, "replies never before what they answer"),
+    calls = "peerveil.timing.post"
+    examples = (
+        "events.csv --gap 45m --epsilon 1",
+        "events.csv --gap 45m --ledger budget.db --account forum",
     )
 
-    @property
-    def mechanism(self) -> FollowUp:
-        """Delays by what a post follows."""
-        return FollowUp(epsilon=self.epsilon, gap=self.gap, beta=self.window)
+    mechanism: Annotated[
+        Literal["follow-up", "zero-inflated", "uniform", "exponential", "staircase", "queue"],
+        Setting("How posts are delayed; follow-up has the shortest delays. The queue promises no differential privacy."),
+    ] = "follow-up"
+    epsilon: Annotated[
+        Epsilon,
+        Setting(
+            "Privacy parameter (epsilon) for a pair of posts. Smaller is more private, and delays are longer.",
+            common=True,
+        ),
+    ] = "1"
+    gap: Annotated[
+        Duration | None,
+        Setting(
+            "How far apart two lone posts may be and still be covered; every mechanism but the queue needs it. Choose it from "
+            "an earlier log, since a gap chosen from this one would reveal something about it.",
+            common=True,
+        ),
+    ] = None
+    window: Window = 300.0
+    weight: Annotated[
+        float,
+        Ge(0),
+        Le(1),
+        Setting("For follow-up and zero-inflated: the weight of batched posts in the mean delay that is minimized."),
+    ] = 1.0
+    step: Annotated[Duration, Setting("For the queue: one post appears in each step of this length.")] = 60.0
+    gaps: Annotated[
+        File | None, Setting("A CSV file with a gap for each value of a column, as `peerveil timing plan --per` writes it.")
+    ] = None
+    causal: Annotated[bool, Setting("Never post a reply before the post that it answers.")] = True
 
-    def promise(self, table: Events) -> Guarantee:  # noqa: ARG002
-        """The mechanism's own."""
-        return self.mechanism.guarantee
+    def __post_init__(self) -> None:
+        if self.mechanism == "queue":
+            if self.gaps is not None:
+                raise BadInput("gaps", got=str(self.gaps), want="none: the queue has no gap")
+            return
+        if self.gap is None:
+            want = "a duration such as 45m; `peerveil timing plan` chooses one from an earlier log"
+            raise BadInput("gap", got=Verbatim("nothing"), want=want)
+        if self.gap <= self.window:
+            raise BadInput("gap", got=Verbatim(f"{self.gap:g} seconds"), want="more than the window of one sitting")
+        if self.weight != 1 and self.mechanism not in ("follow-up", "zero-inflated"):
+            raise BadInput("weight", got=self.weight, want="mechanism follow-up or zero-inflated with it")
 
-    def carry_out(self, table: Events, randomness: Randomness, account: Account | None) -> Outcome:
+    @classmethod
+    def suggest(cls, table: Events) -> Suggestion:  # noqa: ARG003
+        """Delays, once there is a gap."""
+        return Suggestion(
+            "To post with delays, take a gap from an earlier log (`peerveil timing plan`) and remove the signs in front:",
+            {"epsilon": 1, "gap": "45m"},
+            commented=True,
+        )
+
+    def extra_columns(self) -> tuple[str, ...]:
+        """The column that has a gap for each of its values."""
+        return _further(None if self.gaps is None else _read_gaps(self.gaps)[0])
+
+    def _mechanism(self) -> DelayMechanism | Queue:
+        from peerveil import timing
+
+        if self.mechanism == "queue":
+            return timing.Queue(step=self.step)
+        assert self.gap is not None
+        options: dict[str, Any] = {"epsilon": self.epsilon, "gap": self.gap, "beta": self.window}
+        match self.mechanism:
+            case "follow-up":
+                return timing.FollowUp(**options, weight=self.weight)
+            case "zero-inflated":
+                return timing.ZeroInflatedUniform(**options, weight=self.weight)
+            case "uniform":
+                return timing.Uniform(**options)
+            case "exponential":
+                return timing.Exponential(**options)
+            case "staircase":
+                return timing.Staircase(**options)
+
+    def _gaps(self, table: Events) -> tuple[str, dict[Any, float] | None]:
+        """The column and the gap of each of its values in the log; the file holds them as text."""
+        if self.gaps is None:
+            return "thread", None
+        by, seconds = _read_gaps(self.gaps)
+        values = table.numbered(by)[1].to_list()
+        gaps = {value: seconds[str(value)] for value in values if str(value) in seconds}
+        if not gaps:
+            want = f"a gap for at least one {by} of the log"
+            raise BadInput("gaps", got=Verbatim(f"{self.gaps}, which has none of them"), want=want)
+        return by, gaps
+
+    def _prepared(self, table: Events) -> PreparedPosting:
+        from peerveil.timing.schedule import prepare_posting
+
+        by, gaps = self._gaps(table)
+        return prepare_posting(table, self._mechanism(), causal=self.causal, gaps=gaps, by=by)
+
+    def guarantee(self, inputs: Inputs[Events]) -> Guarantee:
+        """What posting this log would guarantee."""
+        return self._prepared(inputs.table).guarantee
+
+    def run(self, inputs: Inputs[Events], context: Context) -> Outcome:
         """Debit, draw every delay once, and attack what the public sees."""
-        mechanism = m = self.mechanism
-        posted, schedule = post(table, mechanism=mechanism, causal=self.causal, account=account, randomness=randomness)
+        from peerveil.judgements.writing import csv_text
+        from peerveil.study.outcome import Outcome
+        from peerveil.timing import post
+
+        by, gaps = self._gaps(inputs.table)
+        mechanism = self._mechanism()
+        posted, schedule = post(
+            inputs.table,
+            mechanism=mechanism,
+            causal=self.causal,
+            gaps=gaps,
+            by=by,
+            account=context.account,
+            randomness=context.randomness,
+        )
         outcome = Outcome("What does the public see if posts are delayed?")
         outcome.promises(posted.guarantee)
-        outcome.found = [
-            f"{len(posted):,} posts. Follow-ups wait {in_words(m.mean_batched)} on average, all others "
-            f"{in_words(m.mean_unbatched)}, nobody longer than {in_words(m.max_delay)} (replies may wait for what they answer)."
-        ]
-        attacks = [optimal_attack(m, (0, m.gap), order=order) for order in ("unknown", "known")]
-        outcome.attack = [
-            f"The best possible test on a pair of comments errs {100 * attacks[0].crossover:.1f} times in 100 both ways "
-            f"({100 * attacks[1].crossover:.1f} if the order of the two is known; a coin errs 50 times)."
-        ]
-        before, after = linkage_attack(table, window=self.window), linkage_attack(schedule)
-        outcome.private_found = [
-            f"Before: {before}.", f"After, in this draw of the delays: {after}.", f"{schedule}."
-        ]  # fmt: skip
-        outcome.answer = (
-            f"{len(posted):,} posts with new ids, each delayed by chance, none longer than {in_words(m.max_delay)} (replies may "
-            "wait for what they answer)."
-        )
-        outcome.protect("whether two posts of one person were written in one sitting", posted.guarantee)
-        outcome.protect("everything one person posts", "not promised: each pair of posts by itself")
         outcome.picture(posted.plot, "Histogram of public posts over time.", "Public posts over time.", public=True)
         outcome.file("posted.csv", csv_text(posted.frame()), public=True)
         outcome.file("schedule.csv", csv_text(schedule.frame()), public=False)
-        outcome.results = {"posts": len(posted), "mechanism": repr(mechanism)}
+        outcome.results = {"posts": len(posted), "mechanism": posted.mechanism}
+        if self.mechanism == "queue":
+            self._about_queue(outcome, posted, mechanism)
+        else:
+            self._about_delays(outcome, posted, mechanism, gaps or {})
+        self._for_operator(outcome, inputs.table, schedule)
         return outcome
 
+    def _about_queue(self, outcome: Outcome, posted: Posted, queue: Any) -> None:
+        from peerveil.timing.durations import in_words
 
-def _json(data: Any) -> str:
-    import json
+        outcome.answer = (
+            f"{len(posted):,} posts with new ids; one appears every {in_words(queue.step)}, in the order of arrival."
+        )
+        outcome.found = [outcome.answer, queue.promise]
+        outcome.protect("whether two posts of one person were written in one sitting", "no differential privacy")
 
-    return json.dumps(data, indent=2, allow_nan=False) + "\n"
+    def _about_delays(self, outcome: Outcome, posted: Posted, mechanism: Any, gaps: Mapping[Any, float]) -> None:
+        """What is known of the delays from the protocol alone, which is public."""
+        from peerveil.timing import optimal_attack
+        from peerveil.timing.durations import in_words
+
+        longest = max(mechanism.with_gap(gap).max_delay for gap in {mechanism.gap, *gaps.values()}) + mechanism.hold
+        replies = " (replies may wait for the post that they answer)" if self.causal else ""
+        limit = f"none longer than {in_words(longest)}{replies}" if longest < float("inf") else "without an upper limit"
+        first = "Follow-ups" if mechanism.by_predecessor else "Posts of one sitting"
+        waits = [in_words(mechanism.hold + mean) for mean in (mechanism.mean_batched, mechanism.mean_unbatched)]
+        where = f" at a gap of {in_words(mechanism.gap)}" if gaps else ""
+        outcome.answer = f"{len(posted):,} posts with new ids, each delayed by a random time, {limit}."
+        outcome.found = [
+            f"{len(posted):,} posts. {first} wait {waits[0]} on average{where}, all others {waits[1]}; {limit}."
+        ]
+        unknown, known = (
+            100 * optimal_attack(mechanism, (0, mechanism.gap), order=order).crossover for order in ("unknown", "known")
+        )
+        outcome.attack = [
+            f"The best possible test of whether two posts were written in one sitting is wrong {unknown:.1f}% of the time "
+            f"({known:.1f}% if the order of the two is known; guessing: 50%)."
+        ]
+        outcome.protect("whether two posts of one person were written in one sitting", posted.guarantee)
+        outcome.protect("everything one person posts", "not guaranteed: each pair of posts by itself")
+
+    def _for_operator(self, outcome: Outcome, table: Events, schedule: PostingSchedule) -> None:
+        """How well linking posts by time works before and after, and how long posts wait."""
+        from peerveil.timing import linkage_attack
+
+        before, after = (linkage_attack(log, window=self.window) for log in (table, schedule))
+        outcome.private_found = [
+            f"Before: {before}.", f"After, in this draw of the delays: {after}.", f"{schedule}."
+        ]  # fmt: skip
+        outcome.private_results = {name: value for name, value in schedule.to_dict().items() if name != "schedule"}
 
 
-STEPS = (Audit, Post)
+def _further(column: str | None) -> tuple[str, ...]:
+    """A column that a log is not always read with."""
+    return () if column is None or column in _OWN_COLUMNS else (column,)
+
+
+def _read_gaps(path: Path) -> tuple[str, dict[str, float]]:
+    """The column, and the gap in seconds of each of its values, which are texts."""
+    import polars as pl
+
+    want = "a CSV file with two columns, a name and gap (seconds), as `peerveil timing plan --per` writes it"
+    try:
+        frame = pl.read_csv(path, infer_schema=False)
+        if len(frame.columns) != 2 or frame.columns[1] != "gap":
+            raise BadInput("gaps", got=frame.columns, want=want)
+        seconds = frame["gap"].cast(pl.Float64).to_list()
+    except (OSError, pl.exceptions.PolarsError):
+        raise BadInput("gaps", got=str(path), want=want) from None
+    return frame.columns[0], dict(zip(frame.to_series(0).to_list(), seconds, strict=True))
+
+
+def _draw_audit(outcome: Outcome, audit: TimingAudit, table: Events, window: float) -> None:
+    """Waits between posts, and both attacks."""
+    from peerveil.timing.figures import draw_attacks, draw_curves, draw_waits
+
+    outcome.picture(
+        lambda ax: draw_waits(ax, table, window, audit.gap or None),
+        "Histogram of waits between posts of one person on different threads.",
+        "Waits between posts of one person on different threads; the left peak exposes people.",
+        public=False,
+    )
+    if not audit.protected:
+        return
+
+    def both(left: Axes, right: Axes) -> None:
+        draw_attacks(left, audit)
+        draw_curves(right, audit)
+
+    outcome.picture(
+        both,
+        "Left: how many pairs linked by time are correct, and how many true pairs are found. Right: power of the best test on "
+        "a pair of posts.",
+        "Left: linking posts by time, before and after. Right: the best test on one pair of posts (dashed: order known, pale: "
+        "what the guarantee allows).",
+        public=False,
+        columns=2,
+    )
+
+
+ACTIONS: Final[tuple[type[Action[Any]], ...]] = (Audit, Plan, Post)
