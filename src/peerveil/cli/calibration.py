@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import json
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,8 +24,10 @@ from peerveil.cli.base import (
 from peerveil.errors import BadInput
 
 if TYPE_CHECKING:
-    from peerveil.calibration import Conference, Frontier, Simulation, Tradeoff
+    from peerveil.calibration import ChairSheet, Conference, ConferenceDecision, Tradeoff
+    from peerveil.calibration.simulate import Simulation
     from peerveil.judgements import Reviews
+    from peerveil.result import Outputs
 
 app = new_group("calibration", "Decisions that use what is known of reviewers' strictness without naming the reviewer.")
 
@@ -55,7 +57,6 @@ _NOT_RECORDED = (
     "no ledger was named, so nothing stops a second decision of these reviews, which would weaken this guarantee "
     "(--ledger FILE --account NAME; `peerveil ledger open` makes one)"
 )
-_AT_ONCE = 720  # so many candidate assignments are solved as one panel; more papers are a conference
 
 
 @app.command(
@@ -84,19 +85,15 @@ def frontier(
     Nothing is decided. Up to six papers, each reviewer with equally many reviews, are solved as one panel; more are put
     into groups, as 'decide' does.
     """
-    from peerveil.calibration import Conference, Panel
+    from peerveil.calibration import Frontier, plan_decisions
 
     _check_picture(figure)
     reviews = _read(file, column)
-    people = sorted(reviews.frame["reviewer"].unique().to_list(), key=str)
-    functions, level = _known(people, reviewers, history, noise, draws)
-    table = reviews.frame.sort("paper", maintain_order=True).group_by("paper", maintain_order=True).agg("score")
-    scores = table["score"].to_list()
-    written = sum(len(one) for one in scores)
-    found: Frontier | Tradeoff
-    if written == len(people) and math.factorial(written) <= _AT_ONCE:
-        panel = Panel(scores, [functions[one] for one in people], level, accept, adversary=adversary)
-        found = panel.frontier()
+    functions, level = _known(reviews.frame["reviewer"].unique().to_list(), reviewers, history, noise, draws)
+    found = plan_decisions(
+        reviews, functions=functions, noise=level, accept=accept, adversary=adversary, group_size=group_size
+    )
+    if isinstance(found, Frontier):
         columns: tuple[str, ...] = ("conference error", "adversary error")
         shown = found.points if len(found.points) <= 12 else found.points[:: -(-len(found.points) // 12)]
         rows: list[tuple[str, ...]] = [(f"{c:.4f}", f"{a:.4f}") for c, a in dict.fromkeys([*shown, found.end])]
@@ -108,10 +105,6 @@ def frontier(
             "about": found.what,
         }
     else:
-        if adversary != "paper":
-            want = "paper: a conference is decided group by group, against the guess of one review"
-            raise BadInput("--adversary", got=adversary, want=want)
-        found = Conference(reviews, functions, level, accept, size=group_size).tradeoff()
         columns, rows, data = _tradeoff_rows(found)
     if figure is not None:
         _write_picture(figure, found, f"Error of the adversary against error of the conference: {found.summary()}")
@@ -166,6 +159,7 @@ def decide(
     the decision is recorded, and a second one is refused.
     """
     from peerveil.calibration import Conference, Threshold
+    from peerveil.calibration.plan import plan_conference
     from peerveil.ledger import Ledger as LedgerBook
     from peerveil.randomness import Randomness
 
@@ -177,16 +171,25 @@ def decide(
     functions, level = _known(reviews.frame["reviewer"].unique().to_list(), reviewers, history, noise, draws)
     randomness = Randomness.secure() if seed is None else Randomness.simulation(seed)
     rule: int | Threshold = Threshold.share(accepted) if accepted is not None else accept  # type: ignore[assignment]
-    conference = Conference(reviews, functions, level, rule, size=group_size, exactly=not about, exchange=exchange)
+    conference = Conference(
+        reviews,
+        functions=functions,
+        noise=level,
+        accept=rule,
+        size=group_size,
+        exactly=not about,
+        exchange=exchange,
+    )
     with nullcontext() if ledger is None else LedgerBook.open(ledger, create=False) as book:
         recorded = None if book is None else book.account(str(account))
-        decision = conference.decide(adversary_error=adversary_error, randomness=randomness, account=recorded)
-    folder = decision.write(out)
+        outputs = conference.decide(adversary_error=adversary_error, randomness=randomness, account=recorded)
+    decision, sheet = outputs
+    folder = _write_outputs(out, outputs)
     data = {"folder": str(folder), "summary": decision.summary(), **decision.to_dict()}
-    lines = [str(decision), *_warnings(conference)]
+    lines = [str(decision), sheet.summary(), *_warnings(conference)]
     if pictures:
-        tried = conference.tradeoff(most=40)
-        for name, what in (("protection", decision), ("tradeoff", tried)):
+        tried = plan_conference(conference, most_groups=40)
+        for name, what in (("protection", sheet), ("tradeoff", tried)):
             _write_picture(folder / "chair" / f"{name}.svg", what, what.summary())
             (folder / "chair" / f"{name}.svg").chmod(0o600)
         data["tradeoff"] = tried.to_dict()
@@ -233,10 +236,10 @@ def simulate(
     people = [Affine(a, b) for a, b in zip(scale, bias, strict=True)]
     found: Simulation
     if len(people) == 2:
-        found = simulate_pairs(people, noise, share, draws=100_000 if draws is None else draws, seed=seed)
+        found = simulate_pairs(people, noise=noise, share=share, draws=100_000 if draws is None else draws, seed=seed)
     else:
         asked = {"adversary_error": adversary_error, "draws": 1000 if draws is None else draws, "seed": seed}
-        found = simulate_panels(people, noise, accept, **asked)  # type: ignore[arg-type]
+        found = simulate_panels(people, noise=noise, accept=accept, **asked)  # type: ignore[arg-type]
     data = {
         "draws": found.draws,
         "mark": "simulation, not private",
@@ -256,6 +259,27 @@ def _read(file: Path, column: list[str] | None) -> Reviews:
     reviews = Reviews.read(file, columns=columns_named(column))
     reviews.require_reviewers("calibration")
     return reviews
+
+
+def _write_outputs(folder: Path, outputs: Outputs[ConferenceDecision, ChairSheet]) -> Path:
+    """``public/`` may be published; ``chair/`` must stay with the chair (readable by its owner alone)."""
+    from peerveil.files import write_text
+
+    decision, sheet = outputs
+    mark = f"# {decision.mark}\n" if decision.mark else ""
+    write_text(folder / "public" / "README", mark + "May be published. Names no reviewer.\n")
+    write_text(folder / "public" / "decisions.csv", mark + decision.decisions.write_csv())
+    write_text(folder / "public" / "decisions.json", decision.to_json(indent=2))
+    secret = folder / "chair"
+    secret.mkdir(parents=True, exist_ok=True, mode=0o700)
+    secret.chmod(0o700)
+    for name, text in (
+        ("README", "Names reviewers: for the chair alone. What may be published is in ../public.\n"),
+        ("sheet.csv", sheet.reviews.write_csv()),
+        ("sheet.json", json.dumps({"summary": sheet.summary(), **sheet.to_dict()}, indent=2, allow_nan=False)),
+    ):
+        write_text(secret / name, text, private=True)
+    return folder
 
 
 def _tradeoff_rows(found: Tradeoff) -> tuple[tuple[str, ...], list[tuple[str, ...]], dict[str, Any]]:
@@ -295,16 +319,13 @@ def _known(
     people: list[Any], reviewers: Path | None, history: list[Path] | None, noise: float | None, draws: int
 ) -> tuple[dict[Any, Any], float]:
     """Functions and noise, from a table or from past conferences (then with what is not known of them)."""
-    from peerveil.calibration import fit_miscalibration, read_history, read_miscalibration
+    from peerveil.calibration import fit_miscalibration, read_miscalibration
 
     if (reviewers is None) == (not history):
         raise BadInput("--reviewers, --history", got=(reviewers, history), want="one of the two")
     if history:
-        fit = fit_miscalibration(read_history(*history))
-        level = fit.noise if noise is None else noise
-        if draws == 1:
-            return {one: fit.function(one) for one in people}, level
-        return {one: fit.uncertain(one, draws) for one in people}, level
+        fit = fit_miscalibration(history)
+        return fit.functions(people, draws=draws), fit.noise if noise is None else noise
     assert reviewers is not None
     if noise is None:
         raise BadInput("--noise", got=None, want="a standard deviation, or --history to fit it")

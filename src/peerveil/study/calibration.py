@@ -6,13 +6,14 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from peerveil.calibration import Conference, Fit, Threshold, fit_miscalibration
+from peerveil.calibration import Conference, Threshold, fit_miscalibration
 from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements.writing import csv_text
 from peerveil.study.outcome import Outcome
 from peerveil.study.step import REQUIRED, Option, Step, number, text, whole
 
 if TYPE_CHECKING:
+    from peerveil.calibration.fit import Fit
     from peerveil.judgements import Reviews
     from peerveil.ledger import Account
     from peerveil.randomness import Randomness
@@ -34,7 +35,7 @@ class Decide(Step):
         Option("adversary_error", number(0, 1), REQUIRED, "how often the best guess of a writer shall be wrong"),
         Option("accept", whole(1, 1_000_000), None, "how many papers to accept; or give accepted"),
         Option("accepted", number(0, 1), 0.25, "the share of papers to accept"),
-        Option("group_size", whole(2, 6), 3, "papers whose committees could have been exchanged"),
+        Option("group_size", whole(2, 6), 5, "papers whose committees could have been exchanged"),
         Option("draws", whole(1, 50), 8, "of what is not known of each reviewer; 1 takes the best guess for the truth"),
         Option("iterations", whole(60, 1_000_000), 1500, "of the fit of strictness"),
     )
@@ -50,12 +51,9 @@ class Decide(Step):
         papers = table.frame["paper"].n_unique()
         if self.accept is not None and self.accept > papers:
             raise BadInput("accept", got=self.accept, want=f"at most the {papers} papers that there are")
-        functions = {
-            one: self.fit.uncertain(one, self.draws) if self.draws > 1 else self.fit.function(one)
-            for one in table.frame["reviewer"].unique().to_list()
-        }
+        functions = self.fit.functions(table.frame["reviewer"].unique().to_list(), draws=self.draws)
         line: int | Threshold = Threshold.share(self.accepted) if self.accept is None else self.accept
-        return Conference(table, functions, self.fit.noise, line, size=self.group_size)
+        return Conference(table, functions=functions, noise=self.fit.noise, accept=line, size=self.group_size)
 
     def _known(self, table: Reviews) -> int:
         """How many of the reviewers the past tells about; a past that tells nothing is refused."""
@@ -102,7 +100,7 @@ class Decide(Step):
 
     def carry_out(self, table: Reviews, randomness: Randomness, account: Account | None) -> Outcome:
         """Decide once."""
-        decision = self._conference(table).decide(
+        decision, sheet = self._conference(table).decide(
             adversary_error=self.adversary_error, randomness=randomness, account=account
         )
         outcome = Outcome("Which papers should be accepted, if strict reviewers are corrected for?")
@@ -123,15 +121,15 @@ class Decide(Step):
         )
         outcome.protect("the writer of one review", decision.guarantee)
         outcome.protect("all reviews of one person", "not promised: each review by itself")
-        outcome.private_found = [f"{decision.summary()}.", str(self.fit)]
+        outcome.private_found = [f"{decision.summary()}; {sheet.summary()}.", str(self.fit)]
         outcome.attack = ["The promise is about one review, fixed before the decisions are known; who picks the review "
                           "afterwards, or holds other knowledge, can do better."]  # fmt: skip
-        outcome.picture(decision.plot, "How often the best guess of each review's writer is wrong, sorted.",
+        outcome.picture(sheet.plot, "How often the best guess of each review's writer is wrong, sorted.",
                         "How often the best adversary is wrong about each review's writer, against what the scores alone "
                         "leave.", public=False)  # fmt: skip
         outcome.file("decisions.csv", csv_text(decision.decisions), public=True)
         outcome.file("decisions.json", json.dumps(decision.to_dict(), indent=2, allow_nan=False) + "\n", public=True)
-        outcome.file("sheet.csv", csv_text(decision.chair), public=False)
+        outcome.file("sheet.csv", csv_text(sheet.reviews), public=False)
         outcome.results = {"accepted": accepted, "papers": papers, "conference_error": decision.conference_error}
         return outcome
 
