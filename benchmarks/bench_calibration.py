@@ -72,7 +72,7 @@ def conference(accept: int | Threshold, papers: int = 10_000) -> Row:
     people = {j: Affine(float(scale[j]), float(bias[j])) for j in range(papers)}
     secure = Randomness.secure()
     took = _seconds(
-        lambda: Conference(reviews, functions=people, noise=0.3, accept=accept, size=5).decide(
+        lambda: Conference(reviews, functions=people, noise=0.3, accept=accept, group_size=5).decide(
             adversary_error=0.6, randomness=secure, progress=False
         )
     )

@@ -129,7 +129,9 @@ def conference() -> calibration.Conference:
     score = rng.normal(size=12)
     people = {j: Affine(float(np.exp(0.3 * rng.normal())), float(0.5 * rng.normal())) for j in range(12)}
     table = Reviews(paper=np.arange(12), reviewer=np.arange(12), score=score)
-    return calibration.Conference(table, functions=people, noise=0.3, accept=calibration.Threshold.share(0.3), size=4)
+    return calibration.Conference(
+        table, functions=people, noise=0.3, accept=calibration.Threshold.share(0.3), group_size=4
+    )
 
 
 def guessed(strategy: Any, table: Any = None) -> float:

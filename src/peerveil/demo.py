@@ -78,12 +78,11 @@ gap = "{gap:.0f}s"
 
 # Accept the better quarter, correcting for strictness learned last year.
 [[steps]]
-room = "calibration"
-do = "decide"
+action = "calibration.decide"
 name = "decisions"
 data = "reviews"
 account = "chairs"
-history = "last-year"
+history = ["last-year"]
 adversary_error = 0.4
 accept = {accept}
 group_size = 6               # papers whose committees could have been exchanged

@@ -42,7 +42,7 @@ def made(
         functions[0] = Monotone(points=[(-2, -1.5), (0, 0.4), (2, 1.5)])
     reviews = Reviews(paper=paper, reviewer=rng.permutation(people), score=score)
     return Conference(
-        reviews, functions=functions, noise=0.3, accept=accept, size=size, exchange=exchange, exactly=exactly
+        reviews, functions=functions, noise=0.3, accept=accept, group_size=size, exchange=exchange, exactly=exactly
     )
 
 
@@ -62,7 +62,7 @@ def exchanged(conference: Conference, seed: int) -> Conference:
         functions=conference.functions,
         noise=conference.noise,
         accept=conference.accept,
-        size=conference.size,
+        group_size=conference.group_size,
         exchange=conference.exchange,
     )
 
@@ -235,7 +235,7 @@ def test_uncertain_functions_are_carried_through_and_shared_reviewers_are_named_
     assert "own group" not in str(drawn.guarantee)
     reviews = Reviews(paper=[1, 2, 3, 4], reviewer=["a", "b", "a", "c"], score=[0.2, 0.4, 0.1, 0.3])
     people = {name: Uncertain((Affine(1, b), Affine(1.3, b))) for name, b in (("a", 0.4), ("b", -0.4), ("c", 0.0))}
-    shared = Conference(reviews, functions=people, noise=0.3, accept=Threshold(0.2), size=2)
+    shared = Conference(reviews, functions=people, noise=0.3, accept=Threshold(0.2), group_size=2)
     assert shared.linked == 1
     drawn = shared.decide(adversary_error=0.3, randomness=Randomness.simulation(1)).public
     assert "guessed from its own group's scores" in str(drawn.guarantee)

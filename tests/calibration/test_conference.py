@@ -35,7 +35,7 @@ def conference(papers: int = 40, each: int = 1, seed: int = 0) -> tuple[Conferen
     names = rng.permutation(people)
     reviews = Reviews(paper=paper, reviewer=names, score=score)
     functions = {int(names[j]): Affine(float(scale[j]), float(bias[j])) for j in range(people)}
-    return Conference(reviews, functions=functions, noise=0.3, accept=Threshold.share(0.3), size=4), quality
+    return Conference(reviews, functions=functions, noise=0.3, accept=Threshold.share(0.3), group_size=4), quality
 
 
 @pytest.mark.parametrize("each", [1, 2])

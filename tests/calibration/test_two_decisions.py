@@ -23,7 +23,7 @@ PEOPLE = {"ann": Affine(1, 1.7), "bo": Affine(1, -1.2), "cy": Affine(1, -0.7)}
 @pytest.fixture(scope="module")
 def conference() -> Conference:
     reviews = Reviews(paper=[1, 2, 3], reviewer=["ann", "bo", "cy"], score=[1.7, 0.5, -0.3])
-    return Conference(reviews, functions=PEOPLE, noise=0.5, accept=1, size=3)
+    return Conference(reviews, functions=PEOPLE, noise=0.5, accept=1, group_size=3)
 
 
 def test_two_decisions_together_break_the_guarantee(conference: Conference) -> None:

@@ -59,11 +59,10 @@ path = "past/reviews.csv"
 """
 DECIDE = """
 [[steps]]
-room = "calibration"
-do = "decide"
+action = "calibration.decide"
 data = "reviews"
 account = "chairs"
-history = "past"
+history = ["past"]
 adversary_error = 0.4
 accept = 8
 iterations = 600

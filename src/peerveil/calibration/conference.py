@@ -97,7 +97,7 @@ class Conference:
         The standard deviation of scores.
     accept
         The line (a :class:`Threshold`), or how many papers to accept.
-    size
+    group_size
         How many papers a group has at most, 2 to 6. Larger groups hide a writer among more people, and take longer.
     exactly
         With a number: accept exactly that many, or about as many, by the line alone.
@@ -130,7 +130,7 @@ class Conference:
         functions: Mapping[Any, Reviewer],
         noise: float,
         accept: int | Threshold,
-        size: int = GROUP_SIZE,
+        group_size: int = GROUP_SIZE,
         exactly: bool = True,
         exchange: str = "committees",
         prior: tuple[float, float] = (0.0, 1.0),
@@ -149,7 +149,7 @@ class Conference:
             raise BadInput("exchange", got=exchange, want="'committees' or 'reviews'")
         self.reviews, self.functions, self.exchange = reviews, functions, exchange
         self.noise, self.prior = noise_level(noise), quality_prior(prior)
-        self.size = whole("size", size, 2, 6)
+        self.group_size = whole("group_size", group_size, 2, 6)
         self._papers = self._read()
         if not isinstance(accept, Threshold):
             accept = whole("accept", accept, 0, len(self._papers))
@@ -171,13 +171,13 @@ class Conference:
             by_count.setdefault(len(committee), []).append(paper)
         plan = []
         for count, papers in sorted(by_count.items()):
-            parts = math.ceil(len(papers) / self.size)
+            parts = math.ceil(len(papers) / self.group_size)
             plan += [tuple(papers[i * len(papers) // parts : (i + 1) * len(papers) // parts]) for i in range(parts)]
             largest = len(plan[-1])
             many = math.factorial(largest) * math.factorial(count) ** largest
             if self.exchange == "reviews" and many > _MOST_CANDIDATES:
                 raise BadInput(
-                    "size",
+                    "group_size",
                     got=Verbatim(f"{largest} papers of {count} reviews a group, {many:,} candidates"),
                     want=f"smaller groups (at most {_MOST_CANDIDATES:,} candidates), or exchange='committees'",
                 )
@@ -331,7 +331,7 @@ class Conference:
         return Guarantee.map_error(
             max(0.0, math.floor((min(weakest, 1 - 1e-9) - 1e-12) * 1e12) / 1e12),
             unit=unit,
-            neighbours=f"every exchange of {what} within groups of at most {self.size} papers, likely as the "
+            neighbours=f"every exchange of {what} within groups of at most {self.group_size} papers, likely as the "
             "published scores make them under the stated miscalibration functions and noise"
             + (left_out if self.alone and self.exchange == "committees" else ""),
         )

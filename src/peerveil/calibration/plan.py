@@ -6,7 +6,6 @@ see the scores, and spends nothing.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +27,10 @@ if TYPE_CHECKING:
 
     from peerveil.calibration.functions import Reviewer
     from peerveil.calibration.losses import Threshold
+    from peerveil.judgements import Reviews
 
 _DEMANDS = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
-_AT_ONCE = 720  # so many candidate assignments are solved as one panel; more papers are a conference
+_MOST_REVIEWS = 6  # solved as one panel, with 720 candidate assignments
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +160,14 @@ def plan_decisions(
         functions=functions,
         noise=noise,
         accept=accept,
-        size=group_size,
+        group_size=group_size,
         exactly=exactly,
         exchange=exchange,
         columns=columns,
     )
-    frame = conference.reviews.frame
-    people = sorted(frame["reviewer"].unique().to_list(), key=str)
-    if len(frame) == len(people) and math.factorial(len(frame)) <= _AT_ONCE:
+    if is_panel(conference.reviews):
+        frame = conference.reviews.frame
+        people = sorted(frame["reviewer"].to_list(), key=str)
         scores = frame.sort("paper", maintain_order=True).group_by("paper", maintain_order=True).agg("score")["score"]
         panel = Panel(scores.to_list(), [functions[who] for who in people], noise, accept, adversary=adversary)
         return panel.frontier(progress=progress)
@@ -175,6 +175,12 @@ def plan_decisions(
         want = "paper: a conference is decided group by group, against the guess of one review"
         raise BadInput("adversary", got=adversary, want=want)
     return plan_conference(conference, demands=demands, most_groups=most_groups, progress=progress)
+
+
+def is_panel(reviews: Reviews) -> bool:
+    """Whether there are so few reviews, each by another reviewer, that they are solved as one panel."""
+    count = len(reviews.frame)
+    return count <= _MOST_REVIEWS and reviews.frame["reviewer"].n_unique() == count
 
 
 def plan_conference(

@@ -44,7 +44,7 @@ def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dic
     for done, (accepted, size) in enumerate(settings):
         progress(done / len(settings))
         line = Threshold.share(float(accepted))
-        conference = Conference(now, functions=functions, noise=fit.noise, accept=line, size=int(size))
+        conference = Conference(now, functions=functions, noise=fit.noise, accept=line, group_size=int(size))
         tradeoff = plan_conference(conference, demands=asked, progress=False)
         found[f"{accepted} {size}"] = {
             "wrong": tradeoff.conference_error.tolist(),
@@ -111,8 +111,7 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
         about=_ABOUT,
         steps=(
             {
-                "room": "calibration",
-                "do": "decide",
+                "action": "calibration.decide",
                 "adversary_error": float(asked),
                 "accepted": float(accepted),
                 "group_size": int(size),
