@@ -21,7 +21,7 @@ STEPS: Final = {
     (
         "calibration",
         "decide",
-    ): 'data = "reviews"\nhistory = "past"\nadversary_error = 0.4\naccept = 8\niterations = 600\ndraws = 2',
+    ): 'data = "reviews"\nhistory = ["past"]\nadversary_error = 0.4\naccept = 8\niterations = 600\ndraws = 2',
     ("rankings", "test"): 'data = "rankings"\nepsilon = 0.5',
     ("truth", "infer"): 'data = "reports"\nepsilon = 1\nclasses = [0, 1]\nrandomized = "yes"',
     ("truth", "randomize"): 'data = "answers"\nepsilon = 2\nclasses = [0, 1]',
