@@ -15,18 +15,17 @@ import io
 import os
 import stat
 import zipfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
-from tests.cli.runner import run
+from tests.cli.runner import every_command, run
 from tests.console.desk import Desk, where
-from typer.main import get_command
 
-from peerveil.cli.base import build_app
 from peerveil.judgements import synthetic_conference
 from peerveil.ledger import Ledger
 from peerveil.randomness import Randomness
+from peerveil.rankings import randomize_rankings
 from peerveil.study import all_steps, run_study
 from peerveil.truth import randomize_answers
 
@@ -49,6 +48,8 @@ STEPS: dict[tuple[str, str], str] = {
         "decide",
     ): 'data = "reviews"\nhistory = ["past"]\naccount = "main"\nadversary_error = 0.4\naccept = 6\ndraws = 1\niterations = 600',
     ("rankings", "test"): 'data = "votes"\naccount = "main"\nepsilon = 1\nmethod = "rank-norm"',
+    ("rankings", "randomize"): 'data = "votes"\naccount = "main"\nepsilon = 1',
+    ("rankings", "aggregate"): 'data = "voted"',
     ("truth", "infer"): 'data = "reports"\nrandomized = "yes"\nepsilon = 2\nclasses = [0, 1]',
     ("truth", "randomize"): 'data = "labels"\naccount = "main"\nepsilon = 2\nclasses = [0, 1]',
     ("truth", "label"): 'data = "labels"\nclasses = [0, 1]',
@@ -72,7 +73,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "calibration decide": ("DATA/reviews.csv", "--history", "DATA/past.csv", "--accept", "6", "--adversary-error", "0.4",
                            "--out", "OUT"),
     "rankings test": ("DATA/votes.csv", "--epsilon", "1", "--out", "OUT"),
-    "rankings report": ("DATA/ballots.csv", "--epsilon", "1", "--to", "OUT/reports.jsonl"),
+    "rankings randomize": ("DATA/ballots.csv", "--epsilon", "1", "--out", "OUT"),
     "truth randomize": ("DATA/labels.csv", "--epsilon", "2", "--classes", "0,1", "--out", "OUT"),
     "truth infer": ("DATA/reports.csv", "--randomized", "--epsilon", "2", "--out", "OUT"),
     "truth compare": ("DATA/labels.csv", "--epsilons", "1", "--draws", "2", "--out", "OUT"),
@@ -80,15 +81,15 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 NO_PEOPLE, NO_FILE = "reads no table of people", "writes no file that says something about people"
 OPERATOR = "writes a file or database for the operator of a service, who runs it"
 OTHERS: dict[str, str] = {
-    **dict.fromkeys(("demo", "new", "reproduce", "audit run", "calibration simulate", "data synthetic", "timing choose",
-                     "rankings aggregate", "rankings power", "truth simulate", "truth plan"), NO_PEOPLE),
-    **dict.fromkeys(("data check", "data recognise"), NO_FILE),
+    **dict.fromkeys(("demo", "new", "reproduce", "audit run", "audit list", "calibration simulate", "data synthetic",
+                     "timing plan", "rankings aggregate", "rankings plan", "truth simulate", "truth plan"), NO_PEOPLE),
+    **dict.fromkeys(("data check", "data recognize"), NO_FILE),
     **dict.fromkeys((f"collect {name}" for name in ("init", "campaign", "token", "export", "infer", "serve")), OPERATOR),
     **dict.fromkeys((f"gateway {name}" for name in ("init", "serve", "work", "token", "doctor", "backup", "restore", "page",
                                                     "reveal")), OPERATOR),
-    **dict.fromkeys(("ledger open", "ledger show", "ledger export", "ledger verify"), "holds fingerprints, no ids"),
+    **dict.fromkeys(("ledger add-account", "ledger show", "ledger export", "ledger verify"), "holds fingerprints, no ids"),
     "run": "test_no_step_of_a_study_names_anybody_in_public",
-    "serve": "test_no_page_or_archive_of_the_console_names_anybody_in_public",
+    "console serve": "test_no_page_or_archive_of_the_console_names_anybody_in_public",
 }  # fmt: skip
 
 
@@ -113,6 +114,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     places.insert_column(0, voter).write_csv(folder / "votes.csv")
     long = places.unpivot(index="voter", variable_name="item", value_name="rank").rename({"voter": "ranking"})
     long.write_csv(folder / "ballots.csv")
+    randomize_rankings(folder / "votes.csv", epsilon=1).frame().write_csv(folder / "voted.csv")
     return folder
 
 
@@ -127,10 +129,10 @@ def readable() -> Iterator[None]:
 def study(data: Path, folder: Path) -> Path:
     """A study of every step."""
     head = '[study]\ntitle = "Marked"\n[accounts.main]\nepsilon = 100\n'
-    kinds = {"reviews": "reviews", "past": "reviews", "events": "events", "votes": "rankings", "labels": "labels",
-             "reports": "labels"}  # fmt: skip
+    kinds = {"reviews": "reviews", "past": "reviews", "events": "events", "votes": "rankings", "voted": "rankings",
+             "labels": "labels", "reports": "labels"}  # fmt: skip
     sources = [f'[data.{name}]\npath = "{data / name}.csv"\nkind = "{kind}"\n' for name, kind in kinds.items()]
-    steps = [f'[[steps]]\nroom = "{room}"\ndo = "{do}"\n{rest}\n' for (room, do), rest in STEPS.items()]
+    steps = [f'[[steps]]\naction = "{room}.{do}"\n{rest}\n' for (room, do), rest in STEPS.items()]
     file = folder / "study.toml"
     file.write_text(head + "".join(sources + steps), encoding="utf-8")
     return file
@@ -189,7 +191,7 @@ def test_no_step_of_a_study_names_anybody_in_public(data: Path, tmp_path: Path) 
 def test_no_command_writes_a_name_for_others_to_read(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = set(leaves(get_command(build_app())))
+    known = set(every_command())
     assert known == set(COMMANDS) | set(OTHERS), known ^ (set(COMMANDS) | set(OTHERS))
     monkeypatch.chdir(tmp_path)
     found: dict[str, list[str]] = {}
@@ -209,16 +211,6 @@ def test_no_command_writes_a_name_for_others_to_read(
         told |= {command} if naming(private, out) else set()
     assert {command: files for command, files in found.items() if files} == {}
     assert told
-
-
-def leaves(command: Any, prefix: str = "") -> Iterator[str]:
-    """The names of all commands."""
-    for name, one in command.commands.items():
-        full = f"{prefix} {name}".strip()
-        if hasattr(one, "commands"):
-            yield from leaves(one, full)
-        else:
-            yield full
 
 
 @pytest.fixture

@@ -22,6 +22,8 @@ MISNAMED = {
 STRICTNESS = {reviewer: calibration.Affine(1) for reviewer in CONFERENCE.reviews.frame["reviewer"]}
 FUNCTIONS: dict[str, tuple[str, Callable[[Any], object]]] = {
     "release.publish": ("Reviews", lambda data: release.publish(data, epsilon=1)),
+    "release.plan_release": ("Reviews", lambda data: release.plan_release(data, epsilons=[1], leniency=[0], trials=2)),
+    "release.review_weights": ("Reviews", release.review_weights),
     "release.PublicScores.of": ("Reviews", release.PublicScores.of),
     "calibration.Conference": (
         "Reviews",
@@ -32,10 +34,10 @@ FUNCTIONS: dict[str, tuple[str, Callable[[Any], object]]] = {
         "Reviews",
         lambda data: calibration.plan_decisions(data, functions=STRICTNESS, noise=1, accept=3, group_size=2),
     ),
-    "timing.audit_log": ("Events", lambda data: timing.audit_log(data, 300)),
-    "timing.choose_gap": ("Events", lambda data: timing.choose_gap(data, 50)),
-    "timing.find_batches": ("Events", lambda data: timing.find_batches(data, 300)),
-    "timing.post": ("Events", lambda data: timing.post(data, timing.FollowUp(1, gap=2700, beta=300))),
+    "timing.audit_log": ("Events", lambda data: timing.audit_log(data, window=300)),
+    "timing.choose_gap": ("Events", lambda data: timing.choose_gap(data, percentile=50)),
+    "timing.find_batches": ("Events", lambda data: timing.find_batches(data, window=300)),
+    "timing.post": ("Events", lambda data: timing.post(data, mechanism=timing.FollowUp(epsilon=1, gap=2700, beta=300))),
     "truth.randomize_answers": ("Labels", lambda data: truth.randomize_answers(data, 1, classes=[0, 1])),
     "truth.PrivateDawidSkene.fit": ("Labels", lambda data: truth.PrivateDawidSkene(1, "one-coin").fit(data)),
     "truth.PrivateMajority.fit": ("Labels", lambda data: truth.PrivateMajority(1).fit(data)),
