@@ -47,6 +47,7 @@ STEPS: dict[tuple[str, str], str] = {
         "calibration",
         "decide",
     ): 'data = "reviews"\nhistory = ["past"]\naccount = "main"\nadversary_error = 0.4\naccept = 6\ndraws = 1\niterations = 600',
+    ("calibration", "plan"): 'data = "reviews"\nhistory = ["past"]\naccept = 6\ndraws = 1\niterations = 600',
     ("rankings", "test"): 'data = "votes"\naccount = "main"\nepsilon = 1\nmethod = "rank-norm"',
     ("rankings", "randomize"): 'data = "votes"\naccount = "main"\nepsilon = 1',
     ("rankings", "aggregate"): 'data = "voted"',
