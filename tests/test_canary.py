@@ -66,7 +66,7 @@ PRIVATELY = {
 
 # the arguments of one run of every command that writes something about people; DATA is the folder of marked tables
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "release means": ("DATA/reviews.csv", "--epsilon", "1", "--scale", "1:10", "--out", "OUT"),
+    "release publish": ("DATA/reviews.csv", "--epsilon", "1", "--scale", "1:10", "--out", "OUT"),
     "release plan": ("DATA/reviews.csv", "--epsilons", "1", "--trials", "2", "--scale", "1:10", "--out", "OUT"),
     "timing audit": ("DATA/events.csv", "--epsilon", "1", "--out", "OUT/audit.html"),
     "timing post": ("DATA/events.csv", "--gap", "45m", "--out", "OUT/posted.csv", "--schedule", "OUT/schedule.csv"),

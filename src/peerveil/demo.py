@@ -49,8 +49,7 @@ path = "last-year/reviews.csv"
 
 # Publish how strict reviewers were last year, when each wrote more reviews, without saying who wrote what.
 [[steps]]
-room = "release"
-do = "means"
+action = "release.publish"
 name = "how-strict"
 data = "last-year"
 account = "chairs"
@@ -60,16 +59,14 @@ scale = [1, 10]
 
 # How exposed are people by when they post? For the operator alone.
 [[steps]]
-room = "timing"
-do = "audit"
+action = "timing.audit"
 name = "exposure"
 data = "events"
 percentile = 25
 
 # What the public sees if posts are delayed; the gap was taken from last year's log.
 [[steps]]
-room = "timing"
-do = "post"
+action = "timing.post"
 name = "delayed-posts"
 data = "events"
 account = "chairs"
@@ -97,8 +94,7 @@ epsilon = 0.5
 
 # A question about every paper, each asked to fifteen people of a crowd; each answer is randomised before it is sent.
 [[steps]]
-room = "truth"
-do = "randomize"
+action = "truth.randomize"
 name = "crowd-answers"
 data = "answers"
 account = "crowd"
@@ -107,8 +103,7 @@ classes = [0, 1]
 
 # Would a lie be noticed? Mechanisms against their claims, and faults planted on purpose.
 [[steps]]
-room = "audit"
-do = "house"
+action = "audit.run"
 name = "lies"
 samples = {samples}
 """

@@ -36,11 +36,11 @@ GROUPS: Final[dict[str, list[str]]] = {
         "data check missing.csv",
     ],
     "release": [
-        "release means data/reviews.csv --epsilon 2 --weight miscalibration --scale 1:10 --seed 1 --out seeded",
-        "release means data/reviews.csv --epsilon 1/3 --scale 1:10 --out unseeded",
+        "release publish data/reviews.csv --epsilon 2 --weight miscalibration --scale 1:10 --seed 1 --out seeded",
+        "release publish data/reviews.csv --epsilon 1/3 --scale 1:10 --out unseeded",
         "ledger add-account budget.db --account chairs --epsilon 2",
-        "release means data/reviews.csv --epsilon 2 --scale 1:10 --ledger budget.db --account chairs --out paid --json",
-        "release means data/reviews.csv --epsilon 1 --scale 1:10 --ledger budget.db --account chairs --out more",
+        "release publish data/reviews.csv --epsilon 2 --scale 1:10 --ledger budget.db --account chairs --out paid --json",
+        "release publish data/reviews.csv --epsilon 1 --scale 1:10 --ledger budget.db --account chairs --out more",
         "release plan data/reviews.csv --scale 1:10 --epsilons 1,10 --trials 2",
     ],
     "timing": [
@@ -83,7 +83,7 @@ GROUPS: Final[dict[str, list[str]]] = {
         "ledger show budget.db --json",
         "ledger verify budget.db",
         "ledger export budget.db --out ledger",
-        "ledger export budget.db --out ledger",
+        "ledger export budget.db --out ledger --json",
         "ledger export budget.db --out ledger.csv",
     ],
     "audit": ["audit list", "audit run --samples 100 --no-faults"],
@@ -143,8 +143,7 @@ epsilon = 3
 path = "data/labels.csv"
 kind = "labels"
 [[steps]]
-room = "truth"
-do = "randomize"
+action = "truth.randomize"
 data = "answers"
 account = "chairs"
 epsilon = 2

@@ -9,8 +9,7 @@ from peerveil.judgements import synthetic_conference
 TITLE = "How strict are we?"
 MEANS = """
 [[steps]]
-room = "release"
-do = "means"
+action = "release.publish"
 data = "reviews"
 account = "chairs"
 epsilon = {epsilon}
@@ -20,8 +19,7 @@ scale = [1, 10]
 """
 AUDIT = """
 [[steps]]
-room = "timing"
-do = "audit"
+action = "timing.audit"
 data = "events"
 percentile = 25
 epsilons = [1]

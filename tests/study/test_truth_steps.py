@@ -19,21 +19,18 @@ title = "Answers"
 path = "answers.csv"
 kind = "labels"
 [[steps]]
-room = "truth"
-do = "compare"
+action = "truth.compare"
 data = "answers"
 epsilons = [1, 4]
 draws = 2
 [[steps]]
-room = "truth"
-do = "infer"
+action = "truth.infer"
 randomized = "yes"
 data = "answers"
 epsilon = 1
 classes = [0, 1]
 [[steps]]
-room = "truth"
-do = "label"
+action = "truth.label"
 data = "answers"
 classes = [0, 1]
 """

@@ -35,8 +35,7 @@ title = "Birds"
 path = "reports.csv"
 kind = "labels"
 [[steps]]
-room = "truth"
-do = "infer"
+action = "truth.infer"
 data = "reports"
 randomized = "yes"
 epsilon = 2
