@@ -52,11 +52,13 @@ GROUPS: Final[dict[str, list[str]]] = {
         "timing post data/events.csv --out public.csv",
     ],
     "calibration": [
-        "calibration frontier few.csv --reviewers data/truth_reviewers.csv --noise 0.5 --accept 1 --figure frontier.svg",
+        "calibration plan few.csv --reviewers people.csv --noise 0.5 --accept 1 --out few",
+        "calibration plan data/reviews.csv --reviewers data/truth_reviewers.csv --noise 0.5 --accepted 0.3 --out plan --json",
+        "calibration plan few.csv --reviewers data/truth_reviewers.csv --noise 0.5 --accept 1 --out refused",
         "calibration decide data/reviews.csv --reviewers data/truth_reviewers.csv --noise 0.5 --accept 8 "
-        "--adversary-error 0.4 --group-size 3 --seed 1 --out decisions",
-        "calibration simulate --draws 300 --figure pairs.svg",
-        "calibration simulate --scale 1 --scale 0.7 --scale 1.2 --bias 0.5 --bias -0.5 --bias 0 --draws 10 --json",
+        "--adversary-error 0.4 --seed 1 --out decisions",
+        "calibration simulate --draws 300 --out pairs",
+        "calibration simulate --function 1:0.5 --function 0.7:-0.5 --function 1.2:0 --draws 10 --out panels --json",
     ],
     "rankings": [
         "rankings test data/rankings.csv --epsilon 0.5 --seed 1 --out seeded",
@@ -131,6 +133,7 @@ WITHOUT: Final = {
 }
 
 FEW: Final = "paper,reviewer,score\n1,0,6\n2,1,4\n3,2,7\n4,3,5\n"
+PEOPLE: Final = "reviewer,scale,bias\n0,1.2,5\n1,0.8,4.5\n2,1,6\n3,1,5\n"
 SMALL: Final = """
 [study]
 title = "Small"
@@ -192,6 +195,7 @@ def _prepare(group: str, root: Path) -> None:
     if group == "timing":
         synthetic_conference(24, 16, seed=5, people_seed=4).write(root / "past")
     (root / "few.csv").write_text(FEW, encoding="utf-8")
+    (root / "people.csv").write_text(PEOPLE, encoding="utf-8")
     (root / "small.toml").write_text(SMALL, encoding="utf-8")
 
 

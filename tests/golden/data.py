@@ -45,7 +45,9 @@ class Data:
         rng = np.random.default_rng(1)
         people = {j: Affine(float(np.exp(0.3 * rng.normal())), float(0.5 * rng.normal())) for j in range(12)}
         table = judgements.Reviews(paper=np.arange(12), reviewer=np.arange(12), score=rng.normal(size=12))
-        return calibration.Conference(table, people, 0.3, calibration.Threshold.share(0.3), size=3)
+        return calibration.Conference(
+            table, functions=people, noise=0.3, accept=calibration.Threshold.share(0.3), group_size=3
+        )
 
     @cached_property
     def past(self) -> Any:

@@ -23,7 +23,12 @@ STEPS: Final = {
     (
         "calibration",
         "decide",
-    ): 'data = "reviews"\nhistory = "past"\nadversary_error = 0.4\naccept = 8\niterations = 600\ndraws = 2',
+    ): 'data = "reviews"\nhistory = ["past"]\nadversary_error = 0.4\naccept = 8\niterations = 600\ndraws = 2',
+    (
+        "calibration",
+        "plan",
+    ): 'data = "reviews"\nhistory = ["past"]\naccepted = 0.3\niterations = 600\ndraws = 1\ndemands = [0, 1]',
+    ("calibration", "simulate"): "draws = 300",
     ("rankings", "test"): 'data = "rankings"\nepsilon = 0.5',
     ("rankings", "plan"): 'items = 6\nspread = 0.7\nepsilon = 1\nmethods = ["local"]\ntrials = 4',
     ("rankings", "randomize"): 'data = "rankings"\nepsilon = 1\npublic_seed = 7',

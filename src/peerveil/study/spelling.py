@@ -200,6 +200,50 @@ PositivePair = Annotated[
     ),
 ]
 
+
+_SCALE_AND_BIAS_TEXT: Final = (
+    r"\s*((?=[0-9.]*[1-9])[0-9]{1,12}(\.[0-9]{1,12})?)\s*:\s*(-?[0-9]{1,12}(\.[0-9]{1,12})?)\s*"
+)
+_LARGEST_NUMBER: Final = 10**12
+
+
+def _scale_and_bias(value: Any) -> tuple[float, float]:
+    """How a reviewer scores: scale * quality + bias."""
+    if isinstance(value, str):
+        match = re.fullmatch(_SCALE_AND_BIAS_TEXT, value)
+        value = [float(match[1]), float(match[3])]  # type: ignore[index]
+    scale, bias = value if isinstance(value, (list, tuple)) else ()
+    if not all(isinstance(number, (int, float)) and not isinstance(number, bool) for number in (scale, bias)):
+        raise TypeError
+    if not (0 < scale < _LARGEST_NUMBER and -_LARGEST_NUMBER < bias < _LARGEST_NUMBER):
+        raise ValueError
+    return float(scale), float(bias)
+
+
+ScaleAndBias = Annotated[
+    tuple[float, float],
+    Spelling(
+        "a scale above 0 and a bias, such as 0.7:-0.5 (in a study file [0.7, -0.5])",
+        {
+            "anyOf": [
+                {
+                    "type": "array",
+                    "prefixItems": [
+                        {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": _LARGEST_NUMBER},
+                        {"type": "number", "exclusiveMinimum": -_LARGEST_NUMBER, "exclusiveMaximum": _LARGEST_NUMBER},
+                    ],
+                    "minItems": 2,
+                    "maxItems": 2,
+                },
+                {"type": "string", "pattern": f"^{_SCALE_AND_BIAS_TEXT}$"},
+            ]
+        },
+        _scale_and_bias,
+        "{0[0]:g}:{0[1]:g}".format,
+        list,
+    ),
+]
+
 # ---- classes ---------------------------------------------------------------------------------------------------------
 
 _MOST_CLASSES: Final = 1000
