@@ -8,7 +8,9 @@ from peerveil.cli.base import columns_named
 from peerveil.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
+    from peerveil.result import Outputs
     from peerveil.truth import TruthResult
+    from peerveil.truth.outcome import WorkerAbilities
 
 
 def check_stated(epsilon: str, randomized: bool) -> None:
@@ -24,8 +26,9 @@ def check_stated(epsilon: str, randomized: bool) -> None:
         raise BadInput("--epsilon", got=Verbatim(f"{epsilon} alone"), want=want)
 
 
-def infer_reports(file: str, model: str, class_prior: str) -> TruthResult:
+def infer_reports(file: str, model: str, class_prior: str) -> Outputs[TruthResult, WorkerAbilities]:
     """Infer from a file of reports, under the terms that it states itself."""
+    from peerveil.result import Outputs
     from peerveil.truth import PrivateMajority, read_reports
 
     collected = read_reports(file)
@@ -33,14 +36,15 @@ def infer_reports(file: str, model: str, class_prior: str) -> TruthResult:
         if collected.missing is not None:
             raise BadInput("--model", got=model, want="another model for reports that hide which tasks were answered")
         listed = list(collected.response.labels or range(collected.response.k))
-        estimator = PrivateMajority(collected.response.exact_epsilon, classes=listed)
-        return estimator.fit(collected.reports, guarantee=collected.guarantee)
-    return collected.fit(model, class_prior=class_prior)
+        estimator = PrivateMajority(epsilon=collected.response.exact_epsilon, classes=listed)
+        result = estimator.fit(collected.reports, guarantee=collected.guarantee)
+        return Outputs(result, estimator.workers_)
+    return collected.fit(model=model, class_prior=class_prior)
 
 
 def infer_table(
     file: str, epsilon: str, model: str, classes: str | None, class_prior: str, engine: str, column: list[str] | None
-) -> tuple[TruthResult, Any]:
+) -> tuple[TruthResult, WorkerAbilities, Any]:
     """Infer from a table, which says nothing of how it was made; also the right answers, where it has them."""
     from peerveil.judgements import Labels
     from peerveil.truth import PrivateDawidSkene, PrivateMajority
@@ -62,12 +66,15 @@ def infer_table(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotRandomised)  # the result says it, at its beginning
         if model == "majority":
-            result = PrivateMajority(each, classes=listed).fit(open_reports(file) if in_database else labels)
+            majority = PrivateMajority(epsilon=each, classes=listed)
+            result = majority.fit(open_reports(file) if in_database else labels)
+            workers = majority.workers_
         else:
-            estimator = PrivateDawidSkene(each, model, classes=listed, class_prior=class_prior)
+            estimator = PrivateDawidSkene(epsilon=each, model=model, classes=listed, class_prior=class_prior)
             result = estimator.fit(labels, engine=engine)
+            workers = estimator.workers_
     truth = None if in_database or not labels.has_truth else labels.truths()
-    return result, truth
+    return result, workers, truth
 
 
 def read_classes(text: str, labels: Any) -> int | list[Any]:

@@ -28,6 +28,7 @@ from peerveil.errors import BadInput
 
 if TYPE_CHECKING:
     from peerveil.truth import TruthResult
+    from peerveil.truth.outcome import WorkerAbilities
 
 _PUBLIC = ("labels.csv", "truth.json", "abilities.svg")
 _WORKERS = "workers.csv"
@@ -122,13 +123,17 @@ def randomize(
         "randomness": None if seed is None else Randomness.simulation(seed),
     }
     if account is None or ledger is None:
-        sent = randomize_answers(labels, epsilon, read_classes(classes, labels), **settings)
+        sent, collected = randomize_answers(labels, epsilon=epsilon, classes=read_classes(classes, labels), **settings)
     else:
         with Ledger.open(ledger, create=False) as book:
-            sent = randomize_answers(
-                labels, epsilon, read_classes(classes, labels), account=book.account(account), **settings
+            sent, collected = randomize_answers(
+                labels,
+                epsilon=epsilon,
+                classes=read_classes(classes, labels),
+                account=book.account(account),
+                **settings,
             )
-    path = write_reports(sent, out / "reports.jsonl")
+    path = write_reports(collected, out / "reports.jsonl")
     text = f"{sent}\nwritten, for you alone since it holds the workers' ids: {path}"
     emit({**sent.to_dict(), "written": str(path)}, as_json, text)
 
@@ -179,7 +184,7 @@ def infer(
     if reported:
         if epsilon is not None:
             raise BadInput("--epsilon", got=epsilon, want="nothing: the file of reports says it")
-        result = infer_reports(file, model, class_prior)
+        result, workers = infer_reports(file, model, class_prior)
         truth = None
     else:
         if epsilon is None:
@@ -188,8 +193,8 @@ def infer(
             )
             raise BadInput("--epsilon", got=epsilon, want=want)
         check_stated(epsilon, randomized)
-        result, truth = infer_table(file, epsilon, model, classes, class_prior, engine, column)
-    written = _write_result(result, out)
+        result, workers, truth = infer_table(file, epsilon, model, classes, class_prior, engine, column)
+    written = _write_result(result, workers, out)
     scored = None if truth is None else result.accuracy(truth)
     lines = [str(result)]
     if result.evidence is not None:
@@ -239,7 +244,9 @@ def compare(
     check_keeps(file, out / "compare.json")
     labels = Labels.read(file, columns=columns_named(column))
     listed = None if classes is None else read_classes(classes, labels)
-    found = compare_truth(labels, _listed(epsilons), unit=unit, classes=listed, model=model, draws=draws, seed=seed)
+    found = compare_truth(
+        labels, epsilons=_listed(epsilons), unit=unit, classes=listed, model=model, draws=draws, seed=seed
+    )
     written = [
         write_text(out / "compare.json", found.to_json(indent=2) + "\n"),
         write_picture(found.plot, out / "compare.svg", found.summary()),
@@ -285,8 +292,10 @@ def plan(
     if like is not None and ability != "4,2":
         raise BadInput("--like", got=str(like), want="either --like or --ability")
     a, b = _pair(ability) if like is None else abilities_like(like)
-    found = plan_truth(accuracy, _listed(epsilons), classes=classes, ability=(a, b), tasks=tasks, trials=trials)
-    path = write_picture(found.plot, out / "plan.svg", found.advice())
+    found = plan_truth(
+        accuracy=accuracy, epsilons=_listed(epsilons), classes=classes, ability=(a, b), tasks=tasks, trials=trials
+    )
+    path = write_picture(found.plot, out / "plan.svg", found.recommendation)
     head = (
         "" if like is None else f"people like those of {like}: {100 * a / (a + b):.0f}% of answers right on average\n"
     )
@@ -317,7 +326,7 @@ def _as_ids(listed: list[str] | None, labels: Any) -> list[Any] | None:
         raise BadInput("--tasks", got=listed[:3], want="whole numbers, like the ids in the answers") from None
 
 
-def _write_result(result: TruthResult, out: Path) -> list[Path]:
+def _write_result(result: TruthResult, workers: WorkerAbilities, out: Path) -> list[Path]:
     """Workers are private; so is everything of a result that carries a mark."""
     from peerveil.files import write_text
     from peerveil.judgements.writing import write_frame
@@ -331,5 +340,5 @@ def _write_result(result: TruthResult, out: Path) -> list[Path]:
         result.write(labels, private=marked),
         write_text(everything, result.to_json(indent=2) + "\n", private=marked),
         write_picture(result.plot, picture, result.summary(), private=marked),
-        write_frame(result.worker_frame(), private / _WORKERS, private=True),
+        write_frame(workers.frame(), private / _WORKERS, private=True),
     ]

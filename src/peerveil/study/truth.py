@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from peerveil.ledger import Account
     from peerveil.randomness import Randomness
     from peerveil.truth import RandomisedAnswers, TruthResult
+    from peerveil.truth.outcome import WorkerAbilities
 
 _MODEL = Option("model", one_of("auto", "one-coin", "two-coin", "confusion"), "auto", "how people err")
 
@@ -75,8 +76,9 @@ class Infer(Step):
         """Fit."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotRandomised)  # the outcome says it
-            found = PrivateDawidSkene(self.epsilon, self.model, classes=self.classes).fit(table)
-        outcome = _outcome("Which answers are right?", found)
+            estimator = PrivateDawidSkene(epsilon=self.epsilon, model=self.model, classes=self.classes)
+            found = estimator.fit(table)
+        outcome = _outcome("Which answers are right?", found, estimator.workers_)
         if found.doubt is not None:
             # the doubt holds figures computed from the answers without noise: for whoever runs the study alone
             outcome.private_found.append(f"Nothing of this may be published: {found.doubt}.")
@@ -100,8 +102,8 @@ class Label(Step):
 
     def carry_out(self, table: Labels, randomness: Randomness, account: Account | None) -> Outcome:  # noqa: ARG002
         """Fit, without a channel."""
-        found = PrivateDawidSkene(None, self.model, classes=self.classes).fit(table)
-        outcome = _outcome("Which answers are right?", found)
+        estimator = PrivateDawidSkene(epsilon=None, model=self.model, classes=self.classes)
+        outcome = _outcome("Which answers are right?", estimator.fit(table), estimator.workers_)
         keep_back(
             outcome,
             "These labels are computed from what people answered, without noise: nothing of it may be published.",
@@ -129,7 +131,7 @@ class Compare(Step):
 
     def carry_out(self, table: Labels, randomness: Randomness, account: Account | None) -> Outcome:  # noqa: ARG002
         """Simulate."""
-        found = compare_truth(table, self.epsilons, unit=self.unit, model=self.model, draws=self.draws)
+        found = compare_truth(table, epsilons=self.epsilons, unit=self.unit, model=self.model, draws=self.draws)
         outcome = Outcome("What would privacy cost on these answers?")
         outcome.promise = (
             "Nothing is published by this step, and nothing of it may be: it is computed from private answers."
@@ -186,10 +188,11 @@ classes = [{listed}]         # all possible answers, from a public list (here: a
 
     def carry_out(self, table: Labels, randomness: Randomness, account: Account | None) -> Outcome:
         """Debit, randomise, infer."""
-        sent = randomize_answers(
-            table, self.epsilon, self.classes, unit=self.unit, randomness=randomness, account=account
+        sent, collected = randomize_answers(
+            table, epsilon=self.epsilon, classes=self.classes, unit=self.unit, randomness=randomness, account=account
         )
-        outcome = _outcome("Which answers are right, if nobody can be held to theirs?", sent.fit(self.model))
+        result, workers = collected.fit(model=self.model)
+        outcome = _outcome("Which answers are right, if nobody can be held to theirs?", result, workers)
         outcome.promises(sent.guarantee)
         outcome.protects = []
         _protections(outcome, sent, np.bincount(table.numbered("worker")[0]))
@@ -199,22 +202,22 @@ classes = [{listed}]         # all possible answers, from a public list (here: a
             "not name anybody, and it does not show what they answered."
         )
         if table.has_truth:
-            right, balanced = sent.fit(self.model).accuracy(table.truths())
+            right, balanced = result.accuracy(table.truths())
             outcome.private_found.append(
                 f"Of the tasks whose right answer is known, {100 * right:.1f}% are labelled right (balanced over classes: "
                 f"{100 * balanced:.1f}%)."
             )
-        outcome.file("reports.csv", csv_text(sent.numbered(randomness)), public=True)
-        outcome.file("reports_with_ids.csv", csv_text(sent.reports.frame), public=False)
+        outcome.file("reports.csv", csv_text(sent.frame()), public=True)
+        outcome.file("reports_with_ids.csv", csv_text(collected.reports.frame), public=False)
         return outcome
 
 
-def _outcome(asked: str, found: TruthResult) -> Outcome:
+def _outcome(asked: str, found: TruthResult, workers: WorkerAbilities) -> Outcome:
     outcome = Outcome(asked)
     outcome.promises(found.guarantee)
     outcome.mark = found.mark
     outcome.found = [
-        f"{len(found.tasks):,} tasks were labelled from {int(found.loads.sum()):,} reports of {len(found.workers):,} people. The "
+        f"{len(found.tasks):,} tasks were labelled from {int(found.loads.sum()):,} reports of {found.loads.size:,} people. The "
         f"mean confidence of the labels is {100 * float(found.confidence.mean()):.0f}%, the median estimated ability "
         f"{float(np.median(found.abilities)):.2f}.",
         CONFIDENCE,
@@ -234,8 +237,8 @@ def _outcome(asked: str, found: TruthResult) -> Outcome:
                     "Estimated abilities, from the lowest to the highest, with intervals of two standard errors.",
                     public=True)  # fmt: skip
     outcome.file("labels.csv", csv_text(found.frame()), public=True)
-    outcome.file("workers.csv", csv_text(found.worker_frame()), public=False)
-    outcome.results = {"tasks": len(found.tasks), "workers": len(found.workers), "model": found.model}
+    outcome.file("workers.csv", csv_text(workers.frame()), public=False)
+    outcome.results = {"tasks": len(found.tasks), "workers": found.loads.size, "model": found.model}
     return outcome
 
 
