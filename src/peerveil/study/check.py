@@ -2,53 +2,44 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from peerveil import judgements
 from peerveil.errors import BadInput, Verbatim
 from peerveil.ledger import BudgetExceeded, Ledger
 from peerveil.numerics.exact import printed
+from peerveil.study.inputs import Inputs, Source, kind_of
 from peerveil.study.problems import Problems
-from peerveil.study.spec import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from peerveil.guarantee import Guarantee
-    from peerveil.study.spec import DataFile, StepSpec, Study
-    from peerveil.study.step import Step
-
-_ROOMS: Final = ("release", "timing", "calibration", "rankings", "truth", "audit")
-
-
-def all_steps() -> dict[tuple[str, str], type[Step]]:
-    """Every step that a study can have, by room and what it does."""
-    found: dict[tuple[str, str], type[Step]] = {}
-    for room in _ROOMS:
-        for kind in import_module(f"peerveil.study.{room}").STEPS:
-            found[kind.room, kind.do] = kind
-    return found
+    from peerveil.study.actions import Action
+    from peerveil.study.spec import StepSpec, Study
 
 
 @dataclass(frozen=True)
 class Planned:
     """A step that was checked against its data."""
 
-    step: Step
-    table: Any
+    step: StepSpec
+    inputs: Inputs[Any]
     guarantee: Guarantee | None
+
+    @property
+    def action(self) -> Action[Any]:
+        """What it does."""
+        return self.step.action
 
     @property
     def debit(self) -> Fraction:
         """What it takes from its account: its epsilon, where its notion of privacy adds up."""
-        if self.guarantee is None or self.step.spec.account is None or not self.guarantee.notion.adds_up:
+        if self.guarantee is None or self.step.account is None or not self.guarantee.notion.adds_up:
             return Fraction(0)
         return self.guarantee.exact_epsilon or Fraction(0)
 
@@ -70,9 +61,9 @@ class Checked:
     def spends(self) -> dict[str, Fraction]:
         """What each account would be debited."""
         total: dict[str, Fraction] = defaultdict(Fraction)
-        for one in self.planned:
-            if one.step.spec.account is not None and not self.simulated:
-                total[one.step.spec.account] += one.debit
+        for planned in self.planned:
+            if planned.step.account is not None and not self.simulated:
+                total[planned.step.account] += planned.debit
         return {name: amount for name, amount in total.items() if amount}
 
     @property
@@ -86,20 +77,22 @@ class Checked:
         return self.study.seed is not None
 
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """A row a step: name, what it does, what it spends, what it publishes."""
-        out = []
-        for one in self.planned:
-            spec = one.step.spec
-            spent = f"recorded in {spec.account}, not debited" if spec.account and not self.simulated else "nothing"
-            if one.guarantee is not None:
-                epsilon = one.guarantee.exact_epsilon
-                spent = f"epsilon {printed(epsilon, 'up'):g}" if epsilon is not None else one.guarantee.notion.value
-                if spec.account and not self.simulated:
-                    spent += f" from {spec.account}" if one.debit else f", recorded in {spec.account}, not debited"
-                else:
-                    spent += ", no account"
-            out.append((spec.name, one.step.about, spent, one.step.output))
-        return out
+        """One row per step: name, what it does, what it spends, what it publishes."""
+        return [
+            (planned.step.name, planned.action.about, self._spent(planned), planned.action.publishes or "nothing")
+            for planned in self.planned
+        ]
+
+    def _spent(self, planned: Planned) -> str:
+        """What a step spends, in words."""
+        account = None if self.simulated else planned.step.account
+        if planned.guarantee is None:
+            return f"recorded in {account}, not debited" if account else "nothing"
+        epsilon = planned.guarantee.exact_epsilon
+        spent = planned.guarantee.notion.value if epsilon is None else f"epsilon {printed(epsilon, 'up'):g}"
+        if account is None:
+            return f"{spent}, no account"
+        return f"{spent} from {account}" if planned.debit else f"{spent}, recorded in {account}, not debited"
 
 
 def check_study(study: Study, *, key: Callable[[str], str] | None = None) -> Checked:
@@ -119,90 +112,75 @@ def check_study(study: Study, *, key: Callable[[str], str] | None = None) -> Che
     BudgetExceeded
         The steps together ask for more than an account has left; none of them has run.
     """
-    steps = make_steps(study)
-    tables, digests = _read_all(study, steps)
+    inputs, digests = _read_all(study)
     planned, problems = [], Problems()
-    for step in steps:
-        table = tables[step.spec.data] if step.spec.data else None
-        step.file = study.data[step.spec.data] if step.spec.data else None
-        for setting in step.also:
-            if (name := step.settings[setting]) is not None:
-                step.tables[setting] = tables[name]
+    for step, given in zip(study.steps, inputs, strict=True):
         try:
-            planned.append(Planned(step, table, step.promise(table)))
+            planned.append(Planned(step, given, step.action.guarantee(given)))
         except BadInput as error:
-            problems.add(BadInput(f"{step.spec.place}: {error.argument}", got=error.got, want=error.want))
+            problems.add(BadInput(f"{step.place}: {error.argument}", got=error.got, want=error.want))
     problems.raise_any()
     return _afford(Checked(study, tuple(planned), digests), key)
 
 
-def make_steps(study: Study) -> list[Step]:
-    """The steps with their settings read; all that is wrong with them is refused at once."""
-    kinds, problems = all_steps(), Problems()
-    steps = [problems.attempt(_make_step, spec, kinds, study.seed is not None) for spec in study.steps]
+def _read_all(study: Study) -> tuple[list[Inputs[Any]], dict[str, str]]:
+    """What every step is given, and the digest of every file that is read; each table is read once."""
+    problems, digests = Problems(), dict[str, str]()
+    tables: dict[tuple[str, str, tuple[str, ...]], Any] = {}
+    kinds: dict[str, str] = {}
+
+    def read(name: str, kind: str, extra: tuple[str, ...] = ()) -> Any:
+        if (name, kind, extra) not in tables:
+            source = study.data[name]
+            digests.setdefault(name, source.digest())
+            tables[name, kind, extra] = source.read(kind, extra)
+            if source.digest() != digests[name]:
+                want = "a file that does not change while it is read"
+                raise BadInput(f"data.{name}", got=str(source.path), want=want)
+        return tables[name, kind, extra]
+
+    inputs: list[Inputs[Any]] = []
+    for step in study.steps:
+        given = problems.attempt(_read_step, study, step, read, kinds, digests)
+        inputs.append(given if given is not None else Inputs(None))
     problems.raise_any()
-    return steps
+    return inputs, digests
 
 
-def _make_step(spec: StepSpec, kinds: Mapping[tuple[str, str], type[Step]], simulated: bool) -> Step:
-    kind = kinds.get((spec.room, spec.do))
-    if kind is None:
-        known = ", ".join(f"{room}/{do}" for room, do in kinds)
-        raise BadInput(spec.place, got=f"{spec.room}/{spec.do}", want=f"one of {known}")
-    problems = Problems()
-    step = problems.attempt(kind, spec)
-    place = f"{spec.place}.account"
-    if kind.spends and spec.account is None and not simulated:
-        problems.add(BadInput(place, got=None, want="the account to debit, a name under [accounts]"))
-    if not kind.spends and spec.account is not None:
-        problems.add(BadInput(place, got=spec.account, want="no account: this step spends nothing"))
-    problems.raise_any()
-    return step
+def _read_step(
+    study: Study, step: StepSpec, read: Callable[..., Any], kinds: dict[str, str], digests: dict[str, str]
+) -> Inputs[Any]:
+    """The table of a step and its further tables. A name of [data] stands for one kind of data in the whole study."""
+    action = step.action
 
+    def kind_for(name: str, wanted: tuple[str, ...], setting: str) -> str:
+        source = study.data[name]
+        stated = source.kind or kinds.get(name)
+        if stated is not None and stated not in wanted:
+            got = Verbatim(f"{name}, which holds {stated}")
+            raise BadInput(f"{step.place}.{setting}", got=got, want=" or ".join(wanted))
+        kinds[name] = stated or (wanted[0] if len(wanted) == 1 else kind_of(action, source))
+        return kinds[name]
 
-def digest(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
-
-
-def _read_all(study: Study, steps: list[Step]) -> tuple[dict[str, Any], dict[str, str]]:
-    wanted: dict[str, str] = {}
-    problems = Problems()
-    for step in steps:
-        names = [(step.spec.data, step.wants, "data")]
-        names += [(step.settings[setting], kind, setting) for setting, kind in step.also.items()]
-        for name, kind, setting in names:
-            if name is None or kind is None:
-                continue
-            place = f"{step.spec.place}.{setting}"
-            if name not in study.data:
-                want = f"one of the names under [data] ({', '.join(study.data)})"
-                problems.add(BadInput(place, got=name, want=want))
-                continue
-            stated = study.data[name].kind or wanted.get(name)
-            if stated not in (None, kind):
-                problems.add(BadInput(place, got=Verbatim(f"{name}, which holds {stated}"), want=kind))
-            else:
-                wanted[name] = kind
-    problems.raise_any()
-    tables, digests = {}, {}
-    for name, kind in wanted.items():
-        tables[name], digests[name] = problems.attempt(_read, study.data[name], kind, default=(None, ""))
-    problems.raise_any()
-    return tables, digests
-
-
-def _read(file: DataFile, kind: str) -> tuple[Any, str]:
-    """The table, and the digest of the file it came from, which must not change while it is read."""
-    assert kind in KINDS
-    before = digest(file.path)
-    table: Any = getattr(judgements, kind.capitalize())
-    options = {"columns": dict(file.columns)} if file.columns else {}
-    found = table.read(file.path, format=file.format, **options)
-    if digest(file.path) != before:
-        raise BadInput(f"data.{file.name}", got=str(file.path), want="a file that nobody changes while it is read")
-    return found, before
+    others: dict[str, Any] = {}
+    for parameter in action.parameters():
+        value = getattr(action, parameter.name)
+        if parameter.refers is None or value is None:
+            continue
+        if parameter.refers.kind is None:
+            digests[f"{step.name}.{parameter.name}"] = Source(value).digest()
+            continue
+        wanted = (parameter.refers.kind,)
+        names = value if parameter.many else (value,)
+        found = [read(name, kind_for(name, wanted, parameter.name)) for name in names]
+        others[parameter.name] = found if parameter.many else found[0]
+    if step.data is None:
+        return Inputs(None, None, others)
+    source, kind = study.data[step.data], kind_for(step.data, action.kinds, "data")
+    if not action.in_memory(source):
+        digests.setdefault(step.data, source.digest())
+        return Inputs(None, source, others)
+    return Inputs(read(step.data, kind, action.extra_columns()), source, others)
 
 
 def _afford(checked: Checked, key: Callable[[str], str] | None) -> Checked:
@@ -221,34 +199,33 @@ def _afford(checked: Checked, key: Callable[[str], str] | None) -> Checked:
                                want=f"{account.exact_epsilon}, with which it was opened in the ledger")  # fmt: skip
             remaining[account.name] = account.exact_remaining
             if key is not None:
-                ours = {key(one.step.spec.name) for one in spending}
+                ours = {key(planned.step.name) for planned in spending}
                 paid[account.name] = sum((e.exact_debit for e in account.entries() if e.key in ours), Fraction(0))
         known = replace(checked, remaining=remaining, paid=paid)
         for name, amount in known.due.items():
             if amount > remaining[name]:
                 raise BudgetExceeded(name, requested=amount, remaining=remaining[name])
         if book is not None:
-            for one in spending:
-                spec = one.step.spec
-                own = None if key is None else key(spec.name)
-                book.require_free(str(spec.account), one.table, once=one.step.once, key=own)
+            for planned in spending:
+                own = None if key is None else key(planned.step.name)
+                book.require_free(str(planned.step.account), planned.inputs.table, once=planned.action.once, key=own)
     return known
 
 
 def _spending(checked: Checked) -> list[Planned]:
     """The steps that would be entered in the ledger; two accounts for the same data are refused."""
-    spending = [one for one in checked.planned if one.step.spec.account is not None and not checked.simulated]
+    spending = [planned for planned in checked.planned if planned.step.account is not None and not checked.simulated]
     owners: dict[str, str] = {}
     decided: set[str] = set()
-    for one in spending:
-        account = str(one.step.spec.account)
-        owner = owners.setdefault(one.table.identity, account)
+    for planned in spending:
+        account, identity = str(planned.step.account), planned.inputs.table.identity
+        owner = owners.setdefault(identity, account)
         if owner != account:
             want = f"account {owner!r}, from which an earlier step spends on the same data"
-            raise BadInput(f"{one.step.spec.place}.account", got=account, want=want)
-        if one.step.once and one.table.identity in decided:
+            raise BadInput(f"{planned.step.place}.account", got=account, want=want)
+        if planned.action.once and identity in decided:
             want = "one decision of the same reviews: two together say more about who wrote what"
-            raise BadInput(one.step.spec.place, got=Verbatim("a second decision"), want=want)
-        if one.step.once:
-            decided.add(one.table.identity)
+            raise BadInput(planned.step.place, got=Verbatim("a second decision"), want=want)
+        if planned.action.once:
+            decided.add(identity)
     return spending

@@ -132,15 +132,4 @@ class Folder:
 
     def make_files(self, step: str, outcome: Outcome) -> None:
         """Everything of a step but its outcome; the same files however often it is called."""
-        for file in outcome.files:
-            self._write(step, file.name, file.text, public=file.public)
-        for number, picture in enumerate(outcome.pictures, start=1):
-            self._write(step, f"figure-{number}.svg", picture.svg.alone(), public=picture.public)
-
-    def _write(self, step: str, name: str, text: str, *, public: bool) -> None:
-        where = self.public / step / self.public_name(name) if public else self.private / step / name
-        write_text(where, text, private=not public)
-
-    def public_name(self, name: str) -> str:
-        """A file's name, which tells that it was simulated wherever it is copied to."""
-        return f"simulated-{name}" if self.simulated else name
+        outcome.write(self.public / step, self.private / step, simulated=self.simulated)

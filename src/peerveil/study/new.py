@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,9 +14,9 @@ from peerveil.judgements.readers.files import InputFile
 from peerveil.judgements.readers.recognise import nearest
 from peerveil.judgements.readers.tabular import column_names
 from peerveil.numerics.exact import printed
-from peerveil.study.check import all_steps
-from peerveil.study.problems import Problems
-from peerveil.study.spec import read_steps
+from peerveil.study.actions import all_actions
+from peerveil.study.inputs import Inputs
+from peerveil.study.toml import toml_step, toml_value
 
 if TYPE_CHECKING:
     import os
@@ -58,7 +56,7 @@ def new_study(folder: str | os.PathLike[str]) -> str:
     >>> with TemporaryDirectory() as folder:
     ...     _ = synthetic_conference(30, 20).write(folder)
     ...     text = new_study(folder)
-    >>> "[data.reviews]" in text, 'room = "release"' in text
+    >>> "[data.reviews]" in text, 'action = "release.publish"' in text
     (True, True)
     """
     source = Path(folder)
@@ -68,8 +66,8 @@ def new_study(folder: str | os.PathLike[str]) -> str:
     if len(files) > _MOST_FILES:
         raise BadInput("data", got=f"{len(files)} files", want=f"a folder with at most {_MOST_FILES}")
     names: set[str] = set()
-    tables: dict[str, Any] = {}
     sections, steps, passed, unnamed = [], [], [], []
+    budget = Fraction(0)
     for path in files:
         found = _look(path)
         if isinstance(found, str):
@@ -80,18 +78,20 @@ def new_study(folder: str | os.PathLike[str]) -> str:
             continue
         for one in found:
             name = _name(path, one.kind if len(found) > 1 else "", names)
-            tables[name] = one.table
             sections.append(
-                f"[data.{name}]              # {_one_line(str(one.table))}\npath = {_quoted(str(path))}\n"
+                f"[data.{name}]              # {_one_line(str(one.table))}\npath = {toml_value(str(path))}\n"
                 f'kind = "{one.kind}"\nformat = "{one.format}"\n{_named(one.columns)}'
             )
-            steps += [text for step in all_steps().values() if step.wants == one.kind
-                      and (text := step.suggest(name, one.table)) is not None]  # fmt: skip
+            for text, debit in _suggested(name, one):
+                steps.append(text)
+                budget += debit
     if not sections and not unnamed:
         looked = "; ".join(passed[:3])
         raise BadInput("data", got=str(source), want=f"at least one file that can be read ({looked or 'it is empty'})")
     head = _HEAD.format(
-        folder=_one_line(str(source)), title=_quoted(f"Study of {source.resolve().name}"), budget=_budget(steps, tables)
+        folder=_one_line(str(source)),
+        title=toml_value(f"Study of {source.resolve().name}"),
+        budget=f"{printed(budget or Fraction(1), 'up'):g}",
     )
     left = ["# Left out:\n" + "".join(f"# {line}\n" for line in passed)] if passed else []
     return "\n".join([head, *sections, *(f"{section}\n" for section in unnamed), *left, *steps])
@@ -125,27 +125,37 @@ class Unnamed:
             for line in (
                 f"{_one_line(path.name)}: its columns are {seen}. Say what is what, and remove the signs in front:",
                 f"[data.{name}]",
-                f"path = {_quoted(str(path))}",
+                f"path = {toml_value(str(path))}",
                 'kind = "reviews"   # or events, rankings, labels',
                 'columns = { paper = "...", score = "..." }',
             )
         )
 
 
-def _budget(steps: list[str], tables: dict[str, Any]) -> str:
-    """What the suggested steps would debit together, exactly; 1 if they debit nothing."""
-    content = tomllib.loads("\n".join(steps))
-    total = Fraction(0)
-    if "steps" in content:
-        for spec in read_steps(content["steps"], {"data": tables, "accounts": {"main": {}}}, Problems()):
-            step = all_steps()[spec.room, spec.do](spec)
-            if spec.account is None or spec.data is None:
-                continue
+def _suggested(name: str, data: Found) -> list[tuple[str, Fraction]]:
+    """The steps that actions suggest for a table, as text, and what each would debit."""
+    steps = []
+    for kind in all_actions().values():
+        suggestion = kind.suggest(data.table) if data.kind in kind.kinds else None
+        if suggestion is None:
+            continue
+        debit = Fraction(0)
+        if kind.spends and not suggestion.commented:
             with suppress(BadInput):  # what the data do not allow is for the check to say
-                promised = step.promise(tables[spec.data])
-                if promised is not None and promised.notion.adds_up:
-                    total += promised.exact_epsilon or 0
-    return f"{printed(total or Fraction(1), 'up'):g}"
+                guarantee = kind.check(suggestion.settings, strict=True).guarantee(Inputs(data.table))
+                if guarantee is not None and guarantee.notion.adds_up:
+                    debit = guarantee.exact_epsilon or Fraction(0)
+        text = toml_step(
+            kind,
+            suggestion.settings,
+            data=name,
+            account="main" if kind.spends else None,
+            why=suggestion.why,
+            remarks=suggestion.remarks,
+            commented=suggestion.commented,
+        )
+        steps.append((text, debit))
+    return steps
 
 
 def likely_kinds(name: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
@@ -185,7 +195,7 @@ def _look(path: Path) -> list[Found] | Unnamed | str:
 def _named(columns: dict[str, str]) -> str:
     if not columns:
         return ""
-    pairs = ", ".join(f"{ours} = {_quoted(theirs)}" for ours, theirs in columns.items())
+    pairs = ", ".join(f"{ours} = {toml_value(theirs)}" for ours, theirs in columns.items())
     return f"columns = {{ {pairs} }}   # guessed from the header: please check\n"
 
 
@@ -197,11 +207,6 @@ def _name(path: Path, kind: str, taken: set[str]) -> str:
         name, number = f"{base}-{number}", number + 1
     taken.add(name)
     return name
-
-
-def _quoted(text: str) -> str:
-    """A TOML string."""
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _one_line(text: str) -> str:

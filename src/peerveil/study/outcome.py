@@ -1,4 +1,4 @@
-"""What a step hands over: findings, pictures, tables and files, each marked as public or not, as plain data.
+"""What an action hands over: findings, pictures, tables and files, each marked as public or not, as plain data.
 
 An outcome is kept as one JSON file before anything is made of it, so that a study that was interrupted is finished from
 what it already has: nothing is drawn twice.
@@ -9,15 +9,18 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from peerveil.files import write_text
 from peerveil.report import Line, Svg, new_axes, safe_svg
 from peerveil.result import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from matplotlib.axes import Axes
 
     from peerveil.guarantee import Guarantee
+    from peerveil.result import Plan
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,10 @@ class Outcome:
         something also says how it is with everything that one person did.
     attack
         What an attacker could still do, in sentences.
+    results
+        The figures for programs, which may be published; ``private_results`` must not.
+    failed
+        Whether a check failed: a command then ends with exit code 1.
     """
 
     asked: str
@@ -83,6 +90,8 @@ class Outcome:
     tables: list[TableOf] = field(default_factory=list)
     files: list[File] = field(default_factory=list)
     results: dict[str, Any] = field(default_factory=dict)
+    private_results: dict[str, Any] = field(default_factory=dict)
+    failed: bool = False
 
     def promises(self, guarantee: Guarantee) -> None:
         """Take over a guarantee, in words and as data."""
@@ -118,6 +127,20 @@ class Outcome:
 
         self.pictures.append(Picture(safe_svg(drawn, alt), caption, public))
 
+    def plan(self, plan: Plan, caption: str, *, public: bool = True) -> None:
+        """Take over a plan: its recommendation, its table and its figure."""
+        sentences = [plan.recommendation]
+        if public:
+            self.answer, self.found, self.results = plan.recommendation, sentences, plan.to_dict()
+        else:
+            self.private_answer, self.private_found = plan.recommendation, [*sentences]
+            self.private_results = plan.to_dict()
+        table = plan.table()
+        self.table(table.columns, [[_cell(value) for value in row] for row in table.rows()], public=public)
+        self.picture(plan.plot, plan.recommendation, caption, public=public, height=4)
+        self.file("plan.csv", table.write_csv(), public=public)
+        self.file("plan.json", plan.to_json(indent=2) + "\n", public=public)
+
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, public: bool) -> None:
         """Keep a table."""
         self.tables.append(TableOf(list(columns), [[str(cell) for cell in row] for row in rows], public))
@@ -125,6 +148,22 @@ class Outcome:
     def file(self, name: str, text: str, *, public: bool) -> None:
         """Keep a file."""
         self.files.append(File(name, text, public))
+
+    def write(self, public: Path, private: Path, *, simulated: bool) -> list[tuple[Path, bool]]:
+        """Write all files and pictures, apart; returns each path and whether it may be published.
+
+        Names of simulated files say so, wherever they are copied to.
+        """
+        contents = [(file.name, file.text, file.public) for file in self.files]
+        contents += [
+            (f"figure-{number}.svg", picture.svg.alone(), picture.public)
+            for number, picture in enumerate(self.pictures, start=1)
+        ]
+        written = []
+        for name, text, is_public in contents:
+            target = public / public_name(name, simulated) if is_public else private / name
+            written.append((write_text(target, text, private=not is_public), is_public and not simulated))
+        return written
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
@@ -142,3 +181,13 @@ class Outcome:
             "files": [File(**item) for item in rest.pop("files")],
         }
         return cls(**rest, **lists)
+
+
+def _cell(value: object) -> str:
+    """A number of a table as people read it."""
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+def public_name(name: str, simulated: bool) -> str:
+    """A public file's name, which tells that it was simulated wherever it is copied to."""
+    return f"simulated-{name}" if simulated else name

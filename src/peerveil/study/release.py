@@ -1,27 +1,23 @@
-"""Steps of the release room: publish how reviewers score, and see beforehand what an epsilon buys."""
+"""Actions of the release module: publish how reviewers score, and see beforehand what an epsilon gives."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-import numpy as np
+from annotated_types import Ge, Le
 
-from peerveil.guarantee import odds_in_words
-from peerveil.randomness import Randomness
-from peerveil.release import PublicScores, plan_release, publish, review_weights
-from peerveil.release.adversary import swap_attack
-from peerveil.release.figures import draw_release
-from peerveil.release.mechanism import ASSUMES_PUBLIC, LaplaceMeans
-from peerveil.study.outcome import Outcome
-from peerveil.study.step import REQUIRED, Option, Step, epsilon, list_of, one_of, pair_of_numbers, whole
+from peerveil.study.actions import Action, Setting, Suggestion
+from peerveil.study.spelling import Epsilon, Scale
 
 if TYPE_CHECKING:
     from peerveil.guarantee import Guarantee
     from peerveil.judgements import Reviews
-    from peerveil.ledger import Account
-    from peerveil.release import PublishedMeans
+    from peerveil.release import PublicScores, PublishedMeans
+    from peerveil.study.actions import Context
+    from peerveil.study.inputs import Inputs
+    from peerveil.study.outcome import Outcome
 
-# what is asked, what it is called in a sentence, and which way is which
+# the question, what is measured, and which way is which
 _WORDS: Final = {
     "rating": ("How high do reviewers score on average?", "mean score", ""),
     "miscalibration": (
@@ -29,184 +25,251 @@ _WORDS: Final = {
         "strictness",
         " (points above or below what others gave to the same papers; negative is stricter)",
     ),
-    "normalised": ("How high do reviewers score, each on their own scale?", "mean normalised score", ""),
-    "subjectivity": ("How much do reviewers go their own way?", "mean subjectivity", ""),
+    "normalised": ("How high do reviewers score, each on their own scale?", "mean normalized score", ""),
+    "subjectivity": ("How much do reviewers differ from the community?", "mean subjectivity", ""),
 }
 ONE_REVIEW_EACH: Final = (
     "Everybody in this file wrote one review. If names are new for every paper, they are pseudonyms: how strict somebody is "
-    "cannot be told from them, and a release would only repeat the papers' scores."
+    "cannot be computed from them, and a release would only repeat the papers' scores."
 )
-_WEIGHT = Option(
-    "weight", one_of("rating", "miscalibration", "normalised", "subjectivity"), "rating", "what of a review is averaged"
-)
-_SCALE = Option("scale", pair_of_numbers, None, "the lowest and highest possible score, such as [1, 10]")
-_BOUNDS = Option("bounds", one_of("counting", "range"), "counting", "how the feasible region is bounded")
+Weight = Annotated[
+    Literal["rating", "miscalibration", "normalised", "subjectivity"],
+    Setting(
+        "What is averaged for each reviewer. Miscalibration is strictness: points above or below what others gave to the same "
+        "papers.",
+        "What is measured",
+        common=True,
+    ),
+]
+DeclaredScale = Annotated[
+    Scale | None,
+    Setting("Lowest and highest score that the review form allows; by default those seen in the data.", common=True),
+]
+Bounds = Annotated[Literal["counting", "range"], Setting("How the feasible region is bounded.")]
 
 
-class Means(Step):
-    """Publish the distribution of reviewers' mean weights."""
+class Publish(Action["Reviews"]):
+    """Publish the distribution of reviewers' means."""
 
-    room, do = "release", "means"
-    about = "publish the distribution of reviewers' means with differential privacy"
-    output = "the sorted means of all reviewers, without names, with noise"
-    wants = "reviews"
+    name, title = "release.publish", "Publish the distribution"
+    about = "Publish the distribution of reviewer scores with differential privacy."
+    details = (
+        "Assumes that the scores of every paper and the number of reviews by each reviewer are public. `peerveil release plan` "
+        "shows how accurate each epsilon would be, from public data alone."
+    )
+    publishes = "the sorted means of all reviewers, without names, with noise"
+    kinds = ("reviews",)
     spends = True
-    options: ClassVar = (
-        Option("epsilon", epsilon, REQUIRED, "the privacy of one exchange of reviews"),
-        _WEIGHT,
-        _SCALE,
-        _BOUNDS,
-        Option(
-            "estimate", one_of("auto", "projection", "shrinkage", "none"), "auto", "what is made of the noisy means"
-        ),
+    calls = "peerveil.release.publish"
+    examples = (
+        "reviews.csv --epsilon 1 --scale 1:10",
+        "reviews.csv --weight miscalibration --epsilon 1 --ledger budget.db --account iclr-2026",
     )
 
+    epsilon: Annotated[
+        Epsilon, Setting("Privacy budget (epsilon) of this release. Smaller is more private.", common=True)
+    ]
+    weight: Weight = "rating"
+    scale: DeclaredScale = None
+    bounds: Bounds = "counting"
+    estimate: Annotated[
+        Literal["auto", "projection", "shrinkage", "none"],
+        Setting("Post-processing of the noisy means; auto is shrinkage, none publishes them as drawn."),
+    ] = "auto"
+    attack: Annotated[
+        bool, Setting("Also measure the best attack on one exchange of reviews in these data, for the operator.")
+    ] = False
+
     @classmethod
-    def suggest(cls, data: str, table: Reviews) -> str | None:
+    def suggest(cls, table: Reviews) -> Suggestion | None:
         """How strict reviewers are, if the file says who they are."""
         if not table.has_reviewers:
             return None
-        low, high = (float(f(table.column("score"))) for f in (np.min, np.max))
-        return f"""# How strict are reviewers? Published with differential privacy; {data} stays where it is.
-# It assumes that papers' scores and how many reviews each reviewer wrote are public: they are not protected.
-# `peerveil release plan FILE --weight miscalibration --scale {low:g}:{high:g}` shows what each epsilon buys, for nothing.
-[[steps]]
-room = "release"
-do = "means"
-data = "{data}"
-account = "main"
-epsilon = 1
-weight = "miscalibration"    # how strict (below 0), beside the paper's other reviewers; or rating, normalised, subjectivity
-scale = [{low:g}, {high:g}]              # the lowest and highest score that the form allows (here: as seen; please check)
-"""
+        low, high = float(table.scores.min()), float(table.scores.max())
+        return Suggestion(
+            "How strict are reviewers? Published with differential privacy. Assumes that papers' scores and the number of "
+            "reviews by each reviewer are public: they are not protected. "
+            f"`peerveil release plan FILE --weight miscalibration --scale {low:g}:{high:g}` shows the accuracy of each epsilon.",
+            {"epsilon": 1, "weight": "miscalibration", "scale": [low, high]},
+            {
+                "weight": "strictness (below 0 is stricter); or rating, normalised, subjectivity",
+                "scale": "lowest and highest score that the form allows (here: as seen; please check)",
+            },
+        )
 
-    def promise(self, table: Reviews) -> Guarantee:
+    def _public(self, table: Reviews) -> PublicScores:
+        from peerveil.release import PublicScores
+
+        return PublicScores.of(table, weight=self.weight, scale=self.scale)
+
+    def guarantee(self, inputs: Inputs[Reviews]) -> Guarantee:
         """The mechanism's own."""
-        public = PublicScores.of(table, self.weight, scale=self.scale)
-        return LaplaceMeans(self.epsilon).guarantee(public)
+        from peerveil.release import LaplaceMeans
 
-    def cautions(self, table: Reviews) -> list[str]:
-        """How well everything of one reviewer is protected; names that say nothing."""
-        public = PublicScores.of(table, self.weight, scale=self.scale)
-        promise, typical, most = self.promise(table), int(np.median(public.loads)), int(public.loads.max())
+        return LaplaceMeans(epsilon=self.epsilon).guarantee(self._public(inputs.table))
+
+    def cautions(self, inputs: Inputs[Reviews]) -> list[str]:
+        """How strongly everything of one reviewer is protected; names that say nothing."""
+        guarantee = self.guarantee(inputs)
+        typical, most = _loads(self._public(inputs.table))
         if most == 1:
             return [ONE_REVIEW_EACH]
-        said = [f"Everything that a typical reviewer wrote ({typical} reviews) is {promise.group(typical).verdict}."]
+        sentences = [
+            f"Everything that a typical reviewer wrote ({typical} reviews) is {guarantee.group(typical).verdict}."
+        ]
         if typical < most:
-            said.append(f"Everything that the busiest wrote ({most} reviews) is {promise.group(most).verdict}.")
-        return said
+            sentences.append(f"Everything that the busiest wrote ({most} reviews) is {guarantee.group(most).verdict}.")
+        return sentences
 
-    def carry_out(self, table: Reviews, randomness: Randomness, account: Account | None) -> Outcome:
-        """Publish, and attack what was published."""
+    def run(self, inputs: Inputs[Reviews], context: Context) -> Outcome:
+        """Publish once."""
+        import numpy as np
+
+        from peerveil.release import publish
+        from peerveil.release.figures import draw_release
+        from peerveil.release.mechanism import ASSUMES_PUBLIC
+        from peerveil.study.outcome import Outcome
+
+        table = inputs.table
         published = publish(
             table,
             epsilon=self.epsilon,
             weight=self.weight,
+            scale=self.scale,
             bounds=self.bounds,
             estimate=self.estimate,
-            scale=self.scale,
-            account=account,
-            randomness=randomness,
+            randomness=context.randomness,
+            account=context.account,
         )
-        public = PublicScores.of(table, self.weight, scale=self.scale)
-        asked, noun, sign = _WORDS[self.weight]
-        noun = f"their {noun}"
+        question, noun, sign = _WORDS[self.weight]
         low, high = (f"{value:.3g}" for value in np.quantile(published.means, [0.1, 0.9]))
-        outcome = Outcome(asked)
+        outcome = Outcome(question)
         outcome.promises(published.guarantee)
         outcome.answer = (
-            f"For 80 of 100 reviewers {noun} lies between {low} and {high}{sign}. {published.beyond_public()}"
+            f"For 80 of 100 reviewers their {noun} lies between {low} and {high}{sign}. {published.beyond_public()}"
         )
         outcome.found = [
-            f"{published.means.size:,} reviewers. For half of them {noun} is below {np.median(published.means):.2g}, for 10 in "
-            f"100 below {low}, for 10 in 100 above {high}{sign}.",
+            f"{published.means.size:,} reviewers. For half of them their {noun} is below {np.median(published.means):.2g}, for "
+            f"10 in 100 below {low}, for 10 in 100 above {high}{sign}.",
             published.beyond_public(),
             ASSUMES_PUBLIC,
         ]
-        _protections(outcome, published, public)
+        self._protections(outcome, published, table)
         outcome.picture(
             lambda left, right: draw_release(published, left, right),
             f"{published.summary()}. {published.beyond_public()}",
             "Left: how many reviewers lie where, as published. Right: the same sorted from the lowest to the highest (blue), "
-            "within what the public data allow (grey), and what chance would give (dashed).",
+            "within what the public data allow (gray), and what chance would give (dashed).",
             public=True,
             height=3.6,
             columns=2,
         )
         outcome.attack = [
-            f"Whoever knows the author of every review but two is right about these two at most {_allowed(published)} times "
-            "in 100.",
+            f"Somebody who knows the author of every review but two guesses these two correctly at most {_allowed(published)}% "
+            "of the time.",
             f"For all reviews of one reviewer: {published.reviewer_guarantee.short}",
         ]
-        if public.reviewers > 1:
-            found = swap_attack(public, _rows(table, self.weight, self.scale), self.epsilon, 1000,
-                                Randomness.simulation(0))  # fmt: skip
-            outcome.private_found.append(
-                f"Measured on this conference: an attacker who knows all but which of two people wrote which of two reviews "
-                f"is right {100 * found.right:.1f} times in 100 ({100 * found.worst_right:.1f} on the exchange that shows "
-                f"most, give or take {200 * found.error:.1f}); the promise allows {_allowed(published)}."
-            )
+        if self.attack:
+            self._measure_attack(outcome, published, table)
         outcome.file(f"means-{self.weight}.csv", published.to_csv(), public=True)
         outcome.file(f"means-{self.weight}.json", published.to_json(indent=2) + "\n", public=True)
         outcome.results = {"weight": self.weight, "estimate": published.estimate, "means": published.means.tolist()}
         return outcome
 
+    def _protections(self, outcome: Outcome, published: PublishedMeans, table: Reviews) -> None:
+        """One review, and everything that one reviewer wrote: a typical one, and the busiest. Loads are public."""
+        typical, most = _loads(self._public(table))
+        outcome.protect("who wrote one review", published.guarantee)
+        if typical < most:
+            group = published.guarantee.group(typical)
+            outcome.protect(f"everything a typical reviewer wrote ({typical} reviews)", group)
+        busiest = "any" if typical == most else "the busiest"
+        outcome.protect(f"everything {busiest} reviewer wrote ({most} reviews)", published.reviewer_guarantee)
 
-class Plan(Step):
-    """What each epsilon would buy, from public data alone."""
+    def _measure_attack(self, outcome: Outcome, published: PublishedMeans, table: Reviews) -> None:
+        import numpy as np
 
-    room, do = "release", "plan"
-    about = "show what each epsilon would buy, from public data alone"
-    output = "nothing that depends on who wrote what"
-    publishes = False
-    wants = "reviews"
-    options: ClassVar = (
-        Option("epsilons", list_of(epsilon), ["0.1", "1", "10", "100"], "which to try"),
-        _WEIGHT,
-        _SCALE,
-        _BOUNDS,
-        Option("trials", whole(2, 1000), 10, "simulated releases for each epsilon"),
+        from peerveil.randomness import Randomness
+        from peerveil.release import review_weights
+        from peerveil.release.adversary import swap_attack
+
+        public = self._public(table)
+        if public.reviewers < 2:
+            return
+        values = review_weights(table, weight=self.weight, scale=self.scale).values
+        rows = np.column_stack([table.numbered("reviewer")[0], values, table.numbered("paper")[0]])
+        attack = swap_attack(public, rows, self.epsilon, 1000, Randomness.simulation(0))
+        outcome.private_found.append(
+            f"Measured on these data: an attacker who knows everything except which of two people wrote which of two reviews "
+            f"is correct {100 * attack.right:.1f}% of the time ({100 * attack.worst_right:.1f}% on the exchange that shows "
+            f"most, give or take {200 * attack.error:.1f}); the guarantee allows {_allowed(published)}%."
+        )
+
+
+class Plan(Action["Reviews"]):
+    """What each epsilon would give, from public data alone."""
+
+    name, title = "release.plan", "Plan a release"
+    about = "Show how accurate a release would be at each epsilon, from public data alone."
+    details = "Only public data are used, so planning costs nothing and reveals nothing about who wrote what."
+    publishes = "nothing that depends on who wrote what"
+    kinds = ("reviews",)
+    calls = "peerveil.release.plan_release"
+    examples = ("reviews.csv --weight miscalibration --scale 1:10", "reviews.csv --epsilon 0.5 --epsilon 1 --epsilon 2")
+
+    epsilons: Annotated[tuple[Epsilon, ...], Setting("Privacy budgets (epsilon) to try.", common=True)] = (
+        "0.1",
+        "0.3",
+        "1",
+        "3",
+        "10",
     )
+    weight: Weight = "rating"
+    scale: DeclaredScale = None
+    bounds: Bounds = "counting"
+    trials: Annotated[int, Ge(2), Le(1000), Setting("Simulated releases for each epsilon.")] = 20
 
-    def promise(self, table: Reviews) -> None:
+    def guarantee(self, inputs: Inputs[Reviews]) -> None:
         """None: only public data are used."""
+        from peerveil.release import PublicScores
 
-    def carry_out(self, table: Reviews, randomness: Randomness, account: Account | None) -> Outcome:  # noqa: ARG002
-        """Simulate releases of invented conferences with the same public side."""
-        public = PublicScores.of(table, self.weight, scale=self.scale)
-        found = plan_release(public, self.epsilons, bounds=self.bounds, trials=self.trials, weight=self.weight)
+        PublicScores.of(inputs.table, weight=self.weight, scale=self.scale)
+
+    def run(self, inputs: Inputs[Reviews], context: Context) -> Outcome:  # noqa: ARG002
+        """Simulate releases of synthetic conferences with the same public side."""
+        from peerveil.release import plan_release
+        from peerveil.study.outcome import Outcome
+
+        plan = plan_release(
+            inputs.table,
+            epsilons=self.epsilons,
+            weight=self.weight,
+            scale=self.scale,
+            bounds=self.bounds,
+            trials=self.trials,
+        )
         outcome = Outcome(f"How accurately could reviewers' {_WORDS[self.weight][1]} be published?")
-        outcome.answer = found.advice()
-        outcome.promise = "Computed from public data alone: nothing is spent, and nothing is told about who wrote what."
-        outcome.found = [found.advice()]
-        outcome.picture(found.plot, found.advice(), "Expected error against epsilon, by how strongly reviewers differ.",
-                        public=True, height=4)  # fmt: skip
-        outcome.results = found.to_dict()
+        outcome.promise = (
+            "Computed from public data alone: nothing is spent, and nothing is revealed about who wrote what."
+        )
+        outcome.plan(plan, "Expected error against epsilon, by how strongly reviewers differ.")
         return outcome
 
 
+def _loads(public: PublicScores) -> tuple[int, int]:
+    """How many reviews a typical and the busiest reviewer wrote: public."""
+    import numpy as np
+
+    return int(np.median(public.loads)), int(public.loads.max())
+
+
 def _allowed(published: PublishedMeans) -> str:
-    """How often in 100 a 50:50 guess may be right: rounded up, as in the promise itself."""
+    """How often in 100 a 50:50 guess may be right: rounded up, as in the guarantee itself."""
+    from peerveil.guarantee import odds_in_words
+
     epsilon = published.guarantee.exact_epsilon
     assert epsilon is not None
     return odds_in_words(epsilon)[1]
 
 
-def _protections(outcome: Outcome, published: PublishedMeans, public: PublicScores) -> None:
-    """One review, and everything that one reviewer wrote: a typical one, and the busiest. Loads are public."""
-    typical, most = int(np.median(public.loads)), int(public.loads.max())
-    outcome.protect("who wrote one review", published.guarantee)
-    if typical < most:
-        outcome.protect(f"everything a typical reviewer wrote ({typical} reviews)", published.guarantee.group(typical))
-    busiest = "any" if typical == most else "the busiest"
-    outcome.protect(f"everything {busiest} reviewer wrote ({most} reviews)", published.reviewer_guarantee)
-
-
-def _rows(table: Reviews, weight: str, scale: tuple[float, float] | None) -> Any:
-    """Reviewer, weight, paper: what the adversary's world is made of."""
-    weights = review_weights(table, weight, scale=scale)
-    reviewer, paper = table.numbered("reviewer")[0], table.numbered("paper")[0]
-    return np.column_stack([reviewer, weights.values, paper])
-
-
-STEPS = (Means, Plan)
+ACTIONS: Final[tuple[type[Action[Any]], ...]] = (Publish, Plan)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from peerveil.files import write_text
 from peerveil.report import Page
 from peerveil.report.words import WORDS
+from peerveil.study.outcome import public_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,7 @@ def write_reports(folder: Folder, checked: Checked, outcomes: dict[str, Outcome]
     text = json.dumps({_KEPT[public]: page.to_dict() for public, page in pages.items()}, allow_nan=False)
     write_text(folder.private / "report.json", text + "\n", private=True)
     pages[False].write(folder.path / "report.html", private=True)
-    pages[True].write(folder.public / folder.public_name("report.html"))
+    pages[True].write(folder.public / public_name("report.html", folder.simulated))
 
 
 def kept_page(folder: Path, *, public: bool) -> Page:
@@ -54,7 +55,7 @@ def make_page(
         page.warning("A simulation: must not be published", [
             "The noise comes from a seed that stands in the study file. It protects nobody. Nothing was spent."
         ])  # fmt: skip
-    everything = {one.step.spec.name: outcomes[one.step.spec.name] for one in checked.planned}
+    everything = {planned.step.name: outcomes[planned.step.name] for planned in checked.planned}
     shown = {name: outcome for name, outcome in everything.items() if not public or _has_public(outcome)}
     asked = _titles(shown)
     page.heading("The answers")

@@ -13,9 +13,11 @@ from peerveil.files import write_text
 from peerveil.ledger import Ledger
 from peerveil.progress import progress_bar
 from peerveil.randomness import Randomness
+from peerveil.study.actions import Context
 from peerveil.study.check import Checked, check_study
 from peerveil.study.cost import Cost, cost_of
 from peerveil.study.folder import Folder
+from peerveil.study.outcome import public_name
 from peerveil.study.report import write_reports
 from peerveil.study.spec import Study
 
@@ -128,8 +130,7 @@ def run_study(
     ... [data.reviews]
     ... path = "data/reviews.csv"
     ... [[steps]]
-    ... room = "release"
-    ... do = "means"
+    ... action = "release.publish"
     ... data = "reviews"
     ... account = "chairs"
     ... epsilon = 2
@@ -141,7 +142,7 @@ def run_study(
     ...     file = Path(folder) / "study.toml"
     ...     _ = file.write_text(text)
     ...     done = run_study(file, f"{folder}/out")
-    ...     sorted(path.name for path in (done.folder / "public" / "release-means").iterdir())
+    ...     sorted(path.name for path in (done.folder / "public" / "release-publish").iterdir())
     ['figure-1.svg', 'means-miscalibration.csv', 'means-miscalibration.json']
     """
     plan = study if isinstance(study, Study) else Study.read(study)
@@ -154,9 +155,9 @@ def run_study(
     with Folder.opened(target, plan) as folder:
         checked = first or check_study(plan, key=folder.key)
         folder.pin_data(checked.digests)
-        kept = {one.step.spec.name: folder.outcome(one.step.spec.name) for one in checked.planned}
-        left = [one for one in checked.planned if kept[one.step.spec.name] is None]
-        if first is None and any(one.debit for one in left) and confirm is not None and not confirm(checked):
+        kept = {planned.step.name: folder.outcome(planned.step.name) for planned in checked.planned}
+        left = [planned for planned in checked.planned if kept[planned.step.name] is None]
+        if first is None and any(planned.debit for planned in left) and confirm is not None and not confirm(checked):
             raise Declined("nothing more was spent")
         outcomes, costs = _carry_out(checked, folder, kept, progress, on_step or (lambda *_: None))
         write_reports(folder, checked, outcomes, costs)
@@ -175,34 +176,34 @@ def _carry_out(
     outcomes: dict[str, Outcome] = {}
     costs: list[Cost] = []
     with ExitStack() as stack:
-        named = {one.step.spec.account for one in checked.planned} - {None}
+        named = {planned.step.account for planned in checked.planned} - {None}
         book = None
         if named and not checked.simulated:
             book = stack.enter_context(Ledger.open(study.ledger))
         advance = stack.enter_context(progress_bar("steps", total=len(checked.planned), show=progress))
-        for number, one in enumerate(checked.planned):
-            spec = one.step.spec
-            found = kept[spec.name]
-            on_step(number, len(checked.planned), one.step.about)
-            if found is None:
+        for number, planned in enumerate(checked.planned):
+            step = planned.step
+            outcome = kept[step.name]
+            on_step(number, len(checked.planned), planned.action.about)
+            if outcome is None:
                 randomness = (
                     Randomness.secure() if study.seed is None else Randomness.simulation(study.seed * 1000 + number)
                 )
                 account: Any = None
-                if book is not None and spec.account is not None:
-                    real = book.account(spec.account, epsilon=study.accounts[spec.account])
-                    account = _Once(real, study.title, folder, spec.name)
-                found = one.step.carry_out(one.table, randomness, account)
-                folder.keep(spec.name, found)
+                if book is not None and step.account is not None:
+                    real = book.account(step.account, epsilon=study.accounts[step.account])
+                    account = _Once(real, study.title, folder, step.name)
+                outcome = planned.action.run(planned.inputs, Context(randomness, account))
+                folder.keep(step.name, outcome)
             else:
-                folder.make_files(spec.name, found)
-            outcomes[spec.name] = found
+                folder.make_files(step.name, outcome)
+            outcomes[step.name] = outcome
             advance(1)
         on_step(len(checked.planned), len(checked.planned), "writing the report")
         if book is not None:
             accounts = sorted(str(name) for name in named)
             write_text(folder.public / "ledger.csv", book.to_csv(*accounts))
-            keys = {folder.key(one.step.spec.name) for one in checked.planned}
+            keys = {folder.key(planned.step.name) for planned in checked.planned}
             costs = [cost_of(book.account(name), keys) for name in accounts]
     _results(folder, checked, outcomes)
     return outcomes, costs
@@ -215,17 +216,16 @@ def _results(folder: Folder, checked: Checked, outcomes: dict[str, Outcome]) -> 
         "simulated": checked.simulated,
         "steps": [
             {
-                "name": one.step.spec.name,
-                "room": one.step.room,
-                "do": one.step.do,
-                "found": outcomes[one.step.spec.name].found,
-                "promise": outcomes[one.step.spec.name].promise,
-                "guarantee": outcomes[one.step.spec.name].guarantee,
-                "mark": outcomes[one.step.spec.name].mark,
-                "results": outcomes[one.step.spec.name].results,
+                "name": planned.step.name,
+                "action": planned.action.name,
+                "found": outcomes[planned.step.name].found,
+                "promise": outcomes[planned.step.name].promise,
+                "guarantee": outcomes[planned.step.name].guarantee,
+                "mark": outcomes[planned.step.name].mark,
+                "results": outcomes[planned.step.name].results,
             }
-            for one in checked.planned
+            for planned in checked.planned
         ],
     }
     text = json.dumps(data, indent=2, allow_nan=False) + "\n"
-    write_text(folder.public / folder.public_name("results.json"), text)
+    write_text(folder.public / public_name("results.json", folder.simulated), text)

@@ -12,13 +12,14 @@ The keys::
 
     [data.NAME]
     path = "reviews.csv"     # beside the study unless absolute
-    kind = "reviews"         # reviews, events, rankings or labels; recognised if left out
-    format = "csv"           # recognised if left out
+    kind = "reviews"         # reviews, events, rankings or labels; recognized if left out
+    format = "csv"           # recognized if left out
     columns = { paper = "submission" }
+    time_zone = "UTC"        # of times that name none
+    layout = "places"        # rankings only: what the cells of a wide table hold, orders or places
 
     [[steps]]
-    room = "release"
-    do = "means"
+    action = "release.publish"
     data = "NAME"
     account = "NAME"
     epsilon = 1
@@ -29,8 +30,7 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fractions import Fraction
 from pathlib import Path
@@ -38,41 +38,31 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import read_epsilon
+from peerveil.study.actions import KINDS, find_action
+from peerveil.study.inputs import Source
 from peerveil.study.problems import Problems
+from peerveil.study.toml import read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from peerveil.study.actions import Action
+
     _T = TypeVar("_T")
 
-KINDS: Final = ("reviews", "events", "rankings", "labels")
-_LARGEST_FILE: Final = 1_000_000
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,58}[a-z0-9])?")
 _NAME_IN_WORDS: Final = "a name of small letters, digits, - and _, 60 at most"
 
 
 @dataclass(frozen=True)
-class DataFile:
-    """One ``[data.NAME]``."""
-
-    name: str
-    path: Path
-    kind: str | None = None
-    format: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class StepSpec:
-    """One ``[[steps]]``: what stands in the file, its settings still unread."""
+    """One ``[[steps]]``: an action, what it works on and what pays for it."""
 
     number: int
     name: str
-    room: str
-    do: str
+    action: Action[Any]
     data: str | None
     account: str | None
-    settings: Mapping[str, Any]
 
     @property
     def place(self) -> str:
@@ -89,7 +79,7 @@ class Study:
     text: str
     ledger: str
     accounts: Mapping[str, Fraction]
-    data: Mapping[str, DataFile]
+    data: Mapping[str, Source]
     steps: tuple[StepSpec, ...]
     seed: int | None = None
 
@@ -102,30 +92,21 @@ class Study:
         >>> from tempfile import TemporaryDirectory
         >>> with TemporaryDirectory() as folder:
         ...     file = Path(folder) / "study.toml"
-        ...     lines = ["[study]", "title = 'Scores'", "[[steps]]", "room = 'audit'", "do = 'house'"]
+        ...     lines = ["[study]", "title = 'Scores'", "[[steps]]", "action = 'audit.run'"]
         ...     _ = file.write_text(chr(10).join(lines))
         ...     study = Study.read(file)
         >>> study.title, study.steps[0].name
-        ('Scores', 'audit-house')
+        ('Scores', 'audit-run')
         """
         where = regular_file(Path(path), "study")
-        if where.stat().st_size > _LARGEST_FILE:
-            raise BadInput("study", got=str(where), want=f"a file of at most {_LARGEST_FILE:,} bytes")
-        try:
-            text = where.read_text(encoding="utf-8")
-            content = tomllib.loads(text)
-        except UnicodeDecodeError:
-            raise BadInput("study", got=str(where), want="a text file in UTF-8") from None
-        except (ValueError, RecursionError) as error:  # no TOML, a number of too many digits, or too deeply nested
-            raise BadInput(str(where), got=Verbatim(str(error)), want="a TOML file") from None
-        from peerveil.study.check import make_steps
-
+        text, content = read_toml(where, "study")
         problems = Problems()
         problems.attempt(only, content, ("study", "accounts", "data", "steps"), "the study")
         head, accounts, data = (
             problems.attempt(table, content, key, default={}) for key in ("study", "accounts", "data")
         )
         problems.attempt(only, head, ("title", "ledger", "seed"), "[study]")
+        seed = problems.attempt(_seed, head.get("seed"))
         study = cls(
             title=problems.attempt(words, head.get("title"), "study.title", default="study"),
             path=where,
@@ -133,10 +114,9 @@ class Study:
             ledger=problems.attempt(_ledger, head.get("ledger"), where, default=""),
             accounts=_each(accounts, _account, problems),
             data=_each(data, lambda name, entry: _data_file(name, entry, where.parent), problems),
-            steps=read_steps(content.get("steps"), content, problems),
-            seed=problems.attempt(_seed, head.get("seed")),
+            steps=read_steps(content.get("steps"), content, problems, folder=where.parent, simulated=seed is not None),
+            seed=seed,
         )
-        problems.attempt(make_steps, study)  # their settings
         problems.raise_any()
         return study
 
@@ -199,12 +179,8 @@ def _seed(value: object) -> int | None:
 
 def _each(content: Mapping[str, Any], read: Callable[[str, Any], _T], problems: Problems) -> dict[str, _T]:
     """Every entry of a table that can be read."""
-    found = {}
-    for name, entry in content.items():
-        one = problems.attempt(read, name, entry)
-        if one is not None:
-            found[name] = one
-    return found
+    values = {name: problems.attempt(read, name, entry) for name, entry in content.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _account(name: str, entry: object) -> Fraction:
@@ -224,72 +200,133 @@ def _account(name: str, entry: object) -> Fraction:
     return budget
 
 
-def _data_file(name: str, entry: object, folder: Path) -> DataFile:
+def _data_file(name: str, entry: object, folder: Path) -> Source:
     place = f"data.{name}"
     if not isinstance(entry, dict):
         raise BadInput(place, got=entry, want=f"a table, written [{place}]")
     problems = Problems()
-    problems.attempt(only, entry, ("path", "kind", "format", "columns"), f"[{place}]")
-    kind, format_, columns = entry.get("kind"), entry.get("format"), entry.get("columns", {})
+    problems.attempt(only, entry, ("path", "kind", "format", "columns", "time_zone", "layout"), f"[{place}]")
+    kind, columns = entry.get("kind"), entry.get("columns", {})
     if kind is not None and kind not in KINDS:
         problems.add(BadInput(f"{place}.kind", got=kind, want=f"one of {', '.join(KINDS)}"))
     if not isinstance(columns, dict) or not all(isinstance(value, str) for value in columns.values()):
         problems.add(BadInput(f"{place}.columns", got=columns, want='a table such as { paper = "submission" }'))
-    if format_ is not None:
-        format_ = problems.attempt(words, format_, f"{place}.format")
+    options = {
+        key: problems.attempt(words, entry[key], f"{place}.{key}")
+        for key in ("format", "time_zone", "layout")
+        if key in entry
+    }
     path = problems.attempt(_path, entry.get("path"), folder, f"{place}.path")
     problems.raise_any()
-    return DataFile(name=name, path=path, kind=kind, format=format_, columns=columns)
+    return Source(path=path, kind=kind, columns=columns, name=name, **options)
 
 
 def _path(value: object, folder: Path, place: str) -> Path:
     return regular_file(folder / words(value, place, 4000), place)
 
 
-def read_steps(content: object, whole: Mapping[str, Any], problems: Problems) -> tuple[StepSpec, ...]:
+def read_steps(
+    content: object, whole: Mapping[str, Any], problems: Problems, *, folder: Path, simulated: bool = False
+) -> tuple[StepSpec, ...]:
     """The steps of a file whose other tables are ``whole``; what is wrong with them is noted."""
     if not isinstance(content, list) or not content:
         problems.add(BadInput("steps", got=content, want="at least one step, written [[steps]]"))
         return ()
-    found: list[StepSpec] = []
+    steps: list[StepSpec] = []
+    names: list[str] = []
     for number, entry in enumerate(content, start=1):
-        one = problems.attempt(_step, number, entry, whole, [step.name for step in found], problems)
-        if one is not None:
-            found.append(one)
-    return tuple(found)
+        place = f"steps[{number}]"
+        if not isinstance(entry, dict):
+            problems.add(BadInput(place, got=entry, want="a table, written [[steps]]"))
+            continue
+        name = _step_name(entry, number, names, problems)
+        names.append(name)
+        step = problems.attempt(_step, number, name, entry, whole, problems, folder, simulated)
+        if step is not None:
+            steps.append(step)
+    return tuple(steps)
 
 
-def _step(number: int, entry: object, whole: Mapping[str, Any], taken: list[str], problems: Problems) -> StepSpec:
-    """One step. Names that nothing bears are kept in it, so that each is complained of once."""
+def _step(
+    number: int,
+    name: str,
+    entry: Mapping[str, Any],
+    whole: Mapping[str, Any],
+    problems: Problems,
+    folder: Path,
+    simulated: bool,
+) -> StepSpec:
+    """One step: its action with its settings checked, and the names that it refers to."""
     place = f"steps[{number}]"
-    if not isinstance(entry, dict):
-        raise BadInput(place, got=entry, want="a table, written [[steps]]")
-    rest = dict(entry)
-    room, do = (problems.attempt(words, rest.pop(key, None), f"{place}.{key}", 40) for key in ("room", "do"))
-    data, account = rest.pop("data", None), rest.pop("account", None)
+    settings = {key: value for key, value in entry.items() if key not in ("action", "data", "account", "name")}
+    data, account = entry.get("data"), entry.get("account")
     for value, section in ((data, "data"), (account, "accounts")):
-        names = whole.get(section, {})
-        problems.attempt(
-            _known, value, names if isinstance(names, dict) else {}, f"{place}.{section.rstrip('s')}", section
-        )
-    name = rest.pop("name", None)
+        problems.attempt(_known, value, whole, f"{place}.{section.rstrip('s')}", section)
+    if "room" in entry and "do" in entry and "action" not in entry:
+        got = Verbatim(f"room = {entry['room']!r}, do = {entry['do']!r}")
+        raise BadInput(place, got=got, want='action = "module.verb", such as action = "release.publish"')
+    try:
+        kind = find_action(entry.get("action"))
+    except BadInput as error:
+        raise BadInput(f"{place}.action", got=error.got, want=error.want) from None
+    action = problems.attempt(lambda: kind.check(settings, strict=True, place=lambda key: f"{place}.{key}"))
+    problems.attempt(_needs, kind, data, account, place, simulated)
+    if action is None:
+        raise problems.found[-1]
+    return StepSpec(number, name, _located(action, whole, place, folder, problems), data, account)
+
+
+def _located(
+    action: Action[Any], whole: Mapping[str, Any], place: str, folder: Path, problems: Problems
+) -> Action[Any]:
+    """The action with the files that it opens beside the study; names of further data must stand under [data]."""
+    paths: dict[str, Path] = {}
+    for parameter in action.parameters():
+        value = getattr(action, parameter.name)
+        if parameter.refers is None or value is None:
+            continue
+        own = f"{place}.{parameter.name}"
+        if parameter.refers.kind is None:
+            paths[parameter.name] = problems.attempt(regular_file, folder / value, own)
+        else:
+            for name in value if parameter.many else (value,):
+                problems.attempt(_known, name, whole, own, "data")
+    return replace(action, **paths)  # type: ignore[type-var]
+
+
+def _needs(kind: type[Action[Any]], data: object, account: object, place: str, simulated: bool) -> None:
+    """Data and account are named where they are needed, and only there: what is spent must be counted."""
+    problems = Problems()
+    if kind.kinds and data is None:
+        problems.add(BadInput(f"{place}.data", got=None, want=f"the name of {' or '.join(kind.kinds)} under [data]"))
+    if not kind.kinds and data is not None:
+        problems.add(BadInput(f"{place}.data", got=data, want=f"nothing: {kind.name} reads no data"))
+    if kind.spends and account is None and not simulated:
+        problems.add(BadInput(f"{place}.account", got=None, want="the account to debit, a name under [accounts]"))
+    if not kind.spends and account is not None:
+        problems.add(BadInput(f"{place}.account", got=account, want=f"no account: {kind.name} spends nothing"))
+    problems.raise_any()
+
+
+def _step_name(entry: Mapping[str, Any], number: int, taken: list[str], problems: Problems) -> str:
+    """What a step's files are called: its own name, or that of its action."""
+    name = entry.get("name")
     if name is None:
-        name = f"{room}-{do}"
+        name = str(entry.get("action")).replace(".", "-")
         if not _NAME.fullmatch(name):
-            name = f"step-{number}"  # there is no such step; the check will say so
-        if name in taken:
-            name = f"{name}-{number}"
+            name = f"step-{number}"  # there is no such action, and the check says so
+        return f"{name}-{number}" if name in taken else name
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        problems.add(BadInput(f"{place}.name", got=name, want=_NAME_IN_WORDS))
-        name = f"step-{number}"
+        problems.add(BadInput(f"steps[{number}].name", got=name, want=_NAME_IN_WORDS))
+        return f"step-{number}"
     if name in taken:
-        problems.add(BadInput(f"{place}.name", got=name, want="a name that no other step has"))
-    if room is None or do is None:
-        raise problems.found[-1]  # what it does is not known: its settings cannot be read
-    return StepSpec(number, name, room, do, data, account, rest)
+        problems.add(BadInput(f"steps[{number}].name", got=name, want="a name that no other step has"))
+    return name
 
 
-def _known(value: object, names: Mapping[str, Any], place: str, section: str) -> None:
+def _known(value: object, whole: Mapping[str, Any], place: str, section: str) -> None:
+    names = whole.get(section, {})
+    names = names if isinstance(names, dict) else {}
     if value is not None and (not isinstance(value, str) or value not in names):
         shown = ", ".join(names) or f"none: there is no [{section}.NAME] in the file"
         raise BadInput(place, got=value, want=f"one of the names under [{section}] ({shown})")

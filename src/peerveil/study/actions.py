@@ -1,0 +1,366 @@
+"""One declaration per action: commands, study keys, console forms, JSON schema and reference are generated from it.
+
+An action is a frozen dataclass whose fields are its parameters::
+
+    class Publish(Action["Reviews"]):
+        name = "release.publish"  # in a study: action = "release.publish"; as a command: peerveil release publish
+        ...
+        epsilon: Annotated[Epsilon, Setting("Privacy budget (epsilon) for this release.", common=True)]
+
+Each module has one file here with its actions. Declaring them imports nothing heavy: help needs only this file, a check imports
+pydantic, and a run imports the module that does the work. Pydantic says *which* value is wrong; the declaration says, in one
+sentence used by errors, help, schema and reference, what would be right (:attr:`Parameter.want`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import MISSING, dataclass, field, fields
+from difflib import get_close_matches
+from importlib import import_module
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Generic,
+    Literal,
+    NamedTuple,
+    Self,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from annotated_types import Ge, Gt, Le, Lt
+
+from peerveil.errors import BadInput, Verbatim
+from peerveil.study.problems import Problems
+from peerveil.study.spelling import Refers, Spelling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from peerveil.guarantee import Guarantee
+    from peerveil.ledger import Account
+    from peerveil.randomness import Randomness
+    from peerveil.study.inputs import Inputs, Source
+    from peerveil.study.outcome import Outcome
+
+Kind = Literal["reviews", "events", "rankings", "labels"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+MODULES: Final = ("data", "release", "timing", "calibration", "rankings", "truth", "audit")
+"""Where actions are declared: ``peerveil.study.<module>.ACTIONS``."""
+
+Table = TypeVar("Table")
+
+
+class Setting(NamedTuple):
+    """What a parameter is for, in a sentence; forms show common ones at once and fold the others away."""
+
+    help: str
+    label: str = ""
+    common: bool = False
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of an action, as every surface shows it."""
+
+    name: str
+    setting: Setting
+    many: bool
+    required: bool
+    default: Any
+    choices: tuple[str, ...]
+    want: str
+    """What it may be: the same words in errors, help, schema and reference."""
+    is_flag: bool
+    refers: Refers | None
+    spelling: Spelling | None
+
+    @property
+    def flag(self) -> str:
+        """The option of the command line; one that may be repeated is in the singular (``epsilons``: ``--epsilon``)."""
+        name = self.name.removesuffix("s") if self.many else self.name
+        return f"--{name.replace('_', '-')}"
+
+    @property
+    def label(self) -> str:
+        """What a form calls it."""
+        return self.setting.label or self.name.replace("_", " ").capitalize()
+
+    def text(self, value: Any) -> str:
+        """A value as a form or a command line holds it; empty for none."""
+        if value is None:
+            return ""
+        if self.many:
+            return ", ".join(self._text(item) for item in value)
+        return self._text(value)
+
+    def _text(self, value: Any) -> str:
+        if self.spelling is not None:
+            return self.spelling.write(value)
+        return (
+            str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+        )
+
+    def plain(self, value: Any) -> Any:
+        """A value as a study file or JSON holds it."""
+        if value is None or self.spelling is None:
+            return list(value) if self.many and value is not None else value
+        return [self.spelling.plain(item) for item in value] if self.many else self.spelling.plain(value)
+
+    def from_text(self, text: str) -> Any:
+        """What a form or a command line says, to be checked; several values are separated by commas."""
+        if not self.many:
+            return text.strip()
+        return [part.strip() for part in text.replace("\n", ",").split(",") if part.strip()]
+
+
+class Suggestion(NamedTuple):
+    """What ``peerveil new`` proposes for a table: settings with remarks, and why, in a sentence or two."""
+
+    why: str
+    settings: Mapping[str, Any]
+    remarks: Mapping[str, str] = {}
+    commented: bool = False
+    """Whether it has to be completed first, and is written as a comment."""
+
+
+def no_progress(share: float, text: str = "") -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a run is given beside its data: where noise comes from, what pays for it, and who watches."""
+
+    randomness: Randomness
+    account: Account | None = None
+    progress: Callable[[float, str], None] = field(default=no_progress)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Action(Generic[Table]):
+    """One thing that a user can do. Subclasses declare parameters as fields, and at least :meth:`run`."""
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "allow_inf_nan": False}
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    """The heading of its form: a few words."""
+    about: ClassVar[str]
+    """What it does, in one sentence."""
+    details: ClassVar[str] = ""
+    """More, for the help of its command and the reference."""
+    publishes: ClassVar[str] = ""
+    """What may be published afterwards; empty if nothing may."""
+    operator: ClassVar[str] = ""
+    """What only the operator may see; empty if there is nothing."""
+    kinds: ClassVar[tuple[Kind, ...]] = ()
+    """The kinds of data that it reads; empty if it reads none."""
+    spends: ClassVar[bool] = False
+    """Whether it debits an account, which a study must then name (unless it simulates)."""
+    once: ClassVar[bool] = False
+    """Whether its guarantee holds for a single release, so that the ledger refuses a second one on the same data."""
+    calls: ClassVar[str] = ""
+    """The function that does the work, such as ``peerveil.release.publish``: defaults of the two are compared by a test."""
+    examples: ClassVar[tuple[str, ...]] = ()
+    """Arguments of the command, such as ``reviews.csv --epsilon 1``."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+
+    # ---- what an action does ---------------------------------------------------------------------------------
+
+    @classmethod
+    def suggest(cls, table: Table) -> Suggestion | None:  # noqa: ARG003
+        """What a new study proposes for a table; None if this action is not for it."""
+        return None
+
+    def extra_columns(self) -> tuple[str, ...]:
+        """Further columns of the data that it needs."""
+        return ()
+
+    def in_memory(self, source: Source) -> bool:  # noqa: ARG002
+        """Whether it wants its data as a table; otherwise it opens the file itself."""
+        return True
+
+    def guarantee(self, inputs: Inputs[Table]) -> Guarantee | None:  # noqa: ARG002
+        """What would be debited; draws and spends nothing. Refuses what could not be run."""
+        return None
+
+    def cautions(self, inputs: Inputs[Table]) -> list[str]:  # noqa: ARG002
+        """What the operator should know before it runs, in sentences that are not for publication."""
+        return []
+
+    def run(self, inputs: Inputs[Table], context: Context) -> Outcome:  # noqa: ARG002
+        """Do it. It may spend once, through the account of its context."""
+        raise TypeError(f"{type(self).__name__} declares no run")
+
+    # ---- its parameters --------------------------------------------------------------------------------------
+
+    @classmethod
+    def parameters(cls) -> tuple[Parameter, ...]:
+        """Its parameters, in the order of their declaration."""
+        known = cls.__dict__.get("_parameters")
+        if known is None:
+            hints = get_type_hints(cls, include_extras=True)
+            known = tuple(_parameter(f.name, hints[f.name], f.default) for f in fields(cls))  # type: ignore[arg-type]
+            cls._parameters = known  # type: ignore[attr-defined]
+        return known
+
+    @classmethod
+    def module(cls) -> str:
+        """The module it belongs to."""
+        return cls.name.partition(".")[0]
+
+    @classmethod
+    def verb(cls) -> str:
+        """What it does there: the name of its command."""
+        return cls.name.partition(".")[2]
+
+    @classmethod
+    def check(cls, given: Mapping[str, Any], *, strict: bool = False, place: Callable[[str], str] = str) -> Self:
+        """The action with these settings; all that is wrong with them is refused at once.
+
+        Parameters
+        ----------
+        given : mapping
+            Values by parameter: texts (of options and forms), or values of a TOML or JSON file if ``strict``.
+        place : callable, optional
+            What an error calls a parameter.
+        """
+        from pydantic import TypeAdapter, ValidationError
+
+        adapter: TypeAdapter[Self] = TypeAdapter(cls)
+        try:
+            if strict:  # through JSON, as strict mode refuses tuples for lists in Python
+                return adapter.validate_json(json.dumps(given, default=str), strict=True)
+            return adapter.validate_python(dict(given))
+        except ValidationError as error:
+            problems = Problems()
+            for item in error.errors():
+                problems.add(cls._refusal(item, given, place))
+            problems.raise_any()
+            raise AssertionError(error) from None  # pydantic refused, and named nothing
+
+    @classmethod
+    def _refusal(cls, item: Any, given: Mapping[str, Any], place: Callable[[str], str]) -> BadInput:
+        """One refusal of pydantic in the words of the declaration."""
+        known = {parameter.name: parameter for parameter in cls.parameters()}
+        cause = item.get("ctx", {}).get("error")
+        if isinstance(cause, BadInput) and not item["loc"]:  # a rule over several parameters, of __post_init__
+            return BadInput(place(cause.argument), got=cause.got, want=cause.want)
+        name = str(item["loc"][0]) if item["loc"] else ""
+        if name not in known:
+            return BadInput(place(name), got=name, want=nearest(name, known))
+        parameter = known[name]
+        if name not in given:
+            return BadInput(place(name), got=Verbatim("nothing"), want=f"{parameter.want} ({parameter.setting.help})")
+        want = cause.want if isinstance(cause, BadInput) else parameter.want
+        return BadInput(place(name), got=given[name], want=want)
+
+    def settings(self) -> dict[str, Any]:
+        """Every parameter that is not at its default, as a study file or JSON holds it."""
+        return {
+            parameter.name: parameter.plain(getattr(self, parameter.name))
+            for parameter in self.parameters()
+            if getattr(self, parameter.name) != parameter.default
+        }
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What a misspelt name probably means, or all that there are.
+
+    >>> nearest("epsilom", ["epsilon", "scale"])
+    "'epsilon' (the settings are: epsilon, scale)"
+    """
+    names = list(known)
+    near = get_close_matches(name, names, n=1)
+    shown = ", ".join(names) or "none"
+    return f"{near[0]!r} (the settings are: {shown})" if near else f"one of the settings: {shown}"
+
+
+def _parameter(name: str, hint: Any, default: Any) -> Parameter:
+    """A field's declaration, read from its type."""
+    kind, *metadata = get_args(hint)
+    optional = get_origin(kind) in (Union, UnionType) and type(None) in get_args(kind)
+    if optional:
+        (kind,) = (part for part in get_args(kind) if part is not type(None))
+    many = get_origin(kind) is tuple and get_args(kind)[-1:] == (...,)
+    if many:
+        kind = get_args(kind)[0]
+    if get_origin(kind) is Annotated:
+        kind, *more = get_args(kind)
+        metadata = [*more, *metadata]
+    setting = next(item for item in metadata if isinstance(item, Setting))
+    spelling = next((item for item in metadata if isinstance(item, Spelling)), None)
+    refers = next((item for item in metadata if isinstance(item, Refers)), None)
+    choices = get_args(kind) if get_origin(kind) is Literal else ()
+    required = default is MISSING
+    want = refers.want if refers else spelling.want if spelling else _want(kind, choices, metadata)
+    return Parameter(
+        name,
+        setting,
+        many,
+        required,
+        None if required else default,
+        choices,
+        f"one or more, each {want}" if many else want,
+        kind is bool,
+        refers,
+        spelling,
+    )
+
+
+def _want(kind: Any, choices: tuple[str, ...], metadata: list[Any]) -> str:
+    if choices:
+        return f"one of {', '.join(choices)}"
+    if kind is bool:
+        return "true or false"
+    limits = [_limit(item) for item in metadata if isinstance(item, (Ge, Gt, Le, Lt))]
+    noun = {int: "a whole number", float: "a number"}.get(kind, "text")
+    return " ".join([noun, *limits])
+
+
+def _limit(limit: Ge | Gt | Le | Lt) -> str:
+    match limit:
+        case Ge(ge=value):
+            return f"from {value:,}"
+        case Gt(gt=value):
+            return f"above {value:,}"
+        case Le(le=value):
+            return f"to {value:,}"
+        case Lt(lt=value):
+            return f"below {value:,}"
+
+
+# ---- all of them -----------------------------------------------------------------------------------------------------
+
+
+def actions_of(module: str) -> dict[str, type[Action[Any]]]:
+    """The actions of one module, by what they do."""
+    return {kind.verb(): kind for kind in getattr(import_module(f"peerveil.study.{module}"), "ACTIONS", ())}
+
+
+def all_actions() -> dict[str, type[Action[Any]]]:
+    """Everything that a user can do, by name."""
+    return {kind.name: kind for module in MODULES for kind in actions_of(module).values()}
+
+
+def find_action(name: object) -> type[Action[Any]]:
+    """An action by its name."""
+    module, _, verb = str(name).partition(".")
+    kind = actions_of(module).get(verb) if module in MODULES else None
+    if kind is None:
+        near = get_close_matches(str(name), all_actions(), n=1)
+        hint = f"{near[0]!r}? The actions are" if near else "one of the actions:"
+        raise BadInput("action", got=name, want=f"{hint} {', '.join(all_actions())}")
+    return kind

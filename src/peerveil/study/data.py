@@ -1,0 +1,5 @@
+"""Actions on data."""
+
+from __future__ import annotations
+
+ACTIONS = ()

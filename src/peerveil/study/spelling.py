@@ -1,0 +1,247 @@
+"""Values that have a spelling of their own: the same on the command line, in a study file, in a form and in a schema.
+
+>>> from typing import get_args
+>>> get_args(Duration)[1].read("1.5h"), get_args(Duration)[1].write(5400.0)
+(5400.0, '1.5h')
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, eq=False)
+class Spelling:
+    """How a value is read and written. ``read`` raises ValueError, TypeError, LookupError or ArithmeticError to refuse."""
+
+    want: str
+    """What would be right, in words that follow "need"."""
+    schema: dict[str, Any]
+    read: Callable[[Any], Any]
+    write: Callable[[Any], str] = str
+    """As text, for a command line or a form."""
+    plain: Callable[[Any], Any] = str
+    """As a value of a study file or of JSON."""
+
+    def validate(self, value: Any) -> Any:
+        """Read a value; pydantic takes a ValueError for a refusal, and any other error would end the program."""
+        try:
+            return self.read(value)
+        except (ArithmeticError, LookupError, TypeError, AttributeError):
+            raise ValueError from None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(self.validate)
+
+    def __get_pydantic_json_schema__(self, schema: Any, handler: Any) -> dict[str, Any]:
+        return dict(self.schema)
+
+
+@dataclass(frozen=True)
+class Refers:
+    """A parameter that names further data: a name under [data] in a study, a file on the command line.
+
+    ``kind`` is a kind of table; None means a file that the action opens itself. Those are not offered in the console, whose
+    users may not name files of the server.
+    """
+
+    kind: str | None
+    want: str
+
+
+# ---- epsilon ---------------------------------------------------------------------------------------------------------
+
+# at most six digits before the point, and not zero: the schema's words and the reader's are the same
+_EPSILON_TEXT: Final = r"\s*((?=[\d.]*[1-9])\d{0,6}(\.\d{1,40})?|0*[1-9]\d{0,5}/0*[1-9]\d{0,11})\s*"
+_EPSILON_LIMIT: Final = 10**6
+
+
+def _epsilon(value: Any) -> str:
+    """An epsilon as text, so that it stays exact."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise TypeError
+    if isinstance(value, str):
+        if not re.fullmatch(_EPSILON_TEXT, value, flags=re.ASCII):
+            raise ValueError
+        return value.strip()
+    if not 0 < value < _EPSILON_LIMIT:
+        raise ValueError
+    return repr(value)
+
+
+_EPSILON_SCHEMA: Final[dict[str, Any]] = {
+    "anyOf": [
+        {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": _EPSILON_LIMIT},
+        {"type": "string", "pattern": f"^{_EPSILON_TEXT}$"},
+    ]
+}
+Epsilon = Annotated[str, Spelling("a number above 0, such as 1, 0.5 or '1/3'", _EPSILON_SCHEMA, _epsilon)]
+
+
+def _epsilon_or_none(value: Any) -> str:
+    return "none" if isinstance(value, str) and value.strip().lower() == "none" else _epsilon(value)
+
+
+EpsilonOrNone = Annotated[
+    str,
+    Spelling(
+        "a number above 0, such as 1, 0.5 or '1/3', or 'none' for no privacy",
+        {"anyOf": [*_EPSILON_SCHEMA["anyOf"], {"type": "string", "pattern": r"^\s*[nN][oO][nN][eE]\s*$"}]},
+        _epsilon_or_none,
+    ),
+]
+
+# ---- durations, scales, pairs ----------------------------------------------------------------------------------------
+
+_UNITS: Final = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
+
+
+def _duration(value: Any) -> float:
+    """Seconds; a number without a unit is refused, since its unit would be a guess."""
+    number, unit = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*(s|m|h|d|sec|min)\s*", value).groups()  # type: ignore[union-attr]
+    return float(Fraction(number) * _UNITS[unit[0]])
+
+
+def write_duration(seconds: float) -> str:
+    """Seconds with the largest unit that leaves a short number.
+
+    >>> write_duration(5400.0), write_duration(2700.0), write_duration(90.5)
+    ('1.5h', '45m', '90.5s')
+    """
+    for unit, size in _UNITS.items():
+        if seconds >= size and round(seconds / size, 2) * size == seconds:
+            return f"{seconds / size:g}{unit}"
+    return f"{seconds:.9f}".rstrip("0").rstrip(".") + "s"
+
+
+Duration = Annotated[
+    float,
+    Spelling(
+        "a duration with its unit: 90s, 5m, 1.5h or 2d",
+        {"type": "string", "pattern": r"^\s*\d{1,9}(\.\d{1,9})?\s*(s|m|h|d|sec|min)\s*$"},
+        _duration,
+        write_duration,
+        write_duration,
+    ),
+]
+
+
+def _two_numbers(value: Any) -> tuple[float, float]:
+    parts = re.split("[:,]", value) if isinstance(value, str) else value
+    if not isinstance(parts, (list, tuple)) or any(isinstance(part, bool) for part in parts):
+        raise TypeError
+    low, high = (float(part) for part in parts)
+    if not (-1e15 < low < 1e15 and -1e15 < high < 1e15):
+        raise ValueError
+    return low, high
+
+
+def _scale(value: Any) -> tuple[float, float]:
+    low, high = _two_numbers(value)
+    if not low < high:
+        raise ValueError
+    return low, high
+
+
+def _positive_pair(value: Any) -> tuple[float, float]:
+    first, second = _two_numbers(value)
+    if not (first > 0 and second > 0):
+        raise ValueError
+    return first, second
+
+
+_TWO_NUMBERS_SCHEMA: Final = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+Scale = Annotated[
+    tuple[float, float],
+    Spelling(
+        "the lowest and highest possible score, such as 1:10 (in a study file [1, 10])",
+        _TWO_NUMBERS_SCHEMA,
+        _scale,
+        "{0[0]:g}:{0[1]:g}".format,
+        list,
+    ),
+]
+PositivePair = Annotated[
+    tuple[float, float],
+    Spelling(
+        "two numbers above 0, such as 4,2 (in a study file [4, 2])",
+        {**_TWO_NUMBERS_SCHEMA, "items": {"type": "number", "exclusiveMinimum": 0}},
+        _positive_pair,
+        "{0[0]:g},{0[1]:g}".format,
+        list,
+    ),
+]
+
+# ---- classes ---------------------------------------------------------------------------------------------------------
+
+_MOST_CLASSES: Final = 1000
+
+
+def _classes(value: Any) -> int | tuple[str | int | bool, ...]:
+    """How many classes there are, or all of them. Texts of a command line or form stay texts: the data say what they are."""
+    if isinstance(value, bool):
+        raise TypeError
+    if isinstance(value, str):
+        parts = [part.strip() for part in value.split(",")]
+        value = int(parts[0]) if len(parts) == 1 else parts
+    if isinstance(value, int):
+        if not 2 <= value <= _MOST_CLASSES:
+            raise ValueError
+        return value
+    if not isinstance(value, (list, tuple)) or not 2 <= len(value) <= _MOST_CLASSES:
+        raise ValueError
+    if not all(isinstance(item, (str, int)) and item != "" for item in value) or len(set(map(str, value))) < len(value):
+        raise ValueError
+    return tuple(value)
+
+
+Classes = Annotated[
+    "int | tuple[str | int | bool, ...]",
+    Spelling(
+        'all possible answers, such as yes,no (in a study file ["yes", "no"]), or how many: 3 stands for 0, 1 and 2',
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 2, "maximum": _MOST_CLASSES},
+                {
+                    "type": "array",
+                    "items": {"anyOf": [{"type": "string", "minLength": 1}, {"type": "integer"}, {"type": "boolean"}]},
+                    "minItems": 2,
+                    "maxItems": _MOST_CLASSES,
+                    "uniqueItems": True,
+                },
+            ]
+        },
+        _classes,
+        lambda value: str(value) if isinstance(value, int) else ", ".join(map(str, value)),
+        lambda value: value if isinstance(value, int) else list(value),
+    ),
+]
+
+# ---- further data ----------------------------------------------------------------------------------------------------
+
+
+def _path(value: Any) -> Path:
+    if not isinstance(value, (str, Path)) or not str(value).strip() or "\0" in str(value) or len(str(value)) > 4000:
+        raise ValueError
+    return Path(str(value).strip())
+
+
+def _file_schema() -> dict[str, Any]:
+    return {"type": "string", "minLength": 1, "maxLength": 4000, "pattern": r"\S"}
+
+
+File = Annotated[Path, Spelling("the path of a file", _file_schema(), _path), Refers(None, "the path of a file")]
+ReviewsName = Annotated[
+    str,
+    Spelling("", _file_schema(), lambda value: str(_path(value))),
+    Refers("reviews", "reviews of a past conference: a file (in a study a name under [data])"),
+]
