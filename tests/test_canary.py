@@ -49,7 +49,7 @@ STEPS: dict[tuple[str, str], str] = {
         "decide",
     ): 'data = "reviews"\nhistory = "past"\naccount = "main"\nadversary_error = 0.4\naccept = 6\ndraws = 1\niterations = 600',
     ("rankings", "test"): 'data = "votes"\naccount = "main"\nepsilon = 1\nmethod = "rank-norm"',
-    ("truth", "infer"): 'data = "reports"\nrandomized = "yes"\nepsilon = 2\nclasses = [0, 1]',
+    ("truth", "infer"): 'data = "reports"\nrandomized = true\nepsilon = 2\nclasses = [0, 1]',
     ("truth", "randomize"): 'data = "labels"\naccount = "main"\nepsilon = 2\nclasses = [0, 1]',
     ("truth", "label"): 'data = "labels"\nclasses = [0, 1]',
     ("truth", "compare"): 'data = "labels"\nepsilons = [1]\ndraws = 2',
@@ -75,7 +75,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "rankings report": ("DATA/ballots.csv", "--epsilon", "1", "--to", "OUT/reports.jsonl"),
     "truth randomize": ("DATA/labels.csv", "--epsilon", "2", "--classes", "0,1", "--out", "OUT"),
     "truth infer": ("DATA/reports.csv", "--randomized", "--epsilon", "2", "--out", "OUT"),
-    "truth compare": ("DATA/labels.csv", "--epsilons", "1", "--draws", "2", "--out", "OUT"),
+    "truth label": ("DATA/labels.csv", "--classes", "0,1", "--out", "OUT"),
+    "truth compare": ("DATA/labels.csv", "--epsilon", "1", "--draws", "2", "--out", "OUT"),
 }  # fmt: skip
 NO_PEOPLE, NO_FILE = "reads no table of people", "writes no file that says something about people"
 OPERATOR = "writes a file or database for the operator of a service, who runs it"
@@ -130,7 +131,7 @@ def study(data: Path, folder: Path) -> Path:
     kinds = {"reviews": "reviews", "past": "reviews", "events": "events", "votes": "rankings", "labels": "labels",
              "reports": "labels"}  # fmt: skip
     sources = [f'[data.{name}]\npath = "{data / name}.csv"\nkind = "{kind}"\n' for name, kind in kinds.items()]
-    steps = [f'[[steps]]\nroom = "{room}"\ndo = "{do}"\n{rest}\n' for (room, do), rest in STEPS.items()]
+    steps = [f'[[steps]]\naction = "{room}.{do}"\n{rest}\n' for (room, do), rest in STEPS.items()]
     file = folder / "study.toml"
     file.write_text(head + "".join(sources + steps), encoding="utf-8")
     return file

@@ -99,8 +99,7 @@ epsilon = 0.5
 
 # A question about every paper, each asked to fifteen people of a crowd; each answer is randomised before it is sent.
 [[steps]]
-room = "truth"
-do = "randomize"
+action = "truth.randomize"
 name = "crowd-answers"
 data = "answers"
 account = "crowd"

@@ -139,8 +139,7 @@ epsilon = 3
 path = "data/labels.csv"
 kind = "labels"
 [[steps]]
-room = "truth"
-do = "randomize"
+action = "truth.randomize"
 data = "answers"
 account = "chairs"
 epsilon = 2

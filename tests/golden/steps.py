@@ -23,10 +23,12 @@ STEPS: Final = {
         "decide",
     ): 'data = "reviews"\nhistory = "past"\nadversary_error = 0.4\naccept = 8\niterations = 600\ndraws = 2',
     ("rankings", "test"): 'data = "rankings"\nepsilon = 0.5',
-    ("truth", "infer"): 'data = "reports"\nepsilon = 1\nclasses = [0, 1]\nrandomized = "yes"',
+    ("truth", "infer"): 'data = "reports"\nepsilon = 1\nclasses = [0, 1]\nrandomized = true',
     ("truth", "randomize"): 'data = "answers"\nepsilon = 2\nclasses = [0, 1]',
     ("truth", "label"): 'data = "answers"\nclasses = [0, 1]',
     ("truth", "compare"): 'data = "answers"\nepsilons = [1, 4]\ndraws = 2',
+    ("truth", "plan"): 'accuracy = 0.7\nepsilons = ["none", 2]\ntasks = 20\ntrials = 1',
+    ("truth", "simulate"): "tasks = 20\nworkers = 6\nanswers = 4",
     ("audit", "house"): "samples = 200",
 }
 HEAD: Final = """
@@ -58,7 +60,7 @@ def run_steps(root: Path) -> Iterator[tuple[str, str]]:
     crowd.answers.write(root / "answers.csv")
     crowd.reports.write(root / "reports.csv")
     file = root / "study.toml"
-    parts = [f'[[steps]]\nroom = "{room}"\ndo = "{do}"\n{settings}\n' for (room, do), settings in STEPS.items()]
+    parts = [f'[[steps]]\naction = "{room}.{do}"\n{settings}\n' for (room, do), settings in STEPS.items()]
     file.write_text(HEAD + "".join(parts), encoding="utf-8")
     with seeded(0):
         done = run_study(file, root / "out", progress=False)

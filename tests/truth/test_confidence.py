@@ -35,10 +35,9 @@ title = "Birds"
 path = "reports.csv"
 kind = "labels"
 [[steps]]
-room = "truth"
-do = "infer"
+action = "truth.infer"
 data = "reports"
-randomized = "yes"
+randomized = true
 epsilon = 2
 classes = [0, 1]
 """

@@ -37,8 +37,7 @@ epsilon = 100
 path = "answers.csv"
 kind = "labels"
 [[steps]]
-room = "truth"
-do = "randomize"
+action = "truth.randomize"
 data = "answers"
 account = "main"
 epsilon = 2

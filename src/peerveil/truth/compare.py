@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from peerveil.numerics.exact import Number
 
-EPSILONS: Final = (0.5, 1, 2, 4)
+EPSILONS: Final = ("0.5", "1", "2", "4")
 _DRAW: Final = 1_000_003  # seeds of different epsilons do not meet
 
 

@@ -121,9 +121,10 @@ class TruthResult(Result):
         warnings.warn(found, NotRandomised, stacklevel=5)
         return replace(self, doubt=found)
 
-    def frame(self) -> pl.DataFrame:
-        """A Polars table of tasks: task, label, confidence; ``.to_pandas()`` makes it one of pandas."""
-        return pl.DataFrame({"task": self.tasks, "label": self.labels, "confidence": self.confidence})
+    def frame(self, *, probabilities: bool = False) -> pl.DataFrame:
+        """A Polars table of tasks: task, label, confidence, and with ``probabilities`` one column per class (``p_yes``)."""
+        shares = {f"p_{c}": self.probabilities[:, i] for i, c in enumerate(self.classes)} if probabilities else {}
+        return pl.DataFrame({"task": self.tasks, "label": self.labels, "confidence": self.confidence, **shares})
 
     def accuracy(self, truth: Any) -> tuple[float, float]:
         """Accuracy and balanced accuracy against right answers.
@@ -184,9 +185,7 @@ class TruthResult(Result):
         """
         from peerveil.judgements.writing import write_frame
 
-        columns = {f"p_{c}": self.probabilities[:, i] for i, c in enumerate(self.classes)}
-        frame = self.frame().with_columns(**{n: pl.Series(v) for n, v in columns.items()})
-        return write_frame(frame, path, private=private)
+        return write_frame(self.frame(probabilities=True), path, private=private)
 
     def draw(self, ax: Axes) -> None:
         """Abilities with intervals of two standard errors, from the lowest to the highest, without names."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from peerveil.numerics.exact import Number
 
-EPSILONS: Final = (0.5, 1, 2, 4)
+EPSILONS: Final = ("0.5", "1", "2", "4")
 ANSWERS: Final = (3, 5, 9, 15, 25, 45, 80)
 _ANSWERS_OF_A_WORKER: Final = 60
 _HALVINGS: Final = 5  # at most so many between two neighbours of ANSWERS
@@ -68,7 +68,7 @@ class TruthPlan(Plan):
             f"{'more than ' + str(max(r.answers for r in self.rows)) if n is None else n}"
             for e, n in self.needed.items()
         ]
-        return f"Answers per task for {100 * self.accuracy:g}% right labels: " + "; ".join(parts) + "."
+        return f"Answers per task for {100 * self.accuracy:g}% correct labels: " + "; ".join(parts) + "."
 
     def __str__(self) -> str:
         lines = [f"{'epsilon':>8} {'answers':>8} {'accuracy':>9} {'majority':>9}"]

@@ -319,8 +319,8 @@ def randomize_answers(
     missing: Any = None
     sheet = labels.frame.select("task", "worker", "label")
     if hide_tasks:
-        missing = _marker(listed)
-        sheet = _full_sheet(labels, tasks, missing)
+        missing = missing_class(listed)
+        sheet = full_sheet(labels, tasks, missing)
         listed = [*listed, missing]
     elif tasks is not None:
         raise BadInput("tasks", got=tasks, want="hide_tasks=True with a list of all tasks")
@@ -372,7 +372,7 @@ def task_guarantee(sheet: pl.DataFrame, budget: Number, unit: str, hidden: bool 
     return one if repeats == 1 else one.group(repeats, unit=f"one task of one person, answered up to {repeats} times")
 
 
-def _marker(classes: list[Any]) -> Any:
+def missing_class(classes: list[Any]) -> Any:
     """A class for "no answer" that is none of the others."""
     if isinstance(classes[0], bool):
         raise BadInput(
@@ -386,7 +386,7 @@ def _marker(classes: list[Any]) -> Any:
     return marker
 
 
-def _full_sheet(labels: Labels, tasks: Sequence[Any] | None, missing: Any) -> pl.DataFrame:
+def full_sheet(labels: Labels, tasks: Sequence[Any] | None, missing: Any) -> pl.DataFrame:
     """A row for every worker and task, with the marker where there is no answer."""
     if tasks is None:
         raise BadInput("tasks", got=tasks, want="the public list of all tasks: without it, the list itself would tell")

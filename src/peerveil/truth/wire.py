@@ -99,11 +99,16 @@ def _report(line: str, number: int) -> dict[str, Any]:
 
 def write_reports(collected: CollectedReports, path: str | Path) -> Path:
     """Write a file of reports: the terms, then one report per line. It names workers, so only its owner may read it."""
+    return write_text(Path(path), reports_text(collected), private=True)
+
+
+def reports_text(collected: CollectedReports) -> str:
+    """What a file of reports holds."""
     terms = _terms(collected.response, collected.guarantee)
     terms |= {"missing": collected.missing, "guarantee": collected.guarantee.to_dict()}
     rows = collected.reports.frame.select("task", "worker", "label").iter_rows(named=True)
     lines = [json.dumps(terms), *(json.dumps({"format": FORMAT, **row}) for row in rows)]
-    return write_text(Path(path), "\n".join(lines) + "\n", private=True)
+    return "\n".join(lines) + "\n"
 
 
 def read_reports(path: str | Path) -> CollectedReports:

@@ -134,7 +134,7 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
         recommended={**chosen, "epsilon": best},
         reason=reason,
         about=_about(simulation) + SMOOTHED,
-        steps=({"room": "truth", "do": "randomize", "epsilon": epsilon, "unit": unit},),
+        steps=({"action": "truth.randomize", "epsilon": epsilon, "unit": unit},),
     )
 
 
