@@ -15,10 +15,10 @@ from functools import cache, partial
 from io import StringIO
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
 
+import click
 import pytest
-import typer
+from tests.cli.runner import every_command, members
 from tests.services.process import Served
 
 from peerveil import demo
@@ -81,27 +81,28 @@ def test_the_pages_with_examples() -> None:
 
 
 FIRST_PAGES = [ROOT / "README.md", *(path for path in DOCS if path.parent.name == "guides")]
-SERVICES = ("serve", "gateway serve", "collect serve")
+SERVICES = ("console serve", "gateway serve", "collect serve")
 
 
 @cache
-def application() -> Any:
+def application() -> click.Group:
     """All commands; building them takes longer than looking one up."""
-    return typer.main.get_command(base.build_app())
+    return base.build_app()
 
 
 def needs_arguments(words: list[str]) -> bool:
     """Whether a command cannot run as it stands: a group, or one that asks for more. Unknown commands fail."""
-    command = application()
+    command: click.Command = application()
     for k, word in enumerate(words):
-        if not hasattr(command, "commands"):
+        if not isinstance(command, click.Group):
             return not words[k:] and needs_more(command)
-        assert word in command.commands, f"no command {' '.join(words)!r}"
-        command = command.commands[word]
-    return hasattr(command, "commands") or needs_more(command)
+        known = members(command)
+        assert word in known, f"no command {' '.join(words)!r}"
+        command = known[word]
+    return isinstance(command, click.Group) or needs_more(command)
 
 
-def needs_more(command: Any) -> bool:
+def needs_more(command: click.Command) -> bool:
     return any(parameter.required for parameter in command.params)
 
 
@@ -170,12 +171,8 @@ def test_a_command_that_does_not_exist_is_noticed() -> None:
 
 def test_every_command_is_documented() -> None:
     text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    for group in base.build_app().registered_groups:
-        assert group.typer_instance is not None
-        for command in group.typer_instance.registered_commands:
-            assert f"peerveil {group.typer_instance.info.name} {command.name}" in text
-    for own in base.build_app().registered_commands:
-        assert f"peerveil {own.name}" in text
+    for name in every_command():
+        assert f"peerveil {name}" in text
 
 
 def test_every_page_is_reachable() -> None:

@@ -30,14 +30,14 @@ def test_a_trace_names_the_files_whose_functions_run_and_no_others() -> None:
     assert set(files) == {"guarantee/value.py", "numerics/exact.py"}
 
 
-def test_what_runs_during_an_import_is_not_counted() -> None:
-    """A group of commands makes its application with a function of another file while it is imported."""
+def test_what_runs_during_an_import_is_not_counted(tmp_path: Path) -> None:
+    """A group of commands declares its options with functions of another file while it is imported."""
     spec = spec_from_file_location("imported_anew", SOURCE / "cli" / "data.py")
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     assert traced(lambda: spec.loader.exec_module(module))[0] == []  # type: ignore[union-attr]
-    assert traced(lambda: module.new_group("data", "the same, called later"))[0] == ["cli/base.py"]
+    assert traced(lambda: module.check_out(tmp_path, force=False))[0] == ["cli/base.py"]
 
 
 @pytest.mark.parametrize("command", MOST)

@@ -3,45 +3,108 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-from tests.cli.runner import run
+from tests.cli.runner import every_command, members, run
 
-from peerveil import Guarantee, Ledger, Randomness, __version__
+from peerveil import BadInput, Guarantee, Ledger, Randomness, __version__
 from peerveil.cli import base
 from peerveil.cli.base import BAD_INPUT, BUDGET_EXCEEDED, CHECK_FAILED, INTERNAL
+from peerveil.judgements.readers import recognise
 
 
-def every_command() -> list[list[str]]:
-    app = base.build_app()
-    paths = [[str(command.name)] for command in app.registered_commands]
-    for group in app.registered_groups:
-        assert group.typer_instance is not None
-        name = str(group.typer_instance.info.name)
-        paths += [[name, str(command.name)] for command in group.typer_instance.registered_commands]
-    return paths
-
-
-@pytest.mark.parametrize("path", every_command(), ids=" ".join)
-def test_every_command_has_help_with_an_example_json_and_debug(
-    path: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, _ = run(capsys, *path, "--help")
+@pytest.mark.parametrize("name", every_command())
+def test_every_command_has_help_with_an_example_json_and_debug(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = name.split()
+    code, out, _ = run(capsys, *path, "-h")
     assert code == 0
-    assert f"peerveil {' '.join(path)}" in out.split("Example", 1)[1]
+    assert f"peerveil {name}" in out.split("Example:", 1)[1]
     assert "--json" in out or path[-1] in ("serve", "work")  # these run until stopped, and print no result
     assert "--debug" in out
+
+
+@pytest.mark.parametrize("name", every_command())
+def test_every_parameter_has_help_and_every_variable_is_shown(name: str) -> None:
+    for parameter in every_command()[name].params:
+        assert isinstance(parameter, click.Option | base.Argument)
+        assert parameter.help, parameter.name
+        assert parameter.help.endswith("."), parameter.name
+        if parameter.envvar:
+            record = parameter.get_help_record(click.Context(every_command()[name]))
+            assert record is not None
+            assert f"env var: {parameter.envvar}" in record[1]
+
+
+def test_an_option_of_several_commands_has_one_help_text() -> None:
+    texts: dict[str, set[str]] = {}
+    for command in every_command().values():
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                texts.setdefault(parameter.opts[0], set()).add(str(parameter.help))
+    for name in ("--json", "--debug", "--out", "--force", "--account", "--column", "--format"):
+        assert len(texts[name]) == 1, texts[name]
 
 
 def test_help_groups_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "--help")
     assert code == 0
-    for word in ("Start here", "Data", "Trust", "ledger", "audit", "demo"):
-        assert word in out
+    for title in ("Start here:", "Data:", "Services:", "Trust:", "Common options:", "Example:"):
+        assert f"\n{title}\n" in out
+    for text in ("ledger", "audit", "demo", "console", "--json", "--version"):
+        assert text in out
+
+
+def test_a_listed_command_has_the_help_that_the_list_says() -> None:
+    app = base.build_app()
+    commands = members(app)
+    for section in app.sections.values():
+        for name, text in section.items():
+            assert commands[name].get_short_help_str(200).removesuffix(".") == text
+
+
+@pytest.mark.parametrize("command", [["--help"], ["ledger", "add-account", "--help"], ["--version"], ["ledger"]])
+def test_help_imports_only_what_it_shows(command: list[str]) -> None:
+    use = f"from peerveil.cli.base import run; run({command!r}, debug=False, as_json=False)"
+    ours = "sorted(name for name in sys.modules if name.startswith('peerveil.'))"
+    code = f"import sys\n{use}\nprint({ours}, 'numpy' in sys.modules, 'rich' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    group = ["peerveil.cli.ledger"] if "ledger" in command else []
+    names = ["peerveil.cli", "peerveil.cli.base", *group, "peerveil.errors"]
+    assert done.stdout.splitlines()[-1] == f"{names} False False"
+
+
+def complete(line: str) -> list[str]:
+    """What bash would be offered at the end of a line."""
+    words = line.split(" ")
+    given = {"_PEERVEIL_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    code = "from peerveil.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **given}, capture_output=True, text=True, check=True
+    )
+    return [offer.partition(",")[2] for offer in done.stdout.splitlines()]
+
+
+def test_the_shell_completes_commands_options_and_choices() -> None:
+    assert complete("peerveil led") == ["ledger"]
+    assert complete("peerveil ledger add") == ["add-account"]
+    assert complete("peerveil gateway token --ro") == ["--role"]
+    assert complete("peerveil gateway token --role ") == ["author", "reader", "operator"]
+    assert complete("peerveil data check x.csv --kind re") == ["reviews"]
+    script = subprocess.run(
+        [sys.executable, "-c", "from peerveil.cli import main; main([])"],
+        env={**os.environ, "_PEERVEIL_COMPLETE": "bash_source"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "_PEERVEIL_COMPLETE=bash_complete" in script.stdout
+
+
+def test_formats_are_those_of_the_readers() -> None:
+    assert tuple(recognise.FORMATS) == base.FORMATS
 
 
 def test_version_and_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,14 +112,19 @@ def test_version_and_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "--version", "--json")[0] == 0
     code, _, err = run(capsys, "ledger", "shwo")
     assert code == BAD_INPUT
-    assert "No such command" in err
-    assert len(err.strip().splitlines()) == 1
+    assert err.startswith("error: No such command 'shwo'")
+    assert err.endswith("; try 'peerveil ledger --help'\n")
+    assert len(err.splitlines()) == 1
+    code, _, err = run(capsys, "gateway", "token", "--space", "forum")  # click spreads the choices over lines
+    assert code == BAD_INPUT
+    assert "author, reader, operator; try 'peerveil gateway token --help'" in err
+    assert len(err.splitlines()) == 1
     for arguments in (("nosuch",), ("demo", "--papers", "x"), ("data", "check")):
         code, _, err = run(capsys, *arguments, "--json")
         assert code == BAD_INPUT
         assert json.loads(err)["error"] == "UsageError"
     assert run(capsys, "data", "check")[0] == BAD_INPUT
-    for group in ((), ("truth",), ("ledger",)):
+    for group in ((), ("data",), ("ledger",)):
         code, out, err = run(capsys, *group)
         assert code == BAD_INPUT
         assert "Usage: " in out
@@ -82,6 +150,7 @@ def test_ledger_show(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "0.7 remains" in out
     code, out, _ = run(capsys, "ledger", "show", book, "--account", "iclr", "--json")
     assert json.loads(out)[0]["name"] == "iclr" if "name" in out else json.loads(out)[0]["account"] == "iclr"
+    assert run(capsys, "--json", "ledger", "show", book, "--account", "iclr")[1] == out
 
 
 @pytest.mark.parametrize("name", ["[/red]", "[red]evil", ":smile:"])
@@ -94,25 +163,77 @@ def test_names_are_shown_as_written(name: str, book: Path, capsys: pytest.Captur
     assert out.count(name) >= 3
 
 
-def test_ledger_open_verify_export(book: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, "ledger", "open", book, "--account", "next", "--epsilon", "1/3")[0] == 0
-    code, _, err = run(capsys, "ledger", "open", book, "--account", "next", "--epsilon", "0.5")
+def test_ledger_add_account_verify_export(book: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "ledger", "add-account", book, "--account", "next", "--epsilon", "1/3")[0] == 0
+    code, _, err = run(capsys, "ledger", "add-account", book, "--account", "next", "--epsilon", "0.5")
     assert code == BAD_INPUT
     assert "1/3" in err
     code, out, _ = run(capsys, "ledger", "verify", book, "--json")
     assert code == 0
     assert json.loads(out)["ok"] is True
+    out_folder = tmp_path / "out" / "ledger"
+    assert run(capsys, "ledger", "export", book, "--out", out_folder)[0] == 0
     for suffix in ("json", "csv"):
-        target = tmp_path / f"ledger.{suffix}"
-        assert run(capsys, "ledger", "export", book, "--to", target)[0] == 0
-        assert "means" in target.read_text(encoding="utf-8")
-    assert run(capsys, "ledger", "export", book, "--to", tmp_path / "ledger.xls")[0] == BAD_INPUT
-    code, _, err = run(capsys, "ledger", "export", book, "--to", tmp_path / "ledger.csv")
+        assert "means" in (out_folder / f"ledger.{suffix}").read_text(encoding="utf-8")
+    code, _, err = run(capsys, "ledger", "export", book, "--out", out_folder)
     assert code == BAD_INPUT
     assert "--force" in err
+    assert run(capsys, "ledger", "export", book, "--out", out_folder, "--force")[0] == 0
     code, out, _ = run(capsys, "ledger", "export", book)
     assert code == 0
-    assert json.loads(out)
+    assert json.loads(out) == json.loads((out_folder / "ledger.json").read_text(encoding="utf-8"))
+
+
+def advised(error: BadInput) -> Path:
+    """The folder that a refusal proposes."""
+    return Path(error.want.removeprefix("a folder: for example "))
+
+
+def test_out_is_a_folder_and_the_advice_works(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "mine.txt").touch()
+    (tmp_path / "file").touch()
+    (tmp_path / "dotted.d").mkdir()
+    for accepted in ("new", "new/deeper", "dotted.d", "results-0.5", ".hidden"):
+        base.check_out(tmp_path / accepted, force=False)
+    for refused in ("ledger.csv", "new/page.html", "taken.json", "file.tar.gz", "file"):
+        with pytest.raises(BadInput, match="^--out: .* need a folder: for example ") as error:
+            base.check_out(tmp_path / refused, force=True)
+        base.check_out(advised(error.value), force=False)
+    with pytest.raises(BadInput, match=r"^FOLDER: got a folder that is not empty \(.* or --force"):
+        base.check_out(tmp_path / "taken", force=False, name="FOLDER")
+    base.check_out(tmp_path / "taken", force=True)
+    with pytest.raises(BadInput, match="can be written to"):
+        base.check_out(tmp_path / "file" / "deeper", force=True)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(BadInput, match="can be written to"):
+        base.check_out(tmp_path / "new", force=True)
+    tmp_path.chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["data", "synthetic"],
+        ["demo", "--out"],
+        ["reproduce", "release/proposition-4.1", "--quick", "--out"],
+        ["gateway", "page", "--out"],
+        ["ledger", "export", "--out"],
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_every_command_refuses_a_file_for_a_folder(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(capsys, *command, "out/results.csv")
+    assert code == BAD_INPUT
+    assert "need a folder: for example out/results\n" in err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_missing_ledger_is_not_made_by_looking_at_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,22 +242,22 @@ def test_a_missing_ledger_is_not_made_by_looking_at_it(tmp_path: Path, capsys: p
     assert err.startswith("error: ")
     assert "Traceback" not in out + err
     assert not (tmp_path / "none.db").exists()
-    assert f"peerveil ledger open {tmp_path / 'none.db'} --account NAME" in err
+    assert f"peerveil ledger add-account {tmp_path / 'none.db'} --account NAME" in err
 
 
-def test_data_check_recognise_and_synthetic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_check_recognize_and_synthetic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "conference"
     assert run(capsys, "data", "synthetic", folder, "--papers", 30, "--reviewers", 20)[0] == 0
     before = (folder / "reviews.csv").read_bytes()
     code, _, err = run(capsys, "data", "synthetic", folder, "--papers", 31, "--reviewers", 20)
     assert code == BAD_INPUT
-    assert "a folder with files in it" in err
+    assert "a folder that is not empty" in err
     assert (folder / "reviews.csv").read_bytes() == before
     assert run(capsys, "data", "synthetic", folder, "--papers", 30, "--reviewers", 20, "--force")[0] == 0
     code, out, _ = run(capsys, "data", "check", folder / "reviews.csv", "--json")
     assert code == 0
     assert json.loads(out)["tables"]["reviews"]["rows"] == 90
-    code, out, _ = run(capsys, "data", "recognise", folder / "labels.csv")
+    code, out, _ = run(capsys, "data", "recognize", folder / "labels.csv")
     assert code == 0
     assert "labels" in out
     bad = tmp_path / "bad.csv"
@@ -155,10 +276,19 @@ def test_data_check_recognise_and_synthetic(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_the_audit_command(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "audit", "list", "--json")
+    assert code == 0
+    listed = json.loads(out)
+    assert {row["module"] for row in listed} == {"randomness", "release", "rankings", "truth"}
+    assert all(row["claimed"]["epsilon"] for row in listed)
+    code, out, _ = run(capsys, "audit", "list")
+    assert code == 0
+    assert all(row["name"].split(",")[0] in out for row in listed)
     code, out, _ = run(capsys, "audit", "run", "--samples", 200, "--no-faults", "--json")
     assert code == 0
     data = json.loads(out)
     assert data["passed"] is True
+    assert [row["name"] for row in data["reports"]] == [row["name"] for row in listed if row["fault"] is None]
     assert len(data["exact"]) == 28
     assert run(capsys, "audit", "run", "--samples", 3)[0] == BAD_INPUT
 

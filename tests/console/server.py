@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class ConsoleServer(Served):
-    """``peerveil serve`` in a folder. If it is killed, its workers end by themselves after the job they are at."""
+    """``peerveil console serve`` in a folder. If it is killed, its workers end by themselves after the job they are at."""
 
     def __init__(self, folder: Path, *arguments: str, env: Mapping[str, str] | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        command = ["serve", "--port", "0", "--folder", str(folder), *arguments]
+        command = ["console", "serve", "--port", "0", "--folder", str(folder), *arguments]
         super().__init__(command, folder, folder.parent, env or {})

@@ -463,7 +463,8 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert run(capsys, "gateway", "backup", "--to", "b.backup")[0] == 0
     assert run(capsys, "gateway", "restore", "b.backup")[0] == 2  # in use
     assert run(capsys, "gateway", "restore", "b.backup", "--db", "new.db")[0] == 0
-    assert run(capsys, "gateway", "page", "--out", "p.html")[0] == 0
+    assert run(capsys, "gateway", "page", "--out", "page")[0] == 0
+    assert (tmp_path / "page" / "operator.html").exists()
     operator = run(capsys, "gateway", "token", "--space", "*", "--role", "operator")[1].strip()
     monkeypatch.setenv("PEERVEIL_TOKEN", operator)
     assert run(capsys, "gateway", "reveal")[0] == 2

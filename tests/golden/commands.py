@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
-import typer.main
+from tests.cli.runner import every_command
 from tests.golden.normal import clean, describe_file
 from tests.golden.seeded import seeded
 
@@ -29,7 +29,7 @@ GROUPS: Final[dict[str, list[str]]] = {
     "data": [
         "data synthetic made --papers 8 --reviewers 6 --seed 3",
         "data synthetic made --json",
-        "data recognise data/reviews.csv",
+        "data recognize data/reviews.csv",
         "data check data/events.csv",
         "data check data/labels.csv --json",
         "data check data/rankings.csv --kind reviews",
@@ -38,7 +38,7 @@ GROUPS: Final[dict[str, list[str]]] = {
     "release": [
         "release means data/reviews.csv --epsilon 2 --weight miscalibration --scale 1:10 --seed 1 --out seeded",
         "release means data/reviews.csv --epsilon 1/3 --scale 1:10 --out unseeded",
-        "ledger open budget.db --account chairs --epsilon 2",
+        "ledger add-account budget.db --account chairs --epsilon 2",
         "release means data/reviews.csv --epsilon 2 --scale 1:10 --ledger budget.db --account chairs --out paid --json",
         "release means data/reviews.csv --epsilon 1 --scale 1:10 --ledger budget.db --account chairs --out more",
         "release plan data/reviews.csv --scale 1:10 --epsilons 1,10 --trials 2",
@@ -74,16 +74,17 @@ GROUPS: Final[dict[str, list[str]]] = {
         "truth plan --accuracy 0.7 --epsilons none,2 --tasks 20 --trials 1",
     ],
     "ledger": [
-        "ledger open budget.db --account chairs --epsilon 1",
+        "ledger add-account budget.db --account chairs --epsilon 1",
         "truth randomize data/labels.csv --epsilon 0.5 --classes 2 --ledger budget.db --account chairs --out sent",
         "truth randomize data/labels.csv --epsilon 0.75 --classes 2 --ledger budget.db --account chairs --out more",
         "ledger show budget.db",
         "ledger show budget.db --json",
         "ledger verify budget.db",
-        "ledger export budget.db --to ledger.json",
-        "ledger export budget.db --to ledger.csv",
+        "ledger export budget.db --out ledger",
+        "ledger export budget.db --out ledger",
+        "ledger export budget.db --out ledger.csv",
     ],
-    "audit": ["audit run --samples 100 --no-faults"],
+    "audit": ["audit list", "audit run --samples 100 --no-faults"],
     "reproduce": [
         "reproduce --list",
         "reproduce release/proposition-4.2 --quick",
@@ -123,7 +124,7 @@ GROUPS: Final[dict[str, list[str]]] = {
     ],
 }
 WITHOUT: Final = {
-    "serve": "runs until it is stopped (tests/console)",
+    "console serve": "runs until it is stopped (tests/console)",
     "gateway serve": "runs until it is stopped (tests/gateway/test_served.py)",
     "gateway work": "runs until it is stopped (tests/gateway/test_operating.py)",
     "collect serve": "runs until it is stopped (tests/collect/test_service.py)",
@@ -147,27 +148,14 @@ classes = [0, 1]
 """
 
 
-def every_command() -> dict[str, Any]:
-    """The commands that the application has, by their names."""
-    found: dict[str, Any] = {}
-
-    def walk(command: Any, path: tuple[str, ...]) -> None:
-        for name, child in getattr(command, "commands", {}).items():
-            walk(child, (*path, name))
-        if not hasattr(command, "commands"):
-            found[" ".join(path)] = command
-
-    walk(typer.main.get_command(base.build_app()), ())
-    return found
-
-
 def surface() -> Iterator[tuple[str, str]]:
     """Every command's arguments and options with their defaults."""
     for name, command in every_command().items():
         lines = []
         for option in command.params:
             shown = "/".join([*option.opts, *option.secondary_opts])
-            default = "required" if option.required else repr(option.default).replace("PosixPath", "Path")
+            default = repr(option.to_info_dict()["default"]).replace("PosixPath", "Path")
+            default = "required" if option.required else default
             lines.append(f"{shown}: {default}")
         yield name, clean("\n".join(lines))
 

@@ -1,24 +1,38 @@
-"""What every command shares: the application, ``--json``, ``--debug``, errors and exit codes."""
+"""What every command shares: help pages, options, output, errors and exit codes.
+
+Commands are plain click. The application knows the name and the one-line help of each command and imports its file when it is
+called; a command imports what does its work inside its body. So help is fast, and a missing extra matters only where it is used.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import traceback
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-import typer
+import click
 
 from peerveil import __version__
 from peerveil.errors import BadInput, PeerveilError, Verbatim
-from peerveil.result import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Protocol, TypeVar
 
-    from matplotlib.axes import Axes
+    AnyCommand = TypeVar("AnyCommand", bound="Callable[..., Any] | click.Command")
+
+    class Decorator(Protocol):
+        """What adds a parameter to a command."""
+
+        def __call__(self, command: AnyCommand, /) -> AnyCommand:
+            """Add it."""
+
 
 CHECK_FAILED: Final = 1
 BAD_INPUT: Final = 2
@@ -26,71 +40,195 @@ BUDGET_EXCEEDED: Final = 3
 INTERNAL: Final = 70
 INTERRUPTED: Final = 130
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel="Everywhere")]
-Debug = Annotated[
-    bool, typer.Option("--debug", help="On an error, show the whole traceback.", rich_help_panel="Everywhere")
-]
-
-Column = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--column", help="A column of ours and its name in the file, such as paper='Paper #'; as often as needed."
-    ),
-]
 NOT_COUNTED: Final = (
     "no ledger was named, so nobody counts this: every further release adds to what is given away "
-    "(--ledger FILE --account NAME; `peerveil ledger open` makes one)"
+    "(--ledger FILE --account NAME; `peerveil ledger add-account` makes one)"
 )
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
 
-_HELP_OPTIONS: Final = {"help_option_names": ["-h", "--help"]}
+# ---- help pages ------------------------------------------------------------------------------------------------------
+
+_COMMON: Final = {"--json", "--debug", "--help"}  # listed last, in a section of their own
 
 
-def new_group(name: str, description: str) -> typer.Typer:
-    """A command group such as ``peerveil ledger``."""
-    return typer.Typer(
-        name=name,
-        help=description,
-        no_args_is_help=True,
-        rich_markup_mode="rich",
-        context_settings=_HELP_OPTIONS,
-        pretty_exceptions_enable=False,
-        add_completion=False,
+class Argument(click.Argument):
+    """A positional argument with help, which click has only since version 8.5."""
+
+    def __init__(self, *arguments: Any, help: str = "", **settings: Any) -> None:  # noqa: A002
+        super().__init__(*arguments, **settings)
+        self.help: str = help
+        self._default = settings.get("default")
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
+        """The metavar, and the help with environment variable and default."""
+        notes = [f"env var: {self.envvar}"] if self.envvar else []
+        notes += [f"default: {self._default}"] if self._default else []
+        return self.make_metavar(ctx), self.help + (f"  [{'; '.join(notes)}]" if notes else "")
+
+
+class Command(click.Command):
+    """A command whose help has sections for arguments, options and common options, and ends with examples."""
+
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.examples = examples
+
+    def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Nothing: arguments are written with the options (click calls this since version 8.5)."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write all parameters, in sections."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "Common options": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if isinstance(parameter, click.Argument):
+                title = "Arguments"
+            else:
+                title = "Common options" if _COMMON.intersection(parameter.opts) else "Options"
+            sections[title] += [record] if record else []
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the examples, each on one line, so that it can be copied."""
+        if self.examples:
+            with formatter.section("Example"):
+                for line in self.examples:
+                    formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+
+class Group(Command, click.Group):
+    """A group of commands, such as ``peerveil ledger``. Called without a command, it prints its help: exit code 2."""
+
+    command_class = Command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Print the help if there are no arguments; else parse as click does."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help())
+            ctx.exit(BAD_INPUT)
+        return super().parse_args(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names in the order in which they were declared."""
+        return list(self.commands)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, then the options."""
+        self.format_commands(ctx, formatter)
+        super().format_options(ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write each command's name and the whole first sentence of its help."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(200)) for name, command in self.commands.items()])
+
+
+class LazyGroup(Group):
+    """The application: it imports a command only when it is called.
+
+    Parameters
+    ----------
+    sections : mapping of str to mapping of str to str
+        The one-line help of every command, by section and name.
+    load : callable
+        Returns the command of a name.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        sections: Mapping[str, Mapping[str, str]],
+        load: Callable[[str], click.Command],
+        **settings: Any,
+    ) -> None:
+        super().__init__(*arguments, **settings)
+        self.sections, self._load = sections, load
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """All names; nothing is imported."""
+        return [name for section in self.sections.values() for name in section]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        return self._load(cmd_name) if cmd_name in self.list_commands(ctx) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands in sections; nothing is imported."""
+        width = max(len(name) for name in self.list_commands(ctx))
+        for title, section in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", text) for name, text in section.items()])
+
+
+# ---- options, each declared once -------------------------------------------------------------------------------------
+
+PATH: Final = click.Path(readable=False, path_type=Path)
+# what files can be read as (peerveil.judgements.readers, which is not imported for help)
+FORMATS: Final = ("csv", "tsv", "jsonl", "parquet", "openreview", "hotcrp", "easychair", "preflib", "mediawiki")
+
+
+def _wants_json(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
+    """``peerveil --json ledger show`` is the same as ``peerveil ledger show --json``."""
+    return value or bool(ctx.find_root().params.get("as_json"))
+
+
+json_option = click.option("--json", "as_json", is_flag=True, callback=_wants_json, help="Print the result as JSON.")
+debug_option = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+force_option = click.option("--force", is_flag=True, help="Replace existing files.")
+seed_option = click.option(
+    "--seed",
+    type=int,
+    help="Use a fixed seed for a repeatable simulation. The result is marked as not private.",
+)
+ledger_option = click.option(
+    "--ledger",
+    envvar="PEERVEIL_LEDGER",
+    show_envvar=True,
+    help="Ledger to debit: a SQLite file, or postgresql://user@host/database.",
+)
+column_option = click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="OURS=THEIRS",
+    callback=lambda _context, _option, given: columns_named(given),
+    help="Map one of our columns to its name in the file, for example paper='Paper #'. Repeatable.",
+)
+format_option = click.option(
+    "--format", "format_", type=click.Choice(FORMATS), show_default="recognized", help="File format."
+)
+time_zone_option = click.option(
+    "--time-zone", metavar="ZONE", show_default="UTC", help="Zone of times that have none, for example Europe/Zurich."
+)
+
+
+def argument(name: str, **settings: Any) -> Decorator:
+    """A positional argument; like ``click.argument``, with ``help``."""
+    return click.argument(name, cls=Argument, **settings)
+
+
+def out_option(default: str | None = None, *, show_default: str | None = None) -> Decorator:
+    """``--out``: a folder in every command; :func:`check_out` says which."""
+    return click.option(
+        "--out", type=PATH, metavar="FOLDER", default=default, show_default=show_default, help="Folder to write to."
     )
 
 
-def example(*lines: str) -> str:
-    """The example at the end of a command's help."""
-    return "[bold]Example[/bold]\n\n" + "\n\n".join(f"  [green]{line}[/green]" for line in lines)
+def account_option(*, required: bool = False, show_default: str | None = None) -> Decorator:
+    """``--account``: the name of an account."""
+    return click.option("--account", required=required, show_default=show_default, help="Account in the ledger.")
 
 
-def emit(data: Any, as_json: bool, text: str | Callable[[], None]) -> None:
-    """Print a result: as JSON for programs, as text (or through a function that prints) for people."""
-    if as_json:
-        typer.echo(json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False))
-    elif isinstance(text, str):
-        typer.echo(text)
-    else:
-        text()
+def data_seed_option(default: int) -> Decorator:
+    """``--seed`` of synthetic data."""
+    text = "Seed of the synthetic data. The same seed gives the same data."
+    return click.option("--seed", type=int, default=default, help=text)
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "") -> None:
-    """A table that fits the terminal, or a plain wide one where there is none. Cells are shown as written."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(*columns, title=Text(title) if title else None, title_justify="left", header_style="bold")
-    for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
-    console = Console() if sys.stdout.isatty() else Console(width=160)
-    with console.capture() as captured:  # a closed pipe is then ours to handle, not Rich's
-        console.print(table)
-    typer.echo(captured.get(), nl=False)
-
-
-def columns_named(given: Sequence[str] | None) -> dict[str, str] | None:
-    """What ``--column ours=theirs``, given any number of times, says; ``None`` if it was not given."""
+def columns_named(given: Sequence[str]) -> dict[str, str] | None:
+    """The columns of ``--column ours=theirs``, given any number of times; ``None`` if it was not given."""
     if not given:
         return None
     named = {}
@@ -110,117 +248,156 @@ def check_spending(ledger: str | None, account: str | None, seed: int | None) ->
         raise BadInput("--seed", got=seed, want="no seed with a ledger: a simulation can never be entered")
 
 
-def check_new(path: Path | None, force: bool, *, name: str = "", cost: str = "") -> None:
-    """Refuse to write over a file, unless told; ``cost`` says what doing it again costs beside the file."""
-    if path is not None and path.exists() and not force:
-        want = f"a new name, or --force to replace it{cost}"
-        raise BadInput(
-            name or str(path), got=Verbatim(f"a file that exists ({path})" if name else "a file that exists"), want=want
-        )
+def check_out(out: Path, force: bool, *, name: str = "--out") -> None:
+    """Refuse an output folder that cannot be used, before anything is computed or spent.
+
+    Refused are a name with a file suffix (unless it is a folder already), an existing file, a folder that cannot be written and,
+    without ``force``, a folder that is not empty. What a refusal advises is itself accepted.
+    """
+    place = next(path for path in (out, *out.parents) if os.path.lexists(path))
+    if out == place and not out.is_dir():
+        raise BadInput(name, got=Verbatim(f"a file ({out})"), want=f"a folder: for example {_free_folder(out)}")
+    if out != place and re.fullmatch(r"\.[A-Za-z]\w{0,9}", out.suffix):
+        raise BadInput(name, got=str(out), want=f"a folder: for example {_free_folder(out)}")
+    if not place.is_dir() or not os.access(place, os.R_OK | os.W_OK | os.X_OK):
+        raise BadInput(name, got=str(out), want="a folder that can be written to")
+    if out == place and any(out.iterdir()) and not force:
+        got = Verbatim(f"a folder that is not empty ({out})")
+        raise BadInput(name, got=got, want="a new or empty folder, or --force to replace files in it")
 
 
-def check_folder(out: Path) -> None:
-    """Refuse a folder that cannot be written to, before anything is spent."""
-    place = next(path for path in (out, *out.parents) if path.exists())
-    if not place.is_dir() or not os.access(place, os.W_OK):
-        raise BadInput("--out", got=str(out), want="a folder that can be written to")
+def _free_folder(out: Path) -> Path:
+    """A folder beside a refused one, of which nothing exists yet."""
+    stem = out.name.partition(".")[0] or "results"
+    names = (f"{stem}-{number}" if number else stem for number in range(10_000))
+    return next(path for path in map(out.with_name, names) if not os.path.lexists(path))
 
 
-def check_keeps(source: str | Path, *written: Path) -> None:
-    """Refuse to write results over the file that they are computed from."""
-    for path in written:
-        if path.resolve() == Path(source).resolve():
-            raise BadInput("--out", got=str(path.parent), want=f"another folder: {path.name} there is what is read")
+def check_file(path: Path, force: bool, *, name: str = "--to") -> None:
+    """Refuse to replace a file without ``--force``."""
+    if path.exists() and not force:
+        got = Verbatim(f"a file that exists ({path})")
+        raise BadInput(name, got=got, want="a new name, or --force to replace the file")
 
 
-def write_picture(plot: Callable[[Axes], Axes], path: Path, words: str, *, private: bool = False) -> Path:
-    """A picture in a file of its own: on white, in dark ink."""
-    from peerveil.files import write_text
-    from peerveil.report import new_axes, safe_svg
-
-    picture = safe_svg(lambda: plot(new_axes(height=4)[0]), words)
-    return write_text(path, picture.alone(), private=private)
+# ---- output ----------------------------------------------------------------------------------------------------------
 
 
-def stop_with_failed_check() -> NoReturn:
-    """End the command with the exit code of a failed check."""
-    raise typer.Exit(CHECK_FAILED)
+def emit(data: Any, as_json: bool, text: str | Callable[[], None]) -> None:
+    """Print a result: as JSON for programs, as text (or through a function that prints) for people."""
+    if as_json:
+        from peerveil.result import plain
+
+        click.echo(json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False))
+    elif isinstance(text, str):
+        click.echo(text)
+    else:
+        text()
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"peerveil {__version__}")
-        raise typer.Exit
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str = "") -> None:
+    """A table that fits the terminal, or a plain wide one where there is none. Cells are shown as written."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*columns, title=Text(title) if title else None, title_justify="left", header_style="bold")
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))
+    console = Console() if sys.stdout.isatty() else Console(width=160)
+    with console.capture() as captured:  # a closed pipe is then ours to handle, not Rich's
+        console.print(table)
+    click.echo(captured.get(), nl=False)
 
 
-def build_app() -> typer.Typer:
-    """The whole application. Groups are imported here, so that ``import peerveil.cli`` stays light."""
-    from peerveil.cli import (
-        audit,
-        calibration,
-        collect,
-        data,
-        demo,
-        gateway,
-        ledger,
-        rankings,
-        release,
-        reproduce,
-        serve,
-        study,
-        timing,
-        truth,
-    )
+def stop_with(code: int) -> NoReturn:
+    """End the command with an exit code."""
+    raise click.exceptions.Exit(code)
 
-    app = new_group("peerveil", "Collect, post, decide, test and release human judgements without exposing the humans.")
 
-    @app.callback(epilog=example("peerveil demo", "peerveil data check reviews.csv", "peerveil audit run"))
-    def root(
-        version: Annotated[
-            bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-        ] = False,
-        as_json: AsJson = False,
-        debug: Debug = False,
-    ) -> None:
+# ---- the application -------------------------------------------------------------------------------------------------
+
+_START: Final = {
+    "demo": "Analyze a synthetic conference from start to finish and write a report",
+    "new": "Look at your data and print a commented study file to start from",
+    "run": "Check a study, ask before spending, run it, and write its results and a report",
+}
+_DATA: Final = {"data": "Check data files, and make synthetic ones"}
+_MODULES: Final = {
+    "release": "Publish the distribution of reviewer scores with differential privacy",
+    "timing": "Measure what posting times reveal about people, and delay posts to hide it",
+    "calibration": "Correct decisions for reviewer strictness without revealing reviewers",
+    "rankings": "Test whether rankings differ from chance, with differential privacy",
+    "truth": "Infer correct labels from randomized answers",
+}
+_SERVICES: Final = {
+    "console": "Use all modules in a browser",
+    "gateway": "Run a posting service that publishes each post after a random delay",
+    "collect": "Collect answers that are randomized before they leave people's devices",
+}
+_TRUST: Final = {
+    "ledger": "Keep privacy budgets: accounts, what was spent on which data, what remains",
+    "audit": "Test privacy guarantees by sampling, and show that broken mechanisms are detected",
+    "reproduce": "Reproduce the figures and tables of the papers, next to our own methods",
+}
+_FILES: Final = {"new": "study", "run": "study"}  # every other command has a file of its own name
+
+
+def build_app() -> LazyGroup:
+    """The whole application; no command is imported before it is called."""
+    sections = {"Start here": _START, "Data": _DATA, "Modules": _MODULES, "Services": _SERVICES, "Trust": _TRUST}
+    if find_spec("peerveil.cli.actions") is None:
+        del sections["Modules"]
+
+    def load(name: str) -> click.Command:
+        if name in _MODULES:
+            return group_for(name)
+        command: click.Command = getattr(import_module(f"peerveil.cli.{_FILES.get(name, name)}"), name)
+        return command
+
+    @json_option
+    @debug_option
+    @click.version_option(__version__, message="peerveil %(version)s", help="Show the version.")
+    def root(as_json: bool) -> None:
         pass
 
-    demo.register(app)
-    study.register(app)
-    app.command("serve", epilog=serve.EPILOG, rich_help_panel="Start here")(serve.serve)
-    app.add_typer(data.app, rich_help_panel="Data")
-    for room in (release, timing, calibration, rankings, truth):
-        app.add_typer(room.app, rich_help_panel="Rooms")
-    app.add_typer(gateway.app, rich_help_panel="Services")
-    app.add_typer(collect.app, rich_help_panel="Services")
-    app.add_typer(ledger.app, rich_help_panel="Trust")
-    app.add_typer(audit.app, rich_help_panel="Trust")
-    reproduce.register(app)
-    return app
+    return click.command(
+        "peerveil",
+        cls=LazyGroup,
+        sections=sections,
+        load=load,
+        help="Collect, post, decide, test and release human judgments without exposing the people who made them.",
+        examples=("peerveil demo", "peerveil data check reviews.csv", "peerveil audit run"),
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
+    )(root)
+
+
+def group_for(module: str) -> click.Command:
+    """The commands of one of the five modules, generated from its actions."""
+    group: click.Command = import_module("peerveil.cli.actions").module_group(module)
+    return group
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and end the process with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    debug, as_json = "--debug" in given, "--json" in given
-    sys.exit(run(given, debug=debug, as_json=as_json))
+    if os.environ.get("_PEERVEIL_COMPLETE"):  # a shell asks for completions; see docs/cli.md
+        build_app().main(given, prog_name="peerveil")
+    sys.exit(run(given, debug="--debug" in given, as_json="--json" in given))
 
 
 def run(given: list[str], *, debug: bool, as_json: bool) -> int:
     """Run a command and return its exit code; every error becomes one readable line."""
     try:
-        code = build_app()(given, prog_name="peerveil", standalone_mode=False)
+        code = build_app().main(given, prog_name="peerveil", standalone_mode=False)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (BrokenPipeError, SystemExit):  # the latter is how Click reports the former; nothing else raises it here
+    except (BrokenPipeError, SystemExit):  # the latter is how click reports the former; nothing else raises it here
         # the reader of our output went away (as `head` does): not an error, and nothing more can be said
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        if (
-            type(error).__name__ == "NoArgsIsHelpError"
-        ):  # a group without a command: its help is printed, and that says it all
-            return BAD_INPUT
         if debug:
             traceback.print_exception(error)
         message, kind, code = _explained(error)
@@ -230,23 +407,24 @@ def run(given: list[str], *, debug: bool, as_json: bool) -> int:
 
 
 def _explained(error: Exception) -> tuple[str, str, int]:
-    """What an error is called, says, and ends the process with."""
-    if isinstance(error, typer.Abort):
+    """The message, name and exit code of an error."""
+    if isinstance(error, click.Abort):
         return "interrupted", "Interrupted", INTERRUPTED
+    if isinstance(error, click.ClickException):
+        path = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "peerveil"
+        message = " ".join(error.format_message().split()).removesuffix(".")
+        return f"{message}; try '{path} --help'", "UsageError", BAD_INPUT
     if isinstance(error, PeerveilError):
         return str(error), type(error).__name__, _exit_code(error)
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("peerveil"):
         from peerveil.extras import MissingExtra, missing_parts
 
         for extra in ("services", "spark"):
-            if gone := missing_parts(extra):
-                return str(MissingExtra(extra, gone)), "MissingExtra", BAD_INPUT
+            if missing := missing_parts(extra):
+                return str(MissingExtra(extra, missing)), "MissingExtra", BAD_INPUT
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}", type(error).__name__, BAD_INPUT
-    if hasattr(error, "format_message"):  # wrong usage, as Typer's own copy of Click raises it
-        hint = "; try 'peerveil --help'"
-        return f"{error.format_message()}{hint}", "UsageError", BAD_INPUT
     shown = str(error) or type(error).__name__
     return f"{shown} (an error in peerveil; --debug shows where)", "InternalError", INTERNAL
 
@@ -266,4 +444,4 @@ def _exit_code(error: PeerveilError) -> int:
 
 def _say(message: str, kind: str, as_json: bool) -> None:
     text = json.dumps({"error": kind, "message": message}, ensure_ascii=False) if as_json else f"error: {message}"
-    typer.echo(text, err=True)
+    click.echo(text, err=True)

@@ -1,29 +1,38 @@
-"""``peerveil collect``: campaigns whose answers are randomised before they leave people's devices."""
+"""``peerveil collect``: campaigns whose answers are randomized before they leave people's devices."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
-from peerveil.cli.base import AsJson, Debug, emit, example, new_group, print_table
+from peerveil.cli.base import (
+    PATH,
+    Group,
+    argument,
+    check_file,
+    debug_option,
+    emit,
+    force_option,
+    json_option,
+    print_table,
+    stop_with,
+)
 from peerveil.errors import BadInput, Verbatim
 
-app = new_group("collect", "Collect answers that are randomised before they leave people's devices.")
-
 VARIABLE = "PEERVEIL_COLLECT_DB"
-Where = Annotated[
-    str,
-    typer.Option(
-        "--db", envvar=VARIABLE, help="A SQLite file, or the address of a PostgreSQL database (postgresql://...)."
-    ),
-]
-Which = Annotated[str, typer.Option("--campaign", help="The campaign's id.")]
-DEFAULT = "peerveil-collect.db"
+_db_option = click.option(
+    "--db",
+    envvar=VARIABLE,
+    show_envvar=True,
+    default="peerveil-collect.db",
+    help="Database: a SQLite file, or postgresql://user@host/database.",
+)
+_campaign_option = click.option("--campaign", required=True, help="Id of the campaign.")
 
 LABELS_EXAMPLE = """\
-# A campaign of labels: people answer tasks, each answer randomised on their device.
+# A campaign of labels: people answer tasks, each answer randomized on their device.
 id = "birds-2026"
 title = "Birds of the lake"
 question = "Is there a bird in the picture?"
@@ -37,7 +46,7 @@ accuracy = 0.9     # the share of right labels that is aimed at
 # closes = 2026-12-01T00:00:00Z
 """
 RANKINGS_EXAMPLE = """\
-# A campaign about rankings: people answer one of a few shared comparisons, by one randomised bit.
+# A campaign about rankings: people answer one of a few shared comparisons, by one randomized bit.
 id = "drinks-2026"
 title = "What do you drink first?"
 question = "Think of your own ranking of these drinks."
@@ -51,9 +60,17 @@ answers = 1
 """
 
 
-@app.command("init", epilog=example("peerveil collect init --db collect.db"))
-def init(db: Where = DEFAULT, as_json: AsJson = False, debug: Debug = False) -> None:  # noqa: ARG001
-    """Make the tables of a new database, or bring old ones up to date."""
+@click.group(cls=Group)
+def collect() -> None:
+    """Collect answers that are randomized before they leave people's devices."""
+
+
+@collect.command("init", examples=["peerveil collect init --db collect.db"])
+@_db_option
+@json_option
+@debug_option
+def init(db: str, as_json: bool) -> None:
+    """Create the tables of a new database, or update those of an existing one."""
     from peerveil.collect import Store
 
     with Store(db, create=True) as store:
@@ -65,30 +82,25 @@ def init(db: Where = DEFAULT, as_json: AsJson = False, debug: Debug = False) -> 
     )
 
 
-@app.command(
+@collect.command(
     "campaign",
-    epilog=example(
+    examples=[
         "peerveil collect campaign --example labels > campaign.toml",
         "peerveil collect campaign campaign.toml --db collect.db",
         "peerveil collect campaign --db collect.db",
         "peerveil collect campaign --close birds-2026 --db collect.db",
-    ),
+    ],
 )
-def campaign(
-    file: Annotated[Path | None, typer.Argument(help="A campaign's file to add; without one, all are listed.")] = None,
-    close: Annotated[str | None, typer.Option(help="Close this campaign for good, now.")] = None,
-    example_: Annotated[
-        str | None, typer.Option("--example", help="Print a file to begin with: labels or rankings.")
-    ] = None,
-    db: Where = DEFAULT,
-    as_json: AsJson = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> None:
-    """Add a campaign, close one, or list all with how many people took part."""
-    if example_ is not None:
-        if example_ not in ("labels", "rankings"):
-            raise BadInput("--example", got=example_, want="labels or rankings")
-        typer.echo(LABELS_EXAMPLE if example_ == "labels" else RANKINGS_EXAMPLE, nl=False)
+@argument("file", type=PATH, required=False, help="Campaign file to add. Without one, all campaigns are listed.")
+@click.option("--close", metavar="CAMPAIGN", help="Close this campaign now. It cannot be opened again.")
+@click.option("--example", type=click.Choice(["labels", "rankings"]), help="Print a campaign file to start from.")
+@_db_option
+@json_option
+@debug_option
+def campaign(file: Path | None, close: str | None, example: str | None, db: str, as_json: bool) -> None:
+    """Add a campaign, close one, or list all of them with the number of participants."""
+    if example is not None:
+        click.echo(LABELS_EXAMPLE if example == "labels" else RANKINGS_EXAMPLE, nl=False)
         return
     from peerveil.collect import Campaign, Store
 
@@ -111,28 +123,25 @@ def campaign(
     emit(rows, as_json, lambda: print_table(columns, [[row[name] for name in columns] for row in rows]))
 
 
-@app.command(
+@collect.command(
     "token",
-    epilog=example(
+    examples=[
         "peerveil collect token --campaign birds-2026 --count 60 --links https://collect.example.org > invitations.txt",
         "peerveil collect token --campaign birds-2026 --role operator",
-    ),
+    ],
 )
-def token(
-    campaign: Which,
-    count: Annotated[int, typer.Option(help="How many invitations.")] = 1,
-    role: Annotated[str, typer.Option(help="person or operator.")] = "person",
-    links: Annotated[str | None, typer.Option(help="Print links to this site instead of bare tokens.")] = None,
-    db: Where = DEFAULT,
-    as_json: AsJson = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> None:
-    """Make invitations, or an operator's token. They are shown once: the database keeps only their hashes."""
+@_campaign_option
+@click.option("--count", type=int, default=1, help="Number of invitations.")
+@click.option("--role", type=click.Choice(["person", "operator"]), default="person", help="What the token allows.")
+@click.option("--links", metavar="URL", help="Print invitation links to this site instead of tokens.")
+@_db_option
+@json_option
+@debug_option
+def token(campaign: str, count: int, role: str, links: str | None, db: str, as_json: bool) -> None:
+    """Create invitations, or an operator's token. They are shown once; the database keeps only their hashes."""
     from peerveil.collect import Store
     from peerveil.collect.invitations import invitation_links
 
-    if role not in ("person", "operator"):
-        raise BadInput("--role", got=role, want="person or operator")
     if links is not None:
         invitation_links(links, campaign, [])  # before anything is made
     with Store(db) as store:
@@ -142,26 +151,33 @@ def token(
     emit({"campaign": campaign, "role": role, "tokens": made}, as_json, "\n".join(made))
 
 
-@app.command(
+@collect.command(
     "export",
-    epilog=example(
+    examples=[
         "peerveil collect export --campaign birds-2026 --to reports.parquet",
         "peerveil truth infer reports.parquet --randomized --epsilon 1 --classes no,yes",
-    ),
+    ],
 )
-def export(
-    campaign: Which,
-    to: Annotated[Path, typer.Option(help="The file: .csv, .parquet or .jsonl.")] = Path("reports.parquet"),
-    db: Where = DEFAULT,
-    as_json: AsJson = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> None:
-    """Write all reports of a campaign, for 'peerveil truth infer' or 'peerveil rankings aggregate'."""
+@_campaign_option
+@click.option(
+    "--to",
+    type=PATH,
+    metavar="FILE",
+    default=Path("reports.parquet"),
+    help="File to write, ending in .csv, .parquet or .jsonl.",
+)
+@force_option
+@_db_option
+@json_option
+@debug_option
+def export(campaign: str, to: Path, force: bool, db: str, as_json: bool) -> None:
+    """Write all reports of a campaign, for `peerveil truth infer` or `peerveil rankings aggregate`."""
     from peerveil.collect import Store
     from peerveil.collect.exporting import count_reports
     from peerveil.collect.exporting import export as write
     from peerveil.progress import progress_bar
 
+    check_file(to, force)
     with Store(db) as store:
         known = store.known(campaign)
         total = count_reports(store, known)
@@ -179,24 +195,33 @@ def export(
     emit({"reports": total, "written": str(path), "next": then}, as_json, text)
 
 
-@app.command(
+@collect.command(
     "infer",
-    epilog=example(
+    examples=[
         "peerveil collect infer --campaign birds-2026 --so-far",
         "peerveil collect infer --campaign birds-2026 --model one-coin",
-    ),
+    ],
 )
-def infer(
-    campaign: Which,
-    so_far: Annotated[bool, typer.Option(help="An estimate for the operator while the campaign is open.")] = False,
-    model: Annotated[str, typer.Option(help="auto, one-coin, two-coin or confusion.")] = "auto",
-    engine: Annotated[str, typer.Option(help="auto, memory, duckdb or spark.")] = "auto",
-    level: Annotated[float, typer.Option(help="Rankings: how often chance may be called a signal.")] = 0.05,
-    db: Where = DEFAULT,
-    as_json: AsJson = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> None:
-    """Infer from all reports of a closed campaign and store the result; may be done again without collecting again."""
+@_campaign_option
+@click.option("--so-far", is_flag=True, help="Print an estimate for the operator while the campaign is open.")
+@click.option(
+    "--model",
+    type=click.Choice(["auto", "one-coin", "two-coin", "confusion"]),
+    default="auto",
+    help="For labels: the model of people's errors.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["auto", "memory", "duckdb", "spark"]),
+    default="auto",
+    help="For labels: where the computation runs.",
+)
+@click.option("--level", type=float, default=0.05, help="For rankings: significance level of the test.")
+@_db_option
+@json_option
+@debug_option
+def infer(campaign: str, so_far: bool, model: str, engine: str, level: float, db: str, as_json: bool) -> None:
+    """Infer the result of a closed campaign from its reports, and store it. This may be repeated."""
     from peerveil.collect import Store
     from peerveil.collect.exporting import count_reports
     from peerveil.collect.inference import infer as run
@@ -205,38 +230,42 @@ def infer(
     with Store(db) as store:
         known = store.known(campaign)
         with progress_bar("reading reports", total=count_reports(store, known)) as advance:
-            found = run(store, known, so_far=so_far, model=model, engine=engine, level=level, advance=advance)
-    emit({"campaign": campaign, **found}, as_json, _told(found))
+            result = run(store, known, so_far=so_far, model=model, engine=engine, level=level, advance=advance)
+    emit({"campaign": campaign, **result}, as_json, _told(result))
 
 
-def _told(found: dict[str, Any]) -> str:
-    if found["kind"] == "rankings":
-        return f"{found['finding']}\n{found['guarantee']}"
+def _told(result: dict[str, Any]) -> str:
+    if result["kind"] == "rankings":
+        return f"{result['finding']}\n{result['guarantee']}"
     lines = [
-        f"{found['tasks_with_reports']:,} of {found['tasks']:,} tasks labelled from {found['reports']:,} reports of "
-        f"{found['people']:,} people ({found['model']})",
-        f"mean confidence of the labels: {found['mean_confidence']:.3f}. {found['about_confidence']}",
+        f"{result['tasks_with_reports']:,} of {result['tasks']:,} tasks labeled from {result['reports']:,} reports of "
+        f"{result['people']:,} people ({result['model']})",
+        f"mean confidence of the labels: {result['mean_confidence']:.3f}. {result['about_confidence']}",
     ]
-    if "needed" in found:
-        lines.append(found["needed"]["advice"])
-    return "\n".join([*lines, found["guarantee"]])
+    if "needed" in result:
+        lines.append(result["needed"]["advice"])
+    return "\n".join([*lines, result["guarantee"]])
 
 
-@app.command(
+@collect.command(
     "serve",
-    epilog=example(
+    examples=[
         "peerveil collect serve --db collect.db --port 8080",
         "peerveil collect serve --db postgresql://collect@db/collect --processes 2",
-    ),
+    ],
 )
-def serve(
-    db: Where = DEFAULT,
-    host: Annotated[str, typer.Option(help="The address to listen on; put a server with TLS in front.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 takes any.")] = 8080,
-    processes: Annotated[int, typer.Option(min=1, max=64, help="How many server processes (PostgreSQL).")] = 1,
-    debug: Debug = False,  # noqa: ARG001
-) -> None:
-    """Serve campaigns: the person's page, the clients' interface, the operator's page, and inference at closing time."""
+@_db_option
+@click.option("--host", default="127.0.0.1", help="Address to listen on. Put a TLS proxy in front.")
+@click.option("--port", type=int, default=8080, help="Port to listen on; 0 for any free port.")
+@click.option(
+    "--processes",
+    type=click.IntRange(1, 64),
+    default=1,
+    help="Number of server processes; more than one needs PostgreSQL.",
+)
+@debug_option
+def serve(db: str, host: str, port: int, processes: int) -> None:
+    """Serve campaigns until stopped: pages for participants and operators, the API, and inference at closing time."""
     import os
 
     from peerveil.collect import Store
@@ -257,11 +286,11 @@ def serve(
         if "://" not in db or port == 0:
             raise BadInput("--processes", got=processes, want="1 with a SQLite file, or with port 0")
         one = [*this_command(), "collect", "serve", "--host", host, "--port", str(port)]
-        raise typer.Exit(run_processes([one] * processes, journal))
+        stop_with(run_processes([one] * processes, journal))
 
     def ready(bound: int) -> None:
         shown = f"[{host}]" if ":" in host else host
-        typer.echo(f"Campaigns are at http://{shown}:{bound} (Ctrl+C stops it); invitations are links to them.")
+        click.echo(f"Campaigns are at http://{shown}:{bound} (Ctrl+C stops it); invitations are links to them.")
 
     with Store(db) as store:
         run(build_app(store, journal, after_close=Inferrer()), host, port, journal, ready=ready)

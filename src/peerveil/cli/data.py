@@ -3,77 +3,93 @@
 from __future__ import annotations
 
 import shlex
-from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from peerveil.cli.base import BAD_INPUT, AsJson, Column, Debug, Force, columns_named, emit, example, new_group
-from peerveil.errors import BadInput, Verbatim
+from peerveil.cli.base import (
+    BAD_INPUT,
+    PATH,
+    Group,
+    argument,
+    check_out,
+    column_option,
+    data_seed_option,
+    debug_option,
+    emit,
+    force_option,
+    format_option,
+    json_option,
+    stop_with,
+    time_zone_option,
+)
+from peerveil.errors import BadInput
 
-app = new_group("data", "Your files: what they are, whether they can be used; and synthetic ones to try things on.")
+if TYPE_CHECKING:
+    from pathlib import Path
 
-File = Annotated[Path, typer.Argument(help="CSV, Parquet, JSON lines, or an export of a platform.")]
-
-
-class Kind(StrEnum):
-    """The tables that peerveil reads."""
-
-    reviews = "reviews"
-    events = "events"
-    rankings = "rankings"
-    labels = "labels"
+_file_argument = argument("file", type=PATH, help="CSV, Parquet, JSON lines, or a platform's export.")
 
 
-@app.command("recognise", epilog=example("peerveil data recognise export.json"))
-def recognise_file(
-    file: File,
-    as_json: AsJson = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> None:
-    """Say what a file is and which tables can be read from it."""
+@click.group(cls=Group)
+def data() -> None:
+    """Check data files, and make synthetic ones."""
+
+
+@data.command("recognize", examples=["peerveil data recognize export.json"])
+@_file_argument
+@json_option
+@debug_option
+def recognize(file: Path, as_json: bool) -> None:
+    """Show the format of a file and the tables that can be read from it."""
     from peerveil.judgements import recognise
 
-    found = recognise(file)
-    data = {"format": found.format, "kinds": [kind.lower() for kind in found.kinds], "why": found.why}
-    kinds = ", ".join(data["kinds"]) or "no table by itself; map its columns with `peerveil data check --column`"
-    emit(data, as_json, f"{file}: {found.format} ({found.why})\ncan be read as: {kinds}")
+    seen = recognise(file)
+    result = {"format": seen.format, "kinds": [kind.lower() for kind in seen.kinds], "why": seen.why}
+    kinds = ", ".join(result["kinds"]) or "no table by itself; map its columns with `peerveil data check --column`"
+    emit(result, as_json, f"{file}: {seen.format} ({seen.why})\ncan be read as: {kinds}")
 
 
-@app.command(
+@data.command(
     "check",
-    epilog=example(
+    examples=[
         "peerveil data check reviews.csv",
         "peerveil data check scores.csv --kind reviews --column paper=submission --column score=rating",
-    ),
+    ],
 )
+@_file_argument
+@click.option(
+    "--kind",
+    type=click.Choice(["reviews", "events", "rankings", "labels"]),
+    show_default="recognized",
+    help="Table to read the file as.",
+)
+@format_option
+@column_option
+@time_zone_option
+@json_option
+@debug_option
 def check(
-    file: File,
-    kind: Annotated[Kind | None, typer.Option(help="What to read it as.", show_default="recognised")] = None,
-    format_: Annotated[
-        str | None, typer.Option("--format", help="The file's format.", show_default="recognised")
-    ] = None,
-    column: Column = None,
-    as_json: AsJson = False,
-    debug: Debug = False,  # noqa: ARG001
+    file: Path,
+    kind: str | None,
+    format_: str | None,
+    columns: dict[str, str] | None,
+    time_zone: str | None,
+    as_json: bool,
 ) -> None:
-    """Read a file as peerveil would, and show what was found, or every problem with its row and column."""
+    """Read a file as peerveil would, and show what it holds, or every problem with its row and column."""
     from peerveil import judgements
 
-    columns, advice = columns_named(column), ""
-    if kind is None:
-        kinds, advice = _kinds(file)
-    else:
-        kinds = [kind.value]
+    kinds, advice = _kinds(file) if kind is None else ([kind], "")
     tables, problems = {}, {}
     for name in kinds:
         table: Any = getattr(judgements, name.capitalize())
+        timed = {"time_zone": time_zone} if name in ("reviews", "events") else {}
         try:
-            tables[name] = table.read(file, format=format_, columns=columns)
+            tables[name] = table.read(file, format=format_, columns=columns, **timed)
         except judgements.BadTable as error:
             problems[name] = error
-    data = {
+    result = {
         "tables": {
             name: {
                 "rows": len(table),
@@ -93,30 +109,45 @@ def check(
     lines += [f"{name}: cannot be read\n{error}" for name, error in problems.items()]
     if advice and not tables:
         lines.append(advice)
-    emit(data, as_json, "\n".join(lines))
+    emit(result, as_json, "\n".join(lines))
     if not tables:
-        raise typer.Exit(BAD_INPUT)
+        stop_with(BAD_INPUT)
 
 
-@app.command("synthetic", epilog=example("peerveil data synthetic out/conference --papers 600 --reviewers 1800"))
+@data.command("synthetic", examples=["peerveil data synthetic out/conference --papers 600 --reviewers 1800"])
+@argument("folder", type=PATH, help="Folder to write reviews, events, rankings, labels and the true values to.")
+@click.option("--papers", type=int, default=200, help="Number of papers.")
+@click.option("--reviewers", type=int, default=150, help="Number of reviewers.")
+@click.option("--reviews-per-paper", type=int, default=3, help="Number of reviews of each paper.")
+@data_seed_option(0)
+@click.option(
+    "--people-seed",
+    type=int,
+    help="Seed of the reviewers. Conferences with the same one have the same reviewers, equally strict.",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["csv", "tsv", "jsonl", "parquet"]),
+    default="csv",
+    help="File format.",
+)
+@force_option
+@json_option
+@debug_option
 def synthetic(
-    folder: Annotated[Path, typer.Argument(help="Where to write reviews, events, rankings, labels and the truth.")],
-    papers: Annotated[int, typer.Option(help="How many papers.")] = 200,
-    reviewers: Annotated[int, typer.Option(help="How many reviewers.")] = 150,
-    reviews_per_paper: Annotated[int, typer.Option(help="Reviews of each paper.")] = 3,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same conference.")] = 0,
-    people_seed: Annotated[
-        int | None, typer.Option(help="Conferences with the same one have the same reviewers, equally strict.")
-    ] = None,
-    format_: Annotated[str, typer.Option("--format", help="csv, tsv, jsonl or parquet.")] = "csv",
-    force: Force = False,
-    as_json: AsJson = False,
-    debug: Debug = False,  # noqa: ARG001
+    folder: Path,
+    papers: int,
+    reviewers: int,
+    reviews_per_paper: int,
+    seed: int,
+    people_seed: int | None,
+    format_: str,
+    force: bool,
+    as_json: bool,
 ) -> None:
-    """Invent a conference: all four tables, consistent with one another, with the truth behind them."""
-    if not force and folder.is_dir() and any(folder.iterdir()):
-        want = "a new or empty folder, or --force to replace files of the same names"
-        raise BadInput("folder", got=Verbatim(f"a folder with files in it ({folder})"), want=want)
+    """Make a synthetic conference: all four tables, consistent with one another, and the true values behind them."""
+    check_out(folder, force, name="FOLDER")
     from peerveil.judgements import synthetic_conference
 
     conference = synthetic_conference(papers, reviewers, reviews_per_paper, seed=seed, people_seed=people_seed)
@@ -129,11 +160,11 @@ def _kinds(file: Path) -> tuple[list[str], str]:
     from peerveil.judgements.problems import column_options
     from peerveil.judgements.readers.recognise import EVERY, nearest, recognise
 
-    found = recognise(file)
-    if not found.kinds:
+    seen = recognise(file)
+    if not seen.kinds:
         raise BadInput("--kind", got=None, want=f"reviews, events, rankings or labels: {file} could be any of them")
-    if found.kinds != EVERY:
-        return [name.lower() for name in found.kinds], ""
+    if seen.kinds != EVERY:
+        return [name.lower() for name in seen.kinds], ""
     guess = nearest(file)
     if guess is None:
         return [name.lower() for name in EVERY], ""

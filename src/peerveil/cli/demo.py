@@ -1,4 +1,4 @@
-"""``peerveil demo``: everything that exists, end to end, on synthetic data."""
+"""``peerveil demo``: a synthetic conference, analyzed from start to finish."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from peerveil.cli.base import AsJson, Debug, emit, example
+from peerveil.cli.base import Command, check_out, data_seed_option, debug_option, emit, json_option, out_option
 
 
 def own_name() -> str:
@@ -25,40 +24,40 @@ def own_name() -> str:
         return shlex.quote(str(beside))
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
+@click.command("demo", cls=Command, examples=["peerveil demo --out out/demo"])
+@click.option("--papers", type=int, default=600, help="Number of papers of the synthetic conference.")
+@click.option("--reviewers", type=int, default=1800, help="Number of reviewers of the synthetic conference.")
+@data_seed_option(2026)
+@out_option("out/demo")
+@json_option
+@debug_option
+def demo(papers: int, reviewers: int, seed: int, out: Path, as_json: bool) -> None:
+    """Analyze a synthetic conference from start to finish and write a report.
 
-    @app.command("demo", epilog=example("peerveil demo --out out/demo"), rich_help_panel="Start here")
-    def demo(
-        out: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("out/demo"),
-        papers: Annotated[int, typer.Option(help="Papers of the synthetic conference.")] = 600,
-        reviewers: Annotated[int, typer.Option(help="Reviewers of the synthetic conference.")] = 1800,
-        seed: Annotated[int, typer.Option(help="Another seed makes another conference.")] = 2026,
-        as_json: AsJson = False,
-        debug: Debug = False,  # noqa: ARG001
-    ) -> None:
-        """Do the main job on a synthetic conference, and write a page to look at."""
-        from peerveil.demo import run_demo
+    The output folder must be new, empty, or from an earlier demo, which is then replaced.
+    """
+    from peerveil.demo import run_demo
 
-        if not as_json:
-            typer.echo("A made-up conference goes through every room; this takes about a minute.")
-        done = run_demo(out, papers=papers, reviewers=reviewers, seed=seed)
-        name, home = own_name(), done.study.parent
-        lines = (
-            f"written: {done.report}",
-            f"look at it in a browser; what may be published is in {done.result / 'public'}",
-            f"a second release was refused: {done.refusal}",
-            f"next, what was spent:    {name} ledger show {shlex.quote(str(home / 'peerveil-ledger.db'))}",
-            f"      a study of your own: {name} new {shlex.quote(str(home / 'data'))} > study.toml   # or your data's folder",
-            f"                           {name} run study.toml",
-        )
-        emit(
-            {
-                "report": str(done.report),
-                "study": str(done.study),
-                "result": str(done.result),
-                "refused": done.refusal,
-            },
-            as_json,
-            "\n".join(lines),
-        )
+    check_out(out, force=True)  # run_demo itself refuses a folder that holds anything but an earlier demo
+    if not as_json:
+        click.echo("A synthetic conference goes through every module; this takes about a minute.")
+    done = run_demo(out, papers=papers, reviewers=reviewers, seed=seed)
+    name, home = own_name(), done.study.parent
+    lines = (
+        f"written: {done.report}",
+        f"look at it in a browser; what may be published is in {done.result / 'public'}",
+        f"a second release was refused: {done.refusal}",
+        f"next, what was spent:    {name} ledger show {shlex.quote(str(home / 'peerveil-ledger.db'))}",
+        f"      a study of your own: {name} new {shlex.quote(str(home / 'data'))} > study.toml   # or your data's folder",
+        f"                           {name} run study.toml",
+    )
+    emit(
+        {
+            "report": str(done.report),
+            "study": str(done.study),
+            "result": str(done.result),
+            "refused": done.refusal,
+        },
+        as_json,
+        "\n".join(lines),
+    )

@@ -5,13 +5,26 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from peerveil.cli.base import AsJson, Debug, emit, example, new_group, print_table, stop_with_failed_check
+from peerveil.cli.base import (
+    CHECK_FAILED,
+    PATH,
+    Group,
+    argument,
+    check_file,
+    check_out,
+    debug_option,
+    emit,
+    force_option,
+    json_option,
+    out_option,
+    print_table,
+    stop_with,
+)
 from peerveil.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
@@ -19,30 +32,24 @@ if TYPE_CHECKING:
 
     from peerveil.gateway import Gateway, Settings
 
-app = new_group("gateway", "A posting service: takes posts, answers at once, shows each at a random later time.")
-
-Where = Annotated[
-    str | None,
-    typer.Option("--db", help="A SQLite file, or postgresql://user@host/database.", show_default="the configuration's"),
-]
-Config = Annotated[
-    Path | None, typer.Option("--config", help="The configuration file (TOML).", envvar="PEERVEIL_GATEWAY_CONFIG")
-]
-
-
-class Role(StrEnum):
-    """What a token is for."""
-
-    author = "author"
-    reader = "reader"
-    operator = "operator"
+_db_option = click.option(
+    "--db",
+    show_default="from the configuration",
+    help="Database: a SQLite file, or postgresql://user@host/database.",
+)
+_config_option = click.option(
+    "--config",
+    type=PATH,
+    envvar="PEERVEIL_GATEWAY_CONFIG",
+    show_envvar=True,
+    show_default="gateway.toml",
+    help="Configuration file (TOML).",
+)
 
 
-class Moved(StrEnum):
-    """What happened to the clock."""
-
-    step = "step"
-    pause = "pause"
+@click.group(cls=Group)
+def gateway() -> None:
+    """Run a posting service that publishes each post after a random delay."""
 
 
 def _settings(config: Path | None, db: str | None) -> Settings:
@@ -67,16 +74,15 @@ def _opened(config: Path | None, db: str | None) -> Iterator[tuple[Gateway, Sett
         yield gateway, settings
 
 
-@app.command("init", epilog=example("peerveil gateway init --config gateway.toml", "$EDITOR gateway.toml"))
-def init(
-    db: Where = None,
-    config: Config = None,
-    as_json: AsJson = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> None:
-    """Make the tables and write the spaces of the configuration; safe to run again after a change.
+@gateway.command("init", examples=["peerveil gateway init --config gateway.toml", "$EDITOR gateway.toml"])
+@_db_option
+@_config_option
+@json_option
+@debug_option
+def init(db: str | None, config: Path | None, as_json: bool) -> None:
+    """Create the database and the spaces of the configuration; run it again after a change.
 
-    Without a configuration file one is written for you to edit, and a key beside it if the environment has none.
+    If there is no configuration file, one is written for you to edit, and a key next to it unless the environment has one.
     """
     from peerveil.gateway import Gateway
     from peerveil.gateway.settings import DEFAULT
@@ -112,17 +118,32 @@ def _first_files(path: Path) -> list[str]:
     return written
 
 
-@app.command("serve", epilog=example("peerveil gateway serve --config gateway.toml"))
+@gateway.command("serve", examples=["peerveil gateway serve --config gateway.toml"])
+@_db_option
+@_config_option
+@click.option("--host", show_default="from the configuration", help="Address to listen on.")
+@click.option(
+    "--port",
+    type=int,
+    show_default="from the configuration",
+    help="Port to listen on; 0 for any free port, which is logged.",
+)
+@click.option(
+    "--processes",
+    type=int,
+    show_default="from the configuration",
+    help="Number of server processes; more than one needs PostgreSQL.",
+)
+@click.option(
+    "--worker/--no-worker",
+    default=True,
+    help="Also publish posts when they are due, or leave that to `peerveil gateway work`.",
+)
+@debug_option
 def serve(
-    db: Where = None,
-    config: Config = None,
-    host: Annotated[str | None, typer.Option(help="The address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(help="The port; 0 takes a free one and logs it.")] = None,
-    processes: Annotated[int | None, typer.Option(help="Server processes; more than one needs PostgreSQL.")] = None,
-    worker: Annotated[bool, typer.Option(help="Also release posts; --no-worker leaves it to 'work'.")] = True,
-    debug: Debug = False,  # noqa: ARG001
+    db: str | None, config: Path | None, host: str | None, port: int | None, processes: int | None, worker: bool
 ) -> None:
-    """Take posts and answer questions, until stopped. Releases posts too, unless told otherwise."""
+    """Accept and publish posts until stopped."""
     from peerveil.gateway import Gateway, create_app
     from peerveil.gateway.settings import PREFIX
     from peerveil.services import Journal
@@ -148,16 +169,15 @@ def serve(
     # the address may hold a password, and everybody on the machine can read the arguments of a process
     code = run_processes(commands, journal, {f"{PREFIX}_DB": settings.db})
     if code:
-        raise typer.Exit(code)
+        stop_with(code)
 
 
-@app.command("work", epilog=example("peerveil gateway work --config gateway.toml"))
-def work(
-    db: Where = None,
-    config: Config = None,
-    debug: Debug = False,  # noqa: ARG001
-) -> None:
-    """Release posts when they are due, and call webhooks, until stopped. Several may run on PostgreSQL."""
+@gateway.command("work", examples=["peerveil gateway work --config gateway.toml"])
+@_db_option
+@_config_option
+@debug_option
+def work(db: str | None, config: Path | None) -> None:
+    """Publish posts when they are due, and call webhooks, until stopped. With PostgreSQL, several can run at once."""
     import threading
 
     from peerveil.gateway import Worker
@@ -183,81 +203,82 @@ def work(
         worker.stop()
         journal.write("stopped")
     if dead:  # whoever supervises this process starts it again
-        raise typer.Exit(1)
+        stop_with(CHECK_FAILED)
 
 
-@app.command("token", epilog=example("peerveil gateway token --space forum --role author --actor user-17"))
-def token(
-    space: Annotated[str, typer.Option(help="The space it is for; * for an operator of all.")],
-    role: Annotated[Role, typer.Option(help="What it may do.")],
-    actor: Annotated[str, typer.Option(help="For authors: the person's account on your platform.")] = "",
-    db: Where = None,
-    config: Config = None,
-    as_json: AsJson = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> None:
-    """Make a token. It is shown once; the database keeps only its hash."""
+@gateway.command("token", examples=["peerveil gateway token --space forum --role author --actor user-17"])
+@click.option("--space", required=True, help="Space that the token is for; '*' for an operator of all spaces.")
+@click.option(
+    "--role", type=click.Choice(["author", "reader", "operator"]), required=True, help="What the token allows."
+)
+@click.option("--actor", help="For authors: the person's account on your platform.")
+@_db_option
+@_config_option
+@json_option
+@debug_option
+def token(space: str, role: str, actor: str | None, db: str | None, config: Path | None, as_json: bool) -> None:
+    """Create a token. It is shown once; the database keeps only its hash."""
     with _opened(config, db) as (gateway, _):
-        made = gateway.issue_token(role=role.value, space=space, actor=actor)
-    emit({"token": made, "role": role.value, "space": space}, as_json, made)
+        token = gateway.issue_token(role=role, space=space, actor=actor or "")
+    emit({"token": token, "role": role, "space": space}, as_json, token)
 
 
-@app.command("doctor", epilog=example("peerveil gateway doctor --config gateway.toml"))
-def doctor(
-    db: Where = None,
-    config: Config = None,
-    confirm_clock: Annotated[
-        Moved | None,
-        typer.Option(help="After a halt: 'step' if the clock was moved, 'pause' if time has really passed."),
-    ] = None,
-    as_json: AsJson = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> None:
-    """Look at everything, and say what to do; exit code 1 if something is wrong."""
+@gateway.command("doctor", examples=["peerveil gateway doctor --config gateway.toml"])
+@_db_option
+@_config_option
+@click.option(
+    "--confirm-clock",
+    type=click.Choice(["step", "pause"]),
+    help="After a halt: 'step' if the clock was changed, 'pause' if the time has really passed.",
+)
+@json_option
+@debug_option
+def doctor(db: str | None, config: Path | None, confirm_clock: str | None, as_json: bool) -> None:
+    """Check the whole gateway and show what to do; exit code 1 if something is wrong."""
     from peerveil.gateway import examine
 
     with _opened(config, db) as (gateway, _):
         if confirm_clock is not None:
-            moved = gateway.confirm_clock(confirm_clock.value)
-            typer.echo(f"confirmed: what is held was moved by {moved / 1e6:,.0f} s", err=True)
-        found = examine(gateway)
-    rows = [("ok" if one.ok else "WRONG", one.what, one.found, "" if one.ok else one.do) for one in found]
+            moved = gateway.confirm_clock(confirm_clock)
+            click.echo(f"confirmed: what is held was moved by {moved / 1e6:,.0f} s", err=True)
+        checks = examine(gateway)
+    rows = [("ok" if check.ok else "WRONG", check.what, check.found, "" if check.ok else check.do) for check in checks]
     emit(
-        [{"what": one.what, "ok": one.ok, "found": one.found, "do": one.do} for one in found],
+        [{"what": check.what, "ok": check.ok, "found": check.found, "do": check.do} for check in checks],
         as_json,
         lambda: print_table(("", "what", "found", "what to do"), rows),
     )
-    if any(one.fails and not one.ok for one in found):
-        stop_with_failed_check()
+    if any(check.fails and not check.ok for check in checks):
+        stop_with(CHECK_FAILED)
 
 
-@app.command("backup", epilog=example("peerveil gateway backup --to gateway-monday.backup"))
-def backup(
-    to: Annotated[Path, typer.Option(help="The file to write. Posts in it stay sealed.")],
-    db: Where = None,
-    config: Config = None,
-    as_json: AsJson = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> None:
-    """Write everything to one file, while the gateway goes on. Keep the key elsewhere."""
+@gateway.command("backup", examples=["peerveil gateway backup --to gateway-monday.backup"])
+@click.option("--to", type=PATH, required=True, metavar="FILE", help="File to write. Posts in it stay encrypted.")
+@force_option
+@_db_option
+@_config_option
+@json_option
+@debug_option
+def backup(to: Path, force: bool, db: str | None, config: Path | None, as_json: bool) -> None:
+    """Write everything to one file while the gateway is running. Keep the key in another place."""
     from peerveil.gateway import backup as copy
 
+    check_file(to, force)
     with _opened(config, db) as (gateway, _):
         copy(gateway, to)
     emit({"written": str(to)}, as_json, f"written: {to}")
 
 
-@app.command("restore", epilog=example("peerveil gateway restore gateway-monday.backup --db new.db"))
-def restore(
-    backup_file: Annotated[Path, typer.Argument(metavar="BACKUP", help="A file that 'backup' has written.")],
-    db: Where = None,
-    config: Config = None,
-    as_json: AsJson = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> None:
-    """Fill a new database from a backup, of either kind. A gateway in use is never overwritten.
+@gateway.command("restore", examples=["peerveil gateway restore gateway-monday.backup --db new.db"])
+@argument("backup_file", type=PATH, metavar="BACKUP", help="A file from `peerveil gateway backup`.")
+@_db_option
+@_config_option
+@json_option
+@debug_option
+def restore(backup_file: Path, db: str | None, config: Path | None, as_json: bool) -> None:
+    """Fill a new database from a backup of a SQLite or PostgreSQL gateway. A gateway in use is never overwritten.
 
-    What was released after the backup is released again, under the same public ids; readers begin the feed anew.
+    Posts that were published after the backup are published again, under the same public ids; readers restart the feed.
     """
     from peerveil.database import Address
     from peerveil.gateway import restore as fill
@@ -268,51 +289,62 @@ def restore(
     emit({"restored": shown}, as_json, f"restored: {shown}")
 
 
-@app.command("page", epilog=example("peerveil gateway page --out operator.html"))
-def page(
-    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("gateway.html"),
-    db: Where = None,
-    config: Config = None,
-    as_json: AsJson = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> None:
-    """Write the operator's page: releases, lateness, delays against theory, the promise. Also at /operator."""
+@gateway.command("page", examples=["peerveil gateway page --out out/gateway"])
+@out_option("out/gateway")
+@force_option
+@_db_option
+@_config_option
+@json_option
+@debug_option
+def page(out: Path, force: bool, db: str | None, config: Path | None, as_json: bool) -> None:
+    """Write the operator's page (operator.html): published posts, lateness, delays, the guarantee.
+
+    A running gateway shows the same page at /operator.
+    """
     from peerveil.gateway import operator_page
 
+    check_out(out, force)
     with _opened(config, db) as (gateway, _):
-        operator_page(gateway, sorted(gateway.spaces)).write(out)
-    emit({"written": str(out)}, as_json, f"written: {out}")
+        path = operator_page(gateway, sorted(gateway.spaces)).write(out / "operator.html")
+    emit({"written": str(path)}, as_json, f"written: {path}")
 
 
-@app.command(
+@gateway.command(
     "reveal",
-    epilog=example(
+    examples=[
         "peerveil gateway reveal --receipt RECEIPT --reason 'a threat, case 12'",
         "peerveil gateway reveal --approve 1",
         "peerveil gateway reveal --log",
-    ),
+    ],
 )
+@click.option("--receipt", help="First step: the receipt of the post.")
+@click.option("--reason", help="First step: why the post must be read.")
+@click.option("--approve", type=int, help="Second step, by another operator: the number of the request.")
+@click.option("--log", is_flag=True, help="Show all requests and approvals instead.")
+@_db_option
+@_config_option
+@json_option
+@debug_option
 def reveal(
-    receipt: Annotated[str | None, typer.Option(help="First step: the receipt of the post.")] = None,
-    reason: Annotated[str, typer.Option(help="First step: why it must be read.")] = "",
-    approve: Annotated[int | None, typer.Option(help="Second step, by another operator: the request's number.")] = None,
-    log: Annotated[bool, typer.Option("--log", help="Show all requests and approvals instead.")] = False,
-    db: Where = None,
-    config: Config = None,
-    as_json: AsJson = False,
-    debug: Debug = False,  # noqa: ARG001
+    receipt: str | None,
+    reason: str | None,
+    approve: int | None,
+    log: bool,
+    db: str | None,
+    config: Path | None,
+    as_json: bool,
 ) -> None:
-    """Read one held post: one operator asks, another approves, both are written down. There is no other way.
+    """Read one post before it is published: one operator asks, another approves, and both are recorded.
 
-    Your operator's token is taken from the environment variable PEERVEIL_TOKEN, or asked for: never from the command line,
-    which everybody on the machine can read.
+    Your operator's token is read from the environment variable PEERVEIL_TOKEN, or asked for. It is never given on the command
+    line, which everybody on the machine can read.
     """
     from peerveil.gateway import approve_reveal, read_audit, request_reveal
 
     if (receipt is not None) + (approve is not None) + log != 1:
         raise BadInput("--receipt", got=receipt, want="either --receipt with --reason, or --approve, or --log")
     with _opened(config, db) as (gateway, _):
-        token_ = os.environ.get("PEERVEIL_TOKEN") or typer.prompt("Operator's token", hide_input=True, err=True)
+        token_ = os.environ.get("PEERVEIL_TOKEN") or click.prompt("Operator's token", hide_input=True, err=True)
         operator = gateway.tokens.check(f"Bearer {token_}")
         if log:
             rows = read_audit(gateway, operator)
@@ -321,8 +353,8 @@ def reveal(
             return
         if approve is None:
             assert receipt is not None
-            number = request_reveal(gateway, operator, receipt, reason)
+            number = request_reveal(gateway, operator, receipt, reason or "")
             emit({"request": number}, as_json, f"request {number} is written down; another operator must approve it")
             return
-        found = approve_reveal(gateway, operator, approve)
-    emit(found, as_json, f"{found['space']}, {found['thread']}:\n{found['content']}")
+        post = approve_reveal(gateway, operator, approve)
+    emit(post, as_json, f"{post['space']}, {post['thread']}:\n{post['content']}")

@@ -2,46 +2,58 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from peerveil.cli.base import (
-    AsJson,
-    Debug,
-    Force,
-    check_new,
+    CHECK_FAILED,
+    Group,
+    account_option,
+    argument,
+    check_out,
+    debug_option,
     emit,
-    example,
-    new_group,
+    force_option,
+    json_option,
+    out_option,
     print_table,
-    stop_with_failed_check,
+    stop_with,
 )
-from peerveil.errors import BadInput
 
-app = new_group("ledger", "Privacy budgets: accounts, what was spent on which data, what remains.")
+if TYPE_CHECKING:
+    from pathlib import Path
 
-Where = Annotated[
-    str,
-    typer.Argument(
-        envvar="PEERVEIL_LEDGER",
-        help="A SQLite file, or the address of a PostgreSQL database (postgresql://...).",
-        show_default=True,
-    ),
-]
-DEFAULT = "peerveil-ledger.db"
+_ledger_argument = argument(
+    "ledger",
+    envvar="PEERVEIL_LEDGER",
+    default="peerveil-ledger.db",
+    help="A SQLite file, or postgresql://user@host/database.",
+)
 
 
-@app.command("open", epilog=example("peerveil ledger open peerveil-ledger.db --account iclr-2026 --epsilon 1"))
-def open_account(
-    account: Annotated[str, typer.Option(help="The account's name.")],
-    epsilon: Annotated[str, typer.Option(help="Its whole budget, for all time: 1, 0.5 or 1/3.")],
-    ledger: Where = DEFAULT,
-    as_json: AsJson = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> None:
-    """Open an account with a budget. Opening it again with another budget is an error."""
+@click.group(cls=Group)
+def ledger() -> None:
+    """Keep privacy budgets: accounts, what was spent on which data, what remains."""
+
+
+@ledger.command(
+    "add-account", examples=["peerveil ledger add-account peerveil-ledger.db --account iclr-2026 --epsilon 1"]
+)
+@_ledger_argument
+@account_option(required=True)
+@click.option(
+    "--epsilon",
+    required=True,
+    help="Total privacy budget (epsilon) of the account, for example 1, 0.5 or 1/3. It cannot be changed later.",
+)
+@json_option
+@debug_option
+def add_account(ledger: str, account: str, epsilon: str, as_json: bool) -> None:
+    """Add an account with a privacy budget. The ledger is created if it does not exist.
+
+    Adding an account again with the same budget changes nothing; another budget is an error.
+    """
     from peerveil.ledger import Ledger
 
     with Ledger.open(ledger) as book:
@@ -49,71 +61,76 @@ def open_account(
         emit(opened.to_dict(), as_json, str(opened.statement()))
 
 
-@app.command("show", epilog=example("peerveil ledger show peerveil-ledger.db --account iclr-2026"))
-def show(
-    ledger: Where = DEFAULT,
-    account: Annotated[str | None, typer.Option(help="Only this account.")] = None,
-    as_json: AsJson = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> None:
-    """Show accounts, every entry, and what remains."""
+@ledger.command("show", examples=["peerveil ledger show peerveil-ledger.db --account iclr-2026"])
+@_ledger_argument
+@account_option(show_default="all accounts")
+@json_option
+@debug_option
+def show(ledger: str, account: str | None, as_json: bool) -> None:
+    """Show accounts, their entries, and what remains."""
     from peerveil.ledger import Ledger
 
     with Ledger.open(ledger, create=False) as book:
-        chosen = book.accounts() if account is None else [book.account(account)]
+        accounts = book.accounts() if account is None else [book.account(account)]
 
         def tables() -> None:
-            if not chosen:
-                typer.echo("no accounts yet: peerveil ledger open ... makes one")
-            for one in chosen:
+            if not accounts:
+                click.echo("no accounts yet: peerveil ledger add-account ... makes one")
+            for shown in accounts:
                 rows = [
                     (row["entry"], row["when"], row["purpose"], row["epsilon"], row["debited"], row["remaining"])
-                    for row in book.table(one.name)
+                    for row in book.table(shown.name)
                 ]
                 if rows:
                     columns = ("#", "when", "purpose", "epsilon", "debited", "then remaining")
-                    print_table(columns, rows, title=f"account {one.name!r}")
-                typer.echo(f"{one.statement()}\n")
+                    print_table(columns, rows, title=f"account {shown.name!r}")
+                click.echo(f"{shown.statement()}\n")
 
-        emit([one.to_dict() for one in chosen], as_json, tables)
+        emit([shown.to_dict() for shown in accounts], as_json, tables)
 
 
-@app.command("verify", epilog=example("peerveil ledger verify peerveil-ledger.db"))
-def verify(
-    ledger: Where = DEFAULT,
-    as_json: AsJson = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> None:
-    """Check that no entry was changed, removed or added behind the ledger's back; exit code 1 if one was."""
+@ledger.command("verify", examples=["peerveil ledger verify peerveil-ledger.db"])
+@_ledger_argument
+@json_option
+@debug_option
+def verify(ledger: str, as_json: bool) -> None:
+    """Check that no entry was changed, removed or added outside the ledger; exit code 1 if one was."""
     from peerveil.ledger import Ledger
 
     with Ledger.open(ledger, create=False) as book:
-        found = book.verify()
-    emit({"ok": found.ok, "found": str(found)}, as_json, str(found))
-    if not found.ok:
-        stop_with_failed_check()
+        verdict = book.verify()
+    emit({"ok": verdict.ok, "found": str(verdict)}, as_json, str(verdict))
+    if not verdict.ok:
+        stop_with(CHECK_FAILED)
 
 
-@app.command("export", epilog=example("peerveil ledger export peerveil-ledger.db --to ledger.csv"))
-def export(
-    ledger: Where = DEFAULT,
-    to: Annotated[Path | None, typer.Option(help="A .json or .csv file; standard output if left out.")] = None,
-    force: Force = False,
-    as_json: AsJson = False,
-    debug: Debug = False,  # noqa: ARG001
-) -> None:
-    """Write the whole ledger as JSON (exact, can be verified) or CSV (a table). The secret key is never exported."""
+@ledger.command(
+    "export",
+    examples=[
+        "peerveil ledger export peerveil-ledger.db > ledger.json",
+        "peerveil ledger export peerveil-ledger.db --out out/ledger",
+    ],
+)
+@_ledger_argument
+@out_option(show_default="JSON to standard output")
+@force_option
+@json_option
+@debug_option
+def export(ledger: str, out: Path | None, force: bool, as_json: bool) -> None:
+    """Write the whole ledger as JSON (exact, can be verified) and CSV (a table). The secret key is never exported.
+
+    Without --out, the JSON is printed.
+    """
     from peerveil.files import write_text
     from peerveil.ledger import Ledger
 
-    if to is not None and to.suffix not in {".json", ".csv"}:
-        raise BadInput("--to", got=str(to), want="a file that ends in .json or .csv")
-    check_new(to, force, name="--to")
+    if out is not None:
+        check_out(out, force)
     with Ledger.open(ledger, create=False) as book:
-        table = to is not None and to.suffix == ".csv"
-        text = book.to_csv() if table else book.to_json(indent=2)
-    if to is None:
-        typer.echo(text)
-    else:
-        write_text(to, text)
-        emit({"written": str(to)}, as_json, f"written: {to}")
+        text, table = book.to_json(indent=2), book.to_csv()
+    if out is None:
+        click.echo(text)
+        return
+    written = [write_text(out / "ledger.json", text), write_text(out / "ledger.csv", table)]
+    lines = "\n".join(f"written: {path}" for path in written)
+    emit({"written": [str(path) for path in written]}, as_json, lines)

@@ -1,76 +1,90 @@
-"""``peerveil reproduce``: figures and tables of the papers, made anew."""
+"""``peerveil reproduce``: figures and tables of the papers."""
 
 from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from peerveil.cli.base import AsJson, Debug, emit, example, print_table
-from peerveil.errors import BadInput
+from peerveil.cli.base import (
+    Command,
+    argument,
+    check_out,
+    debug_option,
+    emit,
+    force_option,
+    json_option,
+    out_option,
+    print_table,
+)
+from peerveil.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from peerveil.reproduce import Reproduction
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
+@click.command(
+    "reproduce",
+    cls=Command,
+    examples=[
+        "peerveil reproduce --list",
+        "peerveil reproduce release/figure-2a",
+        "peerveil reproduce release",
+        "peerveil reproduce all",
+    ],
+)
+@argument("what", default="all", help="A module, module/figure, or 'all'.")
+@click.option("--list", "list_", is_flag=True, help="Only list what can be reproduced.")
+@click.option("--quick", is_flag=True, help="Use few trials, for a first look.")
+@out_option("out/reproduce")
+@force_option
+@json_option
+@debug_option
+def reproduce(what: str, list_: bool, quick: bool, out: Path, force: bool, as_json: bool) -> None:
+    """Reproduce the figures and tables of the papers, next to our own methods.
 
-    @app.command(
-        "reproduce",
-        epilog=example(
-            "peerveil reproduce --list",
-            "peerveil reproduce release/figure-2a",
-            "peerveil reproduce release",
-            "peerveil reproduce all",
-        ),
-        rich_help_panel="Trust",
-    )
-    def reproduce(
-        what: Annotated[str, typer.Argument(help="A room, or room/figure; everything for 'all' or if left out.")] = "",
-        list_: Annotated[bool, typer.Option("--list", help="Only list what there is.")] = False,
-        quick: Annotated[bool, typer.Option(help="Few trials: a look, not a reproduction.")] = False,
-        out: Annotated[Path, typer.Option(help="The folder for figures and results.")] = Path("out/reproduce"),
-        as_json: AsJson = False,
-        debug: Debug = False,  # noqa: ARG001
-    ) -> None:
-        """Make figures and tables of the papers anew, with our methods beside theirs.
+    All of them take about half an hour on two cores. Each result is written as soon as it is ready; several of them are also
+    shown side by side on one page. Results can be added to an earlier folder.
+    """
+    from peerveil.report import house_style
+    from peerveil.reproduce import experiments
+    from peerveil.reproduce.page import COLUMNS, SUMMARY_COLUMNS, summary_rows, write_page
 
-        All of it takes about half an hour on two cores. Each result is written as soon as it is there; a page with all of
-        them side by side at the end.
-        """
-        from peerveil.report import house_style
-        from peerveil.reproduce import experiments
-        from peerveil.reproduce.page import COLUMNS, SUMMARY_COLUMNS, summary_rows, write_page
-
-        known = experiments()
-        asked = "" if what == "all" else what.rstrip("/")
-        chosen = [name for name in known if not asked or name == asked or name.startswith(f"{asked}/")]
-        if not chosen:
-            raise BadInput("what", got=what, want=f"'all', a room or one of {', '.join(known)}")
-        if list_:
-            emit(chosen, as_json, "\n".join(chosen))
-            return
-        done, written = [], []
-        for name in chosen:
-            began = time.perf_counter()
-            with house_style():
-                result = known[name](quick, None)
-            done.append((result, time.perf_counter() - began))
-            written.append(_write(result, out, done[-1][1], quick))
-            if not as_json:
-                rows = [(row.what, row.paper, row.ours, row.text) for row in result.rows]
-                print_table(COLUMNS, rows, title=f"{result.name}: {result.title}")
-                typer.echo(result.note + (f"\nfigure: {written[-1]['figure']}\n" if written[-1]["figure"] else "\n"))
-        page = write_page(done, quick=quick).write(out / "index.html") if len(done) > 1 else None
-        if as_json:
-            emit(written, as_json, "")
-        elif page is not None:
-            print_table(SUMMARY_COLUMNS, summary_rows(done), title="agreement, row by row")
-            typer.echo(f"side by side: {page}")
+    known = experiments()
+    asked = "" if what == "all" else what.rstrip("/")
+    chosen = [name for name in known if not asked or name == asked or name.startswith(f"{asked}/")]
+    if not chosen:
+        raise BadInput("what", got=what, want=f"'all', a module or one of {', '.join(known)}")
+    if list_:
+        emit(chosen, as_json, "\n".join(chosen))
+        return
+    check_out(out, force=True)
+    names = [*(f"{name}.json" for name in chosen), *(["index.html"] if len(chosen) > 1 else [])]
+    existing = [name for name in names if (out / name).exists()]
+    if existing and not force:
+        got = Verbatim(f"a folder that holds {existing[0]} ({out})")
+        raise BadInput("--out", got=got, want="another folder, or --force to replace results in it")
+    results, written = [], []
+    for name in chosen:
+        began = time.perf_counter()
+        with house_style():
+            result = known[name](quick, None)
+        results.append((result, time.perf_counter() - began))
+        written.append(_write(result, out, results[-1][1], quick))
+        if not as_json:
+            rows = [(row.what, row.paper, row.ours, row.text) for row in result.rows]
+            print_table(COLUMNS, rows, title=f"{result.name}: {result.title}")
+            click.echo(result.note + (f"\nfigure: {written[-1]['figure']}\n" if written[-1]["figure"] else "\n"))
+    page = write_page(results, quick=quick).write(out / "index.html") if len(results) > 1 else None
+    if as_json:
+        emit(written, as_json, "")
+    elif page is not None:
+        print_table(SUMMARY_COLUMNS, summary_rows(results), title="agreement, row by row")
+        click.echo(f"side by side: {page}")
 
 
 def _write(result: Reproduction, out: Path, seconds: float, quick: bool) -> dict[str, object]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.console import files
 from peerveil.errors import BadInput
-from peerveil.study.check import all_steps
+from peerveil.study.actions import find_action
 from peerveil.study.problems import Problems
-from peerveil.study.step import REQUIRED, Step
+from peerveil.study.toml import toml_step, toml_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,119 +16,68 @@ if TYPE_CHECKING:
 
     from peerveil.console.house import House
     from peerveil.console.people import Asker
-    from peerveil.study.step import Option
+    from peerveil.study.actions import Action, Parameter
 
 LONGEST_VALUE: Final = 10_000
 
 
-def step_kind(room: str, do: str) -> type[Step]:
-    """A step by its name."""
-    kind = all_steps().get((room, do))
-    if kind is None:
-        raise BadInput("do", got=do, want="one of the things that can be done in this room")
-    return kind
+def offered(kind: type[Action[Any]]) -> list[Parameter]:
+    """The parameters that a form offers: all but files, since users of a console may not name files of its machine."""
+    return [parameter for parameter in kind.parameters() if parameter.refers is None or parameter.refers.kind]
 
 
-def read_settings(kind: type[Step], given: Mapping[str, str]) -> dict[str, Any]:
+def read_settings(kind: type[Action[Any]], given: Mapping[str, str]) -> dict[str, Any]:
     """Settings as they stand in a form (texts) become values of a study file; empty fields keep their defaults.
 
-    >>> kind = step_kind("release", "means")
+    >>> kind = find_action("release.publish")
     >>> read_settings(kind, {"epsilon": "1/3", "weight": "rating", "scale": "1, 10", "bounds": ""})
-    {'epsilon': '1/3', 'weight': 'rating', 'scale': [1, 10]}
+    {'epsilon': '1/3', 'scale': [1.0, 10.0]}
     """
-    found, problems = {}, Problems()
-    for option in kind.options:
-        text = given.get(option.name, "").strip()
+    texts, problems = {}, Problems()
+    for parameter in offered(kind):
+        text = given.get(parameter.name, "").strip()
         if len(text) > LONGEST_VALUE:
-            problems.add(BadInput(option.name, got=f"{len(text)} characters", want=option.about))
+            problems.add(BadInput(parameter.name, got=f"{len(text)} characters", want=parameter.want))
         elif text:
-            value = problems.attempt(_value, option, text)
-            found[option.name] = value
-        elif option.default is REQUIRED:
-            problems.add(BadInput(option.name, got="", want=option.about))
+            texts[parameter.name] = parameter.from_text(text)
     problems.raise_any()
-    return found
+    return kind.check(texts).settings()
 
 
-def _value(option: Option, text: str) -> Any:
-    """The first reading of a text that the option takes: a TOML value, a list of them, or the text itself."""
-    parts = [part.strip() for part in text.replace("\n", ",").split(",") if part.strip()]
-    readings = [_literal(text), [_literal(part) for part in parts], parts, text]
-    refusal: BadInput | None = None
-    for value in readings:
-        try:
-            option.read(value)
-        except BadInput as error:
-            refusal = error
-        else:
-            return value
-    assert refusal is not None
-    raise BadInput(option.name, got=text, want=refusal.want)
+def shown(parameter: Parameter, value: Any) -> str:
+    """A value of a study file as a form shows it: what :func:`read_settings` reads back.
 
-
-def _literal(text: str) -> Any:
-    """A TOML value, or the text itself if it is none; dates stay text."""
-    try:
-        value = tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
-    except (ValueError, RecursionError):  # no TOML, a number of too many digits, or too deeply nested
-        return text
-    return value if isinstance(value, (bool, int, float, str, list)) else text
-
-
-def shown(value: Any) -> str:
-    """A setting as a form shows it: what :func:`read_settings` reads back."""
-    if value is None or value is REQUIRED:
-        return ""
-    if isinstance(value, (list, tuple)):
-        return ", ".join(shown(item) for item in value)
-    return (
-        ("true" if value else "false")
-        if isinstance(value, bool)
-        else f"{value:g}"
-        if isinstance(value, float)
-        else str(value)
-    )
-
-
-def offered(option: Option, value: Any) -> str:
-    """A setting as a form begins with: always something that the form takes, so that durations have their unit.
-
-    >>> audit = step_kind("timing", "audit")
-    >>> [offered(option, option.default) for option in audit.options]
-    ['5m', '', '50', '0.5, 1, 2']
+    >>> gap = next(parameter for parameter in find_action("release.publish").parameters() if parameter.name == "scale")
+    >>> shown(gap, [1, 10])
+    '1:10'
     """
-    readings = [shown(value)]
-    if isinstance(value, (int, float)):
-        readings += [f"{value / 60:g}m" if value % 60 == 0 else f"{value:g}s"]
-    for text in readings:
-        try:
-            _value(option, text)
-        except BadInput:
-            continue
-        return text
-    return ""
+    if value is None or parameter.spelling is None:
+        return parameter.text(value)
+    try:
+        read = parameter.spelling.validate
+        return parameter.text([read(item) for item in value] if parameter.many else read(value))
+    except ValueError:
+        return ""
 
 
 def study_text(
     house: House, asker: Asker, title: str, steps: Sequence[Mapping[str, Any]], *, seed: int | None = None
 ) -> str:
     """The study file of a run. Each step names a file's id under ``data`` (and under its further settings)."""
-    kinds = [step_kind(step["room"], step["do"]) for step in steps]
-    names: dict[tuple[str, str], str] = {}
+    kinds = [find_action(step["action"]) for step in steps]
+    names: dict[tuple[str, tuple[str, ...]], str] = {}
     sections = []
     for step, kind in zip(steps, kinds, strict=True):
-        wanted = [(step.get("data"), kind.wants)] if kind.wants else []
-        wanted += [(step["settings"].get(setting), of) for setting, of in kind.also.items()]
-        for file, of in wanted:
+        for file, of in _files_of(step, kind):
             if not file:
-                raise BadInput("data", got="nothing", want=f"a file of {of}")
-            if (file, of) in names:
-                continue
-            found = files.find(house, asker, file)
-            if of not in found.tables:
-                raise BadInput("data", got=found.name, want=f"a file that can be read as {of}")
-            names[file, str(of)] = name = _name(found.name, set(names.values()))
-            sections.append(_data_section(name, found, str(of)))
+                raise BadInput("data", got="nothing", want=f"a file of {' or '.join(of)}")
+            chosen = files.find(house, asker, file)
+            as_kind = next((one for one in of if one in chosen.tables), None)
+            if as_kind is None:
+                raise BadInput("data", got=chosen.name, want=f"a file that can be read as {' or '.join(of)}")
+            if (file, of) not in names:
+                names[file, of] = name = _name(chosen.name, set(names.values()))
+                sections.append(_data_section(name, chosen, as_kind))
     return "\n".join(
         [
             _head(house, title, steps, seed),
@@ -140,17 +87,27 @@ def study_text(
     )
 
 
+def _files_of(step: Mapping[str, Any], kind: type[Action[Any]]) -> list[tuple[str, tuple[str, ...]]]:
+    """The files that a step names, and the kinds that each may be read as."""
+    named: list[tuple[str, tuple[str, ...]]] = [(step.get("data", ""), kind.kinds)] if kind.kinds else []
+    for parameter in kind.parameters():
+        value = step["settings"].get(parameter.name)
+        if parameter.refers is not None and parameter.refers.kind and value is not None:
+            named += [(file, (parameter.refers.kind,)) for file in (value if parameter.many else [value])]
+    return named
+
+
 def _head(house: House, title: str, steps: Sequence[Mapping[str, Any]], seed: int | None) -> str:
     lines = [
         "# Written by the console; `peerveil run THIS_FILE` does the same once more (and spends once more).",
         "",
         "[study]",
     ]
-    lines.append(f"title = {_toml(title)}")
+    lines.append(f"title = {toml_value(title)}")
     if "://" in house.settings.ledger:
         lines.append("# the ledger is the one that PEERVEIL_LEDGER names")
     else:
-        lines.append(f"ledger = {_toml(house.settings.ledger)}")
+        lines.append(f"ledger = {toml_value(house.settings.ledger)}")
     if seed is not None:
         lines.append(f"seed = {seed}   # a simulation: nothing is spent, everything is marked")
     accounts = sorted({step["account"] for step in steps if step.get("account")})
@@ -162,7 +119,7 @@ def _head(house: House, title: str, steps: Sequence[Mapping[str, Any]], seed: in
                 raise BadInput(
                     "account", got=name, want=f"one of {', '.join(opened) or 'the accounts: none is open yet'}"
                 )
-            lines += ["", f"[accounts.{_toml(name)}]", f"epsilon = {_toml(_exact(opened[name]))}"]
+            lines += ["", f"[accounts.{toml_value(name)}]", f"epsilon = {toml_value(_exact(opened[name]))}"]
     return "\n".join([*lines, ""])
 
 
@@ -171,25 +128,25 @@ def _exact(value: Fraction) -> int | str:
 
 
 def _data_section(name: str, file: files.File, kind: str) -> str:
-    lines = [f"[data.{name}]", f"path = {_toml(str(file.path))}", f'kind = "{kind}"']
+    lines = [f"[data.{name}]", f"path = {toml_value(str(file.path))}", f'kind = "{kind}"']
     if file.look.get("format"):
-        lines.append(f"format = {_toml(file.look['format'])}")
+        lines.append(f"format = {toml_value(file.look['format'])}")
     if file.columns and file.kind in ("", kind):
         lines.append(
-            "columns = { " + ", ".join(f"{ours} = {_toml(theirs)}" for ours, theirs in file.columns.items()) + " }"
+            "columns = { " + ", ".join(f"{ours} = {toml_value(theirs)}" for ours, theirs in file.columns.items()) + " }"
         )
     return "\n".join([*lines, ""])
 
 
-def _step(step: Mapping[str, Any], kind: type[Step], names: Mapping[tuple[str, str], str]) -> str:
-    lines = ["[[steps]]", f'room = "{kind.room}"', f'do = "{kind.do}"']
-    if kind.wants:
-        lines.append(f'data = "{names[step["data"], kind.wants]}"')
-    if step.get("account"):
-        lines.append(f"account = {_toml(step['account'])}")
-    for name, value in step["settings"].items():
-        lines.append(f"{name} = {_toml(names[value, kind.also[name]] if name in kind.also else value)}")
-    return "\n".join([*lines, ""])
+def _step(step: Mapping[str, Any], kind: type[Action[Any]], names: Mapping[tuple[str, tuple[str, ...]], str]) -> str:
+    settings = dict(step["settings"])
+    for parameter in kind.parameters():
+        value = settings.get(parameter.name)
+        if parameter.refers is not None and parameter.refers.kind and value is not None:
+            of = (parameter.refers.kind,)
+            settings[parameter.name] = [names[one, of] for one in value] if parameter.many else names[value, of]
+    data = names[step["data"], kind.kinds] if kind.kinds else None
+    return toml_step(kind, settings, data=data, account=step.get("account") or None)
 
 
 def _name(shown_name: str, taken: set[str]) -> str:
@@ -199,13 +156,3 @@ def _name(shown_name: str, taken: set[str]) -> str:
     while name in taken:
         name, number = f"{base}-{number}", number + 1
     return name
-
-
-def _toml(value: Any) -> str:
-    """A value of a TOML file."""
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
-    if isinstance(value, str):
-        # JSON's escapes are TOML's, but for the characters above 0xffff and the delete character
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return json.dumps(value)

@@ -23,7 +23,8 @@ from peerveil.services import database_time
 from peerveil.services.errors import NotFound
 from peerveil.study.new import likely_kinds
 from peerveil.study.release import ONE_REVIEW_EACH
-from peerveil.study.spec import KINDS, regular_file
+from peerveil.study.actions import KINDS
+from peerveil.study.spec import regular_file
 from peerveil.texts import on_one_line
 from peerveil.timing.exposure import NO_NAME_TWICE
 

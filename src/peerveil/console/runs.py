@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, desc, insert, select, update
 
-from peerveil.console.drafting import step_kind, study_text
+from peerveil.console.drafting import study_text
 from peerveil.console.house import new_id
 from peerveil.console.jobs import enqueue, progress_of
 from peerveil.console.schema import runs
@@ -24,6 +24,7 @@ from peerveil.errors import BadInput, Verbatim
 from peerveil.files import write_text
 from peerveil.services import database_time
 from peerveil.services.errors import Conflict, NotFound
+from peerveil.study.actions import find_action
 from peerveil.texts import on_one_line
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Run:
     @property
     def publishes(self) -> bool:
         """Whether any of its steps publishes anything that depends on the data."""
-        return any(step_kind(step["room"], step["do"]).publishes for step in self.steps)
+        return any(find_action(step["action"]).publishes for step in self.steps)
 
     @property
     def out(self) -> Path:
@@ -227,13 +228,13 @@ def progress(house: House, run: Run) -> tuple[float, str]:
 
 def done_before(house: House, asker: Asker, run: Run) -> list[Run]:
     """Finished runs that published the same from the same files: one more tells more about the same people."""
-    own_steps = {(step["room"], step["do"], step["data"]) for step in run.steps if step["data"]}
+    own_steps = {(step["action"], step["data"]) for step in run.steps if step["data"]}
     return [
         one
         for one in listed(house, asker, 1000)
         if one.state == "done"
         and not one.simulated
-        and own_steps & {(step["room"], step["do"], step["data"]) for step in one.steps}
+        and own_steps & {(step["action"], step["data"]) for step in one.steps}
         and one.publishes
     ]
 

@@ -116,7 +116,7 @@ class Worker:
         }
         promises = [str(one.guarantee) if one.guarantee is not None else "" for one in checked.planned]
         short = [one.guarantee.short if one.guarantee is not None else "" for one in checked.planned]
-        cautions = [one.step.cautions(one.table) for one in checked.planned]
+        cautions = [one.action.cautions(one.inputs) for one in checked.planned]
         found = {
             "rows": checked.rows(),
             "spends": spends,

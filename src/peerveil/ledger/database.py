@@ -35,7 +35,7 @@ class Database(database.Database):
     @property
     def remedy(self) -> str:
         """How to make a ledger where there is none."""
-        return f" ('peerveil ledger open {self.shown} --account NAME --epsilon BUDGET' makes one)"
+        return f" ('peerveil ledger add-account {self.shown} --account NAME --epsilon BUDGET' makes one)"
 
     def lost(self, action: str, message: str) -> PeerveilError:
         """A spend whose outcome is not known may have been spent."""

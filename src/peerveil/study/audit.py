@@ -1,86 +1,150 @@
-"""The step that audits the house itself: claimed against found, and planted faults that must be caught."""
+"""Actions of the audit: privacy claims against what can be measured, and deliberately broken mechanisms."""
 
 from __future__ import annotations
 
-from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from peerveil.audit.cases import house_cases, planted_faults
-from peerveil.release.adversary import audit_cases
-from peerveil.report import COLOURS
-from peerveil.study.outcome import Outcome
-from peerveil.study.step import Option, Step, whole
+from annotated_types import Ge, Le
+
+from peerveil.study.actions import Action, Setting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from peerveil.audit import Report
-    from peerveil.ledger import Account
-    from peerveil.randomness import Randomness
+    from peerveil.study.actions import Context
+    from peerveil.study.inputs import Inputs
+    from peerveil.study.outcome import Outcome
 
 
-class House(Step):
-    """Audit the mechanisms themselves, on neighbouring inputs of our own."""
+class Run(Action[None]):
+    """Audit the mechanisms themselves, on neighboring inputs of our own."""
 
-    room, do = "audit", "house"
-    about = "audit the mechanisms themselves, and plant faults that must be caught"
-    output = "claims and what was found; no data are read"
-    options: ClassVar = (Option("samples", whole(200, 10_000_000), 20_000, "outputs a side for each mechanism"),)
+    name, title = "audit.run", "Privacy audit"
+    about = "Audit every mechanism: measured privacy loss against the claim, and deliberately broken mechanisms."
+    details = (
+        "Each mechanism is run many times on two neighboring inputs, and the event that distinguishes the two best is searched "
+        "for. The command ends with exit code 1 if a claim is refuted or a broken mechanism goes unnoticed."
+    )
+    publishes = "claims and measurements; no data are read"
+    examples = ("", "--samples 20000 --no-broken")
 
-    def promise(self, table: None) -> None:
-        """None: no data are read."""
+    samples: Annotated[
+        int | None,
+        Ge(40),
+        Le(10_000_000),
+        Setting(
+            "Outputs per side for each claim; more finds more. By default 20,000 to 500,000 by mechanism.", common=True
+        ),
+    ] = None
+    broken: Annotated[
+        bool, Setting("Also audit deliberately broken mechanisms, and count the samples needed to detect them.")
+    ] = True
 
-    def carry_out(self, table: None, randomness: Randomness, account: Account | None) -> Outcome:  # noqa: ARG002
+    def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
         """Run every audit."""
-        honest = [
-            case.audit(min(case.samples, self.samples) // len(case.pairs), progress=False)
-            for case in chain(house_cases(), audit_cases())
-        ]
-        faults = [
-            (case, case.audit(min(case.samples, self.samples) // len(case.pairs), progress=False))
-            for case in planted_faults()
-        ]
-        caught = sum(not report.passed for _, report in faults)
-        outcome = Outcome("Would a lie be noticed?")
-        outcome.promise = "No data are read: mechanisms are run on neighbouring inputs of our own."
-        stand = sum(report.passed for report in honest)
-        outcome.answer = (
-            f"{'Yes' if caught == len(faults) else 'Not every one'}: {caught} of {len(faults)} faults that were planted on "
-            f"purpose were caught, and {stand} of {len(honest)} honest claims stand."
+        from peerveil.audit.cases import response_losses, samples_needed
+        from peerveil.study.outcome import Outcome
+
+        cases, faults = audit_cases(), broken_cases() if self.broken else []
+        reports: list[Report] = []
+        for number, case in enumerate(cases):
+            context.progress(number / (len(cases) + len(faults)), case.name)
+            reports.append(case.audit(min(case.samples, self.samples or case.samples), progress=False))
+        needed: list[int | None] = []
+        for number, case in enumerate(faults, start=len(cases)):
+            context.progress(number / (len(cases) + len(faults)), case.name)
+            needed.append(samples_needed(case))
+        exact = list(response_losses())
+        passed = sum(report.passed for report in reports)
+        caught = sum(count is not None for count in needed)
+        worst = max(exact, key=lambda row: row.loss / row.claimed)
+        refuted = [row.name for row in exact if not row.passed]
+
+        outcome = Outcome("Do the privacy claims hold?")
+        outcome.promise = "No data are read: mechanisms are run on neighboring inputs of our own."
+        outcome.failed = passed < len(reports) or caught < len(faults) or bool(refuted)
+        outcome.answer = f"{passed} of {len(reports)} claims are consistent with what was measured" + (
+            f"; {caught} of {len(faults)} deliberately broken mechanisms were detected." if faults else "."
         )
+        verdict = f"refuted for {', '.join(refuted)}" if refuted else "never above the claim"
         outcome.found = [
-            "Every mechanism was run many times on two neighbouring inputs, and what tells the two apart best was searched "
-            "for: so much it certainly gives away. Honest mechanisms (blue) stay left of their claim; those broken on "
-            "purpose (red) are found out.",
-            f"{stand} of {len(honest)} honest claims stand; {caught} of {len(faults)} planted faults were caught.",
+            f"Randomized response, computed exactly for {len(exact)} pairs of epsilon and class count: {verdict} (closest: "
+            f"{worst.name}, loss {worst.loss:.9g})."
         ]
-        reports = [*honest, *(report for _, report in faults)]
-        outcome.picture(lambda ax: draw_audit(ax, reports), f"Found against claimed; {caught} planted faults above 1.",
-                        "What each mechanism certainly gives away, against what it claims.", public=True,
-                        height=0.9 + 0.32 * len(reports))  # fmt: skip
+        outcome.picture(
+            lambda ax: draw_audit(ax, reports),
+            f"Measured privacy loss against the claim; {passed} of {len(reports)} stay below.",
+            "What each mechanism certainly gives away, as a share of what it claims.",
+            public=True,
+            height=0.9 + 0.32 * len(reports),
+        )
         outcome.table(
-            ["planted fault", "what is wrong", "claimed", "found"],
-            [[case.name, case.fault, f"{r.claimed:g}", f"at least {r.found:.2f}"] for case, r in faults],
+            ["mechanism", "claimed", "found at least", "verdict"],
+            [
+                [
+                    report.name,
+                    f"{report.claimed:g}",
+                    f"{report.found:.3f}",
+                    "consistent" if report.passed else "REFUTED",
+                ]
+                for report in reports
+            ],
             public=True,
         )
-        rows: list[dict[str, Any]] = [
-            {"name": report.name, "claimed": report.claimed, "found": report.found, "passed": report.passed}
-            for report in reports
-        ]
-        outcome.results = {"audits": rows}
+        if faults:
+            outcome.table(
+                ["broken mechanism", "what is wrong", "samples to detect it"],
+                [
+                    [case.name, case.fault or "", "NOT DETECTED" if count is None else f"{count:,}"]
+                    for case, count in zip(faults, needed, strict=True)
+                ],
+                public=True,
+            )
+        outcome.results = {
+            "passed": not outcome.failed,
+            "audits": [{"name": r.name, "claimed": r.claimed, "found": r.found, "passed": r.passed} for r in reports],
+            "exact": [{"name": row.name, "claimed": row.claimed, "loss": row.loss} for row in exact],
+            "broken": [
+                {"name": case.name, "fault": case.fault, "samples_needed": count}
+                for case, count in zip(faults, needed, strict=True)
+            ],
+        }
         return outcome
 
 
+def audit_cases() -> list[Any]:
+    """Every mechanism that is audited by sampling."""
+    from peerveil.audit.cases import house_cases
+    from peerveil.rankings import adversary as rankings
+    from peerveil.release import adversary as release
+    from peerveil.truth import adversary as truth
+
+    return [*house_cases(), *release.audit_cases(), *rankings.audit_cases(), *truth.audit_cases()]
+
+
+def broken_cases() -> list[Any]:
+    """The same mechanisms, deliberately broken."""
+    from peerveil.audit.cases import planted_faults
+    from peerveil.rankings import adversary as rankings
+    from peerveil.release import adversary as release
+    from peerveil.truth import adversary as truth
+
+    return [*planted_faults(), *release.planted_faults(), *rankings.planted_faults(), *truth.planted_faults()]
+
+
 def draw_audit(ax: Axes, reports: list[Report]) -> None:
-    """Bars of what was found, coloured by whether the claim stands; all of the reports claim 1."""
-    colours = [COLOURS["private" if report.passed else "leak"] for report in reports]
-    ax.barh([report.name for report in reports], [report.found for report in reports], color=colours)
+    """Bars of what was found as a share of the claim, colored by whether the claim stands."""
+    from peerveil.report import COLOURS
+
+    colors = [COLOURS["private" if report.passed else "leak"] for report in reports]
+    ax.barh([report.name for report in reports], [report.found / report.claimed for report in reports], color=colors)
     for name, label in (("private", "claim stands"), ("leak", "claim refuted")):
         ax.barh([reports[0].name], [0.0], color=COLOURS[name], label=label)
-    ax.axvline(1, color=COLOURS["accent"], linestyle="--", label="claimed by all")
-    ax.set_xlabel("certainly given away (epsilon)")
+    ax.axvline(1, color=COLOURS["accent"], linestyle="--", label="the claim")
+    ax.set_xlabel("certainly given away, as a share of the claimed epsilon")
     ax.invert_yaxis()
     ax.legend(loc="lower center", bbox_to_anchor=(0.35, 1), ncols=3, fontsize=9)
 
 
-STEPS = (House,)
+ACTIONS: Final[tuple[type[Action[Any]], ...]] = (Run,)

@@ -78,13 +78,13 @@ def _epsilon(value: Any) -> str:
     return repr(value)
 
 
-_EPSILON_SCHEMA: Final[dict[str, Any]] = {
+EPSILON_SCHEMA: Final[dict[str, Any]] = {
     "anyOf": [
         {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": _EPSILON_LIMIT},
         {"type": "string", "pattern": f"^{_EPSILON_TEXT}$"},
     ]
 }
-Epsilon = Annotated[str, Spelling("a number above 0, such as 1, 0.5 or '1/3'", _EPSILON_SCHEMA, _epsilon)]
+Epsilon = Annotated[str, Spelling("a number above 0, such as 1, 0.5 or '1/3'", EPSILON_SCHEMA, _epsilon)]
 
 
 def _epsilon_or_none(value: Any) -> str:
@@ -95,7 +95,7 @@ EpsilonOrNone = Annotated[
     str,
     Spelling(
         "a number above 0, such as 1, 0.5 or '1/3', or 'none' for no privacy",
-        {"anyOf": [*_EPSILON_SCHEMA["anyOf"], {"type": "string", "pattern": r"^\s*[nN][oO][nN][eE]\s*$"}]},
+        {"anyOf": [*EPSILON_SCHEMA["anyOf"], {"type": "string", "pattern": r"^\s*[nN][oO][nN][eE]\s*$"}]},
         _epsilon_or_none,
     ),
 ]
@@ -191,7 +191,7 @@ def _classes(value: Any) -> int | tuple[str | int | bool, ...]:
     if isinstance(value, bool):
         raise TypeError
     if isinstance(value, str):
-        parts = [part.strip() for part in value.split(",")]
+        parts = [part.strip() for part in re.split("[,\n]", value)]
         value = int(parts[0]) if len(parts) == 1 else parts
     if isinstance(value, int):
         if not 2 <= value <= _MOST_CLASSES:

@@ -8,6 +8,7 @@ import sys
 import threading
 from contextlib import asynccontextmanager
 from functools import partial
+from importlib import import_module
 from importlib.resources import files as package_files
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
@@ -191,9 +192,11 @@ def _warm() -> None:
     import peerveil.console.explore
     import peerveil.console.web.collect  # noqa: F401
     from peerveil.report import new_axes, svg
-    from peerveil.study.check import all_steps
+    from peerveil.study.actions import all_actions
 
-    all_steps()
+    all_actions()
+    for module in home.ROOMS:
+        import_module(f"peerveil.{module}")
     svg(new_axes()[0], "nothing")
 
 

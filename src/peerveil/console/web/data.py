@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from peerveil.console import files, simulations
 from peerveil.console.web.home import ROOMS
 from peerveil.errors import BadInput
-from peerveil.study.spec import KINDS
+from peerveil.study.actions import KINDS
 
 if TYPE_CHECKING:
     from starlette.responses import Response

@@ -3,75 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from peerveil.console import files, runs, simulations
-from peerveil.console.drafting import offered, read_settings, step_kind
+from peerveil.console.drafting import offered, read_settings, shown
 from peerveil.console.web.home import ROOMS
 from peerveil.console.web.ledger import accounts_of
 from peerveil.errors import BadInput
 from peerveil.services.errors import NotFound
-from peerveil.study.check import all_steps
-from peerveil.study.step import REQUIRED, OneOf
+from peerveil.study.actions import actions_of
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
     from peerveil.console.files import File
     from peerveil.console.web.visit import Visit
-    from peerveil.study.step import Option, Step
-
-TITLES: Final = {
-    ("release", "means"): "Publish it",
-    ("release", "plan"): "Write a plan, from public data alone",
-    ("timing", "audit"): "Audit a log",
-    ("timing", "post"): "Post a log with delays",
-    ("calibration", "decide"): "Decide a conference",
-    ("rankings", "test"): "Test a table of rankings",
-    ("truth", "infer"): "Infer from answers that were randomised already",
-    ("truth", "randomize"): "Randomise answers, then infer",
-    ("truth", "label"): "Infer from answers as they were given, for your eyes only",
-    ("truth", "compare"): "See what privacy would cost on answers you hold",
-}
-"""What can be done, as headings."""
-USUAL: Final = {
-    "epsilon",
-    "weight",
-    "scale",
-    "gap",
-    "window",
-    "history",
-    "adversary_error",
-    "accepted",
-    "level",
-    "classes",
-    "randomized",
-}
-"""Settings that are shown at once; all others are folded away."""
-
-
-WORDED: Final = {
-    "epsilon": ("Epsilon", "how much may be given away; smaller is safer"),
-    "weight": (
-        "What is measured",
-        "miscalibration is strictness: points above or below what others gave to the same papers",
-    ),
-    "scale": ("Lowest and highest score that the form allows", "such as 1, 10"),
-    "history": ("A past conference", "from whose reviews strictness is learned; the same people under the same names"),
-    "adversary_error": ("How often a guess of the writer shall be wrong", "from 0 to 1; 0.5 is half of the time"),
-    "accept": ("How many papers to accept", "exactly; leave it empty to give a share instead"),
-    "accepted": ("Share of papers to accept", "0.25 accepts every fourth paper, rounded to whole papers"),
-    "level": ("Level", "how often rankings made by chance may be taken for a signal; 0.05 is 5 times in 100"),
-    "classes": ("Possible answers", "all of them, separated by commas"),
-    "infer epsilon": ("Epsilon of the devices", "with which each answer was randomized, as the devices were set"),
-    "randomized": (
-        "Was each answer randomized on the person's own device before it was collected?",
-        "if not, or if you do not know: use one of the forms below",
-    ),
-    "unit": ("What epsilon is for", "one answer, or everything that one person sends"),
-    "window": ("One sitting", "comments of one person this close were written together, such as 5m"),
-}
-"""Settings in words that need no explanation; all others are called as in a study file."""
+    from peerveil.study.actions import Action
 
 
 def room(visit: Visit, name: str) -> Response:
@@ -86,8 +33,8 @@ def room(visit: Visit, name: str) -> Response:
     invented = file is None or name not in simulations.FROM_FILES
     if visit.asked("part") == "exploration":
         return visit.page("exploration.html", **explored, room=name, data=chosen, invented=invented)
-    own_steps = [step for (of, _), step in all_steps().items() if of == name]
-    proposed = {step["do"]: step for step in (explored["exploration"].steps if explored["exploration"] else ())}
+    own = _offered(name)
+    proposed = {step["action"]: step for step in (explored["exploration"].steps if explored["exploration"] else ())}
     return visit.page(
         "room.html",
         room=name,
@@ -100,12 +47,20 @@ def room(visit: Visit, name: str) -> Response:
         from_files=name in simulations.FROM_FILES,
         invented=invented,
         fills={
-            name: [do for do, step in proposed.items() if name in step] for step in proposed.values() for name in step
+            name: [action for action, step in proposed.items() if name in step]
+            for step in proposed.values()
+            for name in step
         },
-        forms=[_form(step, file, proposed.get(step.do, {}), mine) for step in own_steps],
+        forms=[_form(action, file, proposed.get(action.name, {}), mine) for action in own.values()],
         accounts=accounts_of(visit.house),
         **explored,
     )
+
+
+def _offered(name: str) -> dict[str, type[Action[Any]]]:
+    """The actions of a page: those of its module, and what can be done with any data of its kind."""
+    described = [kind for kind in actions_of("data").values() if simulations.KINDS[name] in kind.kinds]
+    return {kind.name: kind for kind in (*actions_of(name).values(), *described)}
 
 
 def _explored(visit: Visit, name: str, file: File | None) -> dict[str, Any]:
@@ -129,47 +84,28 @@ def again(visit: Visit, name: str) -> Response:
     return visit.go(f"/{name}", **({"data": file} if file else {}))
 
 
-def _form(kind: type[Step], file: File | None, proposed: Any, mine: list[File]) -> dict[str, Any]:
-    """What the form of a step asks."""
-    table = {} if file is None else file.tables.get(str(kind.wants), {})
+def _form(kind: type[Action[Any]], file: File | None, proposed: Any, mine: list[File]) -> dict[str, Any]:
+    """What the form of an action asks."""
+    table = {} if file is None else next((file.tables[of] for of in kind.kinds if of in file.tables), {})
     known = {"scale": table.get("scale"), "classes": table.get("classes")} | dict(proposed)
     fields = []
-    for option in kind.options:
-        default = known.get(option.name)
-        value = offered(option, default if default is not None else option.default)
+    for parameter in offered(kind):
+        seen = known.get(parameter.name)
+        value = shown(parameter, seen) if seen is not None else parameter.text(parameter.default)
+        remark = " Filled in with what the file has: please check." if table.get(parameter.name) is not None else ""
         fields.append(
             {
-                "name": option.name,
-                "label": _worded(kind, option)[0],
-                "about": _about(kind, option, default is not None and option.name in table),
+                "name": parameter.name,
+                "label": parameter.label,
+                "about": f"{parameter.setting.help}{remark}",
                 "value": value,
-                "needed": option.default is REQUIRED,
-                "usual": option.name in USUAL or option.default is REQUIRED,
-                "choices": option.read.names if isinstance(option.read, OneOf) else (),
-                "files": mine if option.name in kind.also else None,
+                "needed": parameter.required,
+                "usual": parameter.setting.common or parameter.required,
+                "choices": ("true", "false") if parameter.is_flag else parameter.choices,
+                "files": mine if parameter.refers is not None else None,
             }
         )
-    return {
-        "do": kind.do,
-        "room": kind.room,
-        "title": TITLES[kind.room, kind.do],
-        "about": kind.about,
-        "output": kind.output,
-        "spends": kind.spends,
-        "recorded": (kind.room, kind.do) in (("timing", "post"), ("calibration", "decide")),
-        "wants": kind.wants,
-        "fields": fields,
-    }
-
-
-def _worded(kind: type[Step], option: Option) -> tuple[str, str]:
-    own = WORDED.get(f"{kind.do} {option.name}") or WORDED.get(option.name)
-    return own or (option.name.replace("_", " "), option.about)
-
-
-def _about(kind: type[Step], option: Option, seen: bool) -> str:
-    said = _worded(kind, option)[1]
-    return f"{said}; filled in with what the file has: please check" if seen else said
+    return {"kind": kind, "fields": fields}
 
 
 def _exactly(settings: dict[str, Any], file: File) -> dict[str, Any]:
@@ -184,29 +120,31 @@ def _exactly(settings: dict[str, Any], file: File) -> dict[str, Any]:
 def prepare(visit: Visit, name: str) -> Response:
     """Make a draft of what was chosen, and have it checked."""
     form = dict(visit.form)
-    kind = step_kind(name, form.pop("do", ""))
+    kind = _offered(name).get(form.pop("action", ""))
+    if kind is None:
+        raise BadInput("action", got=visit.form.get("action", ""), want=f"one of {', '.join(_offered(name))}")
     simulated = form.get("simulate") == "yes"
-    if kind.wants and not form.get("data"):
-        raise BadInput("data", got="nothing", want=f"a file of {kind.wants}: bring one on the Data page first")
+    if kind.kinds and not form.get("data"):
+        wanted = " or ".join(kind.kinds)
+        raise BadInput("data", got="nothing", want=f"a file of {wanted}: upload one on the Data page first")
     if kind.spends and not simulated and not form.get("account"):
         some = (
             "choose one under Account" if accounts_of(visit.house) else "none is open yet: open one on the page Ledger"
         )
         raise BadInput("account", got="nothing", want=f"the account that pays ({some}), or a simulation")
     step: dict[str, Any] = {
-        "room": name,
-        "do": kind.do,
-        "data": form.get("data", "") if kind.wants else "",
+        "action": kind.name,
+        "data": form.get("data", "") if kind.kinds else "",
         "account": form.get("account", "") if kind.spends and not simulated else "",
         "settings": read_settings(kind, form),
     }
     file = files.find(visit.house, visit.asker, step["data"]) if step["data"] else None
-    if file is not None and kind.room == "calibration":
+    if file is not None and kind.name == "calibration.decide":
         step["settings"] = _exactly(step["settings"], file)
     title = form.get("title", "")
     if not title:
         about = "" if file is None else f" ({file.name})"
-        title = f"{ROOMS[name][0]}: {TITLES[name, kind.do].lower()}{about}"[:120]
+        title = f"{ROOMS[name][0]}: {kind.title.lower()}{about}"[:120]
     return visit.go(f"/runs/{runs.draft(visit.house, visit.asker, title, [step], simulated=simulated)}")
 
 

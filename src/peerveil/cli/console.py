@@ -1,0 +1,92 @@
+"""``peerveil console``: all modules in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from peerveil.cli.base import PATH, Group, debug_option
+from peerveil.errors import BadInput
+
+
+@click.group(cls=Group)
+def console() -> None:
+    """Use all modules in a browser."""
+
+
+@console.command("serve", examples=["peerveil console serve", "peerveil console serve --port 9000 --folder iclr-2026"])
+@click.option("--host", default="127.0.0.1", help="Address to listen on. Any address but this machine's needs sign-in.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=8000, help="Port to listen on; 0 for any free port.")
+@click.option(
+    "--db",
+    envvar="PEERVEIL_CONSOLE_DB",
+    show_envvar=True,
+    show_default="console.db in the folder",
+    help="Database of the console: a SQLite file, or postgresql://user@host/database.",
+)
+@click.option(
+    "--folder", type=PATH, default=Path("peerveil-console"), help="Folder for uploaded files, runs and the ledger."
+)
+@click.option("--sign-in", is_flag=True, help="Require sign-in, even on this machine.")
+@click.option("--https", is_flag=True, help="A TLS proxy is in front: send cookies over HTTPS only.")
+@click.option("--data-folder", type=PATH, help="Files in this folder can be chosen instead of uploaded.")
+@click.option("--upload-limit", type=click.IntRange(1, 100_000), default=200, help="Largest upload, in megabytes.")
+@click.option("--row-limit", type=click.IntRange(1), default=5_000_000, help="Largest number of rows in a table.")
+@click.option(
+    "--memory-limit",
+    type=click.IntRange(1),
+    default=4_000,
+    help="Largest estimated memory for reading a table, in megabytes.",
+)
+@click.option(
+    "--gateway",
+    envvar="PEERVEIL_GATEWAY_DB",
+    show_envvar=True,
+    help="Database of a gateway, to show its operator's page.",
+)
+@click.option(
+    "--collect",
+    envvar="PEERVEIL_COLLECT_DB",
+    show_envvar=True,
+    show_default="collect.db in the folder",
+    help="Database of the answers that are collected.",
+)
+@debug_option
+def serve(
+    host: str,
+    port: int,
+    db: str | None,
+    folder: Path,
+    sign_in: bool,
+    https: bool,
+    data_folder: Path | None,
+    upload_limit: int,
+    row_limit: int,
+    memory_limit: int,
+    gateway: str | None,
+    collect: str | None,
+) -> None:
+    """Serve the console, by default on this machine for one person, until stopped."""
+    from peerveil.extras import need
+
+    need("services")
+    from peerveil.console import Settings
+    from peerveil.console.web import is_local, run_console
+    from peerveil.services import Journal
+
+    if data_folder is not None and not data_folder.is_dir():
+        raise BadInput("--data-folder", got=str(data_folder), want="a folder that exists")
+    settings = Settings.make(
+        folder,
+        db,
+        sign_in=sign_in or not is_local(host),
+        https=https,
+        data_folder=data_folder,
+        upload_limit=upload_limit * 1_000_000,
+        row_limit=row_limit,
+        memory_limit=memory_limit * 1_000_000,
+        gateway=gateway,
+        collect=collect,
+    )
+    run_console(settings, host, port, Journal("console"), say=click.echo)
