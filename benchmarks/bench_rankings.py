@@ -11,7 +11,6 @@ import numpy as np
 from scipy.stats import kendalltau
 
 from benchmarks.timing import Row, best_of
-from peerveil import Randomness
 from peerveil.rankings import Mallows, kendall_distance, spread_at, uniformity_test
 from peerveil.rankings.variation import _nodes, _spread_at
 from peerveil.reproduce.rankings import EXPERIMENTS
@@ -35,9 +34,9 @@ def insertion(items: int, spread: float, n: int, rng: np.random.Generator) -> li
 
 
 def sampling() -> list[Row]:
-    model, source = Mallows(1000, 0.99), Randomness.simulation(1)
-    model.sample(1, source)
-    (ours,) = best_of(3, partial(model.sample, 1000, source))
+    model = Mallows(1000, 0.99)
+    model.sample(1)
+    (ours,) = best_of(3, partial(model.sample, 1000, seed=1))
     rows = []
     peer, name = float("nan"), "prefsampling is not installed"
     try:

@@ -78,7 +78,7 @@ def projection() -> list[Row]:
         paper, who, score = conference(n)
         order = np.argsort(paper, kind="stable")
         papers = np.split(score[order], np.flatnonzero(np.diff(paper[order])) + 1)
-        region = feasible_region(PublicScores(papers, np.bincount(who)), "counting")
+        region = feasible_region(PublicScores(papers, np.bincount(who)))
         noisy = np.sort(np.bincount(who, weights=score) / np.bincount(who)) + np.random.default_rng(2).laplace(size=n)
         region.project(noisy)
         (seconds,) = best_of(3, partial(region.project, noisy))

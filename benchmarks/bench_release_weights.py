@@ -28,7 +28,9 @@ def bench() -> list[Row]:
 def weights() -> list[Row]:
     reviews = Reviews.read(DATA, columns={"score": "rating"})
     rows = [
-        Row.of(f"weight {weight}", best_of(3, partial(review_weights, reviews, weight))[0], np.nan, "76,816 reviews")
+        Row.of(
+            f"weight {weight}", best_of(3, partial(review_weights, reviews, weight=weight))[0], np.nan, "76,816 reviews"
+        )
         for weight in WEIGHTS
     ]
     frame = pl.read_csv(DATA)

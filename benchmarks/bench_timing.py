@@ -59,10 +59,10 @@ def month() -> list[Row]:
 
 def day() -> Row:
     """Delays and attack for a day, against plain loops over rows and pairs."""
-    events, mechanism = many_events(DAY, days=1.0), FollowUp(1, 660, 300)
+    events, mechanism = many_events(DAY, days=1.0), FollowUp(epsilon=1, gap=660, beta=300)
 
     def ours() -> Any:
-        return linkage_attack(post(events, mechanism, randomness=Randomness.simulation(1)), CUTS)
+        return linkage_attack(post(events, mechanism=mechanism, randomness=Randomness.simulation(1)), thresholds=CUTS)
 
     ours()
     (fast,) = best_of(3, ours)
@@ -131,10 +131,13 @@ def database() -> list[Row]:
         path = f"{folder}/log.parquet"
         events.frame.write_parquet(path)
         start = time.perf_counter()
-        found = audit_table(path, 300, thresholds=cuts, memory=LITTLE)
+        found = audit_table(path, window=300, thresholds=cuts, memory=LITTLE)
         theirs = time.perf_counter() - start
         start = time.perf_counter()
-        attack, batches = linkage_attack(events, cuts, window=300), find_batches(events, 300, baseline=False)
+        attack, batches = (
+            linkage_attack(events, thresholds=cuts, window=300),
+            find_batches(events, window=300, baseline=False),
+        )
         mine = time.perf_counter() - start
     equal = found.attack.flagged.tolist() == attack.flagged.tolist()
     equal &= found.attack.right.tolist() == attack.right.tolist()

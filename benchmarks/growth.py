@@ -41,7 +41,7 @@ def timing(size: int) -> Callable[[], object]:
     from peerveil.timing import FollowUp, post
 
     log = wikipedia_like(size)
-    return lambda: post(log, FollowUp(1, 660, 300)).public
+    return lambda: post(log, mechanism=FollowUp(epsilon=1, gap=660, beta=300)).public
 
 
 def calibration(size: int) -> Callable[[], object]:
@@ -63,11 +63,10 @@ def calibration(size: int) -> Callable[[], object]:
 
 def rankings(size: int) -> Callable[[], object]:
     """Test ``size`` rankings of 100 items, read in pieces."""
-    from peerveil.randomness import Randomness
     from peerveil.rankings import Mallows, uniformity_test
 
-    piece = Mallows(100, 0.999).sample(min(size, 10_000), Randomness.simulation(1))
-    return lambda: uniformity_test((piece for _ in range(max(1, size // len(piece)))), "rank-norm", epsilon=1)
+    piece = Mallows(100, 0.999).sample(min(size, 10_000), seed=1)
+    return lambda: uniformity_test((piece for _ in range(max(1, size // len(piece)))), method="rank-norm", epsilon=1)
 
 
 def truth(size: int) -> Callable[[], object]:

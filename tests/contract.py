@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -68,7 +68,7 @@ def swap() -> tuple[float, float]:
     rows = [(r, round(0.1 * (7 * r + 3 * p) % 1, 3), p) for r, p in enumerate((0, 1, 2, 3, 4, 5))]
     rows += [(r, round(0.1 * (5 * r + 1) % 1, 3), (r + 1) % 6) for r in range(6)]
     public = release_adversary.Conference.of(rows).public
-    found = release_adversary.swap_attack(public, rows, 1, TRIALS, lane())
+    found = release_adversary.swap_attack(public, rows, epsilon=1, trials=TRIALS, randomness=lane())
     return found.right, found.bound + SLACK
 
 
@@ -80,7 +80,7 @@ RELEASE = Entry(
     attack=swap,
 )
 LAPLACE = Entry(
-    make=lambda r: release.publish(reviews(), scale=(1, 10), mechanism=release.LaplaceMeans(1), randomness=r),
+    make=lambda r: release.publish(reviews(), scale=(1, 10), mechanism=release.LaplaceMeans(epsilon=1), randomness=r),
     honest=lambda: sampled(release_adversary.audit_cases(), "sorted means, Laplace"),
     broken=lambda: sampled(release_adversary.planted_faults(), "largest loads"),
     adversary=release_adversary.swap_attack,
@@ -103,7 +103,7 @@ def delay(mechanism: Any, check: Callable[[Any], Any] = timing.exact_check) -> E
         return 1 - found.crossover, 1 - found.least_crossover + 1e-9
 
     return Entry(
-        make=lambda r: timing.post(log(), mechanism, randomness=r),
+        make=lambda r: timing.post(log(), mechanism=mechanism, randomness=r).public,
         honest=lambda: bool(check(mechanism).passed),
         broken=lambda: bool(check(shortened(mechanism)).passed),
         adversary=timing.optimal_attack,
@@ -213,32 +213,33 @@ def conference_entry() -> Entry:
 
 
 def votes() -> Any:
-    return rankings.Mallows(6, 0.9).sample(200, lane())
+    return rankings.Mallows(6, 0.9).sample(200, seed=SEED)
 
 
 def guess_ranking() -> tuple[float, float]:
     known = np.array([np.random.default_rng(i).permutation(5) for i in range(9)])
     up = np.arange(5)
-    right, most = rankings_adversary.guess_last_ranking("rank-norm", known, up, up[::-1], 1, TRIALS, lane())
+    settings: dict[str, Any] = {"epsilon": 1, "trials": TRIALS, "seed": SEED}
+    right, most = rankings_adversary.guess_last_ranking("rank-norm", known, up, up[::-1], **settings)
     return right, most + SLACK
 
 
 def local(r: Randomness) -> Result:
     reporter = rankings.LocalReporter(6, epsilon=1, seed=7)
-    sent = reporter.reports(votes(), r)
-    return rankings.aggregate_reports(sent, 6, 1, seed=7, simulated=not r.is_secure)
+    sent = reporter.reports(votes(), randomness=r)
+    return rankings.aggregate_reports(sent, protocol=reporter.protocol, simulated=not r.is_secure)
 
 
 def guess_report() -> tuple[float, float]:
     """The best guess between a ranking and its reverse from one report: half plus half the total variation."""
-    protocol = rankings.LocalProtocol(6, 1)
+    protocol = rankings.LocalProtocol(6, epsilon=1)
     laws = [rankings_adversary.report_distribution(protocol, row) for row in (np.arange(6), np.arange(6)[::-1])]
     apart = sum(abs(laws[0][key] - laws[1][key]) for key in laws[0])
     return float(Fraction(1, 2) + apart / 4), 1 / (1 + math.exp(-1))
 
 
 CENTRAL = Entry(
-    make=lambda r: rankings.uniformity_test(votes(), "rank-norm", epsilon=1, randomness=r),
+    make=lambda r: rankings.uniformity_test(votes(), method="rank-norm", epsilon=1, randomness=r),
     honest=lambda: rankings_adversary.central_loss("rank-norm", 2, 3).passed,
     broken=lambda: rankings_adversary.central_loss("rank-norm", 2, 3, shrink=0.5).passed,
     adversary=rankings_adversary.guess_last_ranking,
@@ -246,11 +247,12 @@ CENTRAL = Entry(
 )
 LOCAL = Entry(
     make=local,
-    honest=lambda: rankings_adversary.report_loss(rankings.LocalProtocol(4, 1)) <= 1,
-    broken=lambda: rankings_adversary.report_loss(rankings.LocalProtocol(4, "1.2")) <= 1,
+    honest=lambda: rankings_adversary.report_loss(rankings.LocalProtocol(4, epsilon=1)) <= 1,
+    broken=lambda: rankings_adversary.report_loss(rankings.LocalProtocol(4, epsilon="1.2")) <= 1,
     adversary=rankings_adversary.report_loss,
     attack=guess_report,
 )
+RANDOMIZED = replace(LOCAL, make=lambda r: rankings.randomize_rankings(votes(), epsilon=1, randomness=r))
 
 # ---- truth -------------------------------------------------------------------------------------------------------
 

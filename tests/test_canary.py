@@ -25,6 +25,7 @@ from tests.console.desk import Desk, where
 from peerveil.judgements import synthetic_conference
 from peerveil.ledger import Ledger
 from peerveil.randomness import Randomness
+from peerveil.rankings import randomize_rankings
 from peerveil.study import all_steps, run_study
 from peerveil.truth import randomize_answers
 
@@ -47,6 +48,8 @@ STEPS: dict[tuple[str, str], str] = {
         "decide",
     ): 'data = "reviews"\nhistory = "past"\naccount = "main"\nadversary_error = 0.4\naccept = 6\ndraws = 1\niterations = 600',
     ("rankings", "test"): 'data = "votes"\naccount = "main"\nepsilon = 1\nmethod = "rank-norm"',
+    ("rankings", "randomize"): 'data = "votes"\naccount = "main"\nepsilon = 1',
+    ("rankings", "aggregate"): 'data = "voted"',
     ("truth", "infer"): 'data = "reports"\nrandomized = true\nepsilon = 2\nclasses = [0, 1]',
     ("truth", "randomize"): 'data = "labels"\naccount = "main"\nepsilon = 2\nclasses = [0, 1]',
     ("truth", "label"): 'data = "labels"\nclasses = [0, 1]',
@@ -70,7 +73,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "calibration decide": ("DATA/reviews.csv", "--history", "DATA/past.csv", "--accept", "6", "--adversary-error", "0.4",
                            "--no-pictures", "--out", "OUT"),
     "rankings test": ("DATA/votes.csv", "--epsilon", "1", "--out", "OUT"),
-    "rankings report": ("DATA/ballots.csv", "--epsilon", "1", "--to", "OUT/reports.jsonl"),
+    "rankings randomize": ("DATA/ballots.csv", "--epsilon", "1", "--out", "OUT"),
     "truth randomize": ("DATA/labels.csv", "--epsilon", "2", "--classes", "0,1", "--out", "OUT"),
     "truth infer": ("DATA/reports.csv", "--randomized", "--epsilon", "2", "--out", "OUT"),
     "truth label": ("DATA/labels.csv", "--classes", "0,1", "--out", "OUT"),
@@ -80,7 +83,7 @@ NO_PEOPLE, NO_FILE = "reads no table of people", "writes no file that says somet
 OPERATOR = "writes a file or database for the operator of a service, who runs it"
 OTHERS: dict[str, str] = {
     **dict.fromkeys(("demo", "new", "reproduce", "audit run", "audit list", "calibration simulate", "data synthetic",
-                     "timing choose", "rankings aggregate", "rankings power", "truth simulate", "truth plan"), NO_PEOPLE),
+                     "timing plan", "rankings aggregate", "rankings plan", "truth simulate", "truth plan"), NO_PEOPLE),
     **dict.fromkeys(("data check", "data recognize"), NO_FILE),
     **dict.fromkeys((f"collect {name}" for name in ("init", "campaign", "token", "export", "infer", "serve")), OPERATOR),
     **dict.fromkeys((f"gateway {name}" for name in ("init", "serve", "work", "token", "doctor", "backup", "restore", "page",
@@ -112,6 +115,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     places.insert_column(0, voter).write_csv(folder / "votes.csv")
     long = places.unpivot(index="voter", variable_name="item", value_name="rank").rename({"voter": "ranking"})
     long.write_csv(folder / "ballots.csv")
+    randomize_rankings(folder / "votes.csv", epsilon=1).frame().write_csv(folder / "voted.csv")
     return folder
 
 
@@ -126,8 +130,8 @@ def readable() -> Iterator[None]:
 def study(data: Path, folder: Path) -> Path:
     """A study of every step."""
     head = '[study]\ntitle = "Marked"\n[accounts.main]\nepsilon = 100\n'
-    kinds = {"reviews": "reviews", "past": "reviews", "events": "events", "votes": "rankings", "labels": "labels",
-             "reports": "labels"}  # fmt: skip
+    kinds = {"reviews": "reviews", "past": "reviews", "events": "events", "votes": "rankings", "voted": "rankings",
+             "labels": "labels", "reports": "labels"}  # fmt: skip
     sources = [f'[data.{name}]\npath = "{data / name}.csv"\nkind = "{kind}"\n' for name, kind in kinds.items()]
     steps = [f'[[steps]]\naction = "{room}.{do}"\n{rest}\n' for (room, do), rest in STEPS.items()]
     file = folder / "study.toml"

@@ -22,6 +22,7 @@ from peerveil import Guarantee, Randomness, Result, calibration, rankings, relea
 from peerveil.guarantee import SIMULATION_MARK, Notion
 from peerveil.report import svg
 from peerveil.result import Pictured
+from peerveil.timing.check import grid_check
 
 ROOMS = {"release": release, "timing": timing, "calibration": calibration, "rankings": rankings, "truth": truth}
 PAGES = Path(__file__).parents[1] / "docs"
@@ -52,29 +53,27 @@ def is_mechanism(value: Any) -> bool:
 # found by the rule above, and yet no mechanism
 OTHERS = {
     "release.Perturbation": "a protocol for mechanisms of others",
-    "timing.DelayMechanism": "the abstract base of the delay mechanisms",
     "timing.audit_log": "for the operator: it publishes nothing",
-    "timing.sampled_check": "a check",
     "timing.Queue": "promises no differential privacy, and marks its results as not private",
     "calibration.MapAdversary": "the adversary: it tosses coins for ties",
-    "rankings.Mallows": "invents rankings",
     "rankings.LocalProtocol": "the terms of LocalReporter",
     "truth.randomize": "arrays, which can carry no mark; randomize_answers is the same on tables",
 }
 MECHANISMS: dict[str, Entry] = {
     "release.LaplaceMeans": contract.LAPLACE,
     "release.publish": contract.RELEASE,
-    "timing.FollowUp": delay(timing.FollowUp(1, 2700, 300)),
-    "timing.ZeroInflatedUniform": delay(timing.ZeroInflatedUniform(1, 2700, beta=300)),
-    "timing.Uniform": delay(timing.Uniform(1, 2700, beta=300)),
-    "timing.Exponential": delay(timing.Exponential(1, 2700, beta=300), timing.grid_check),
-    "timing.Staircase": delay(timing.Staircase(1, 2700, beta=300), timing.grid_check),
-    "timing.post": delay(timing.FollowUp(2, 3600, 60)),
+    "timing.FollowUp": delay(timing.FollowUp(epsilon=1, gap=2700, beta=300)),
+    "timing.ZeroInflatedUniform": delay(timing.ZeroInflatedUniform(epsilon=1, gap=2700, beta=300)),
+    "timing.Uniform": delay(timing.Uniform(epsilon=1, gap=2700, beta=300)),
+    "timing.Exponential": delay(timing.Exponential(epsilon=1, gap=2700, beta=300), grid_check),
+    "timing.Staircase": delay(timing.Staircase(epsilon=1, gap=2700, beta=300), grid_check),
+    "timing.post": delay(timing.FollowUp(epsilon=2, gap=3600, beta=60)),
     "calibration.AssignmentResponse": contract.response_entry(),
     "calibration.Conference": contract.conference_entry(),
     "calibration.PairStrategy": strategy_entry(pair().strategy(adversary_error=0.3)),
     "calibration.Strategy": strategy_entry(panel().strategy(adversary_error=0.55)),
     "rankings.LocalReporter": contract.LOCAL,
+    "rankings.randomize_rankings": contract.RANDOMIZED,
     "rankings.uniformity_test": contract.CENTRAL,
     "truth.randomize_answers": contract.ANSWERS,
 }
@@ -192,7 +191,7 @@ def test_a_comparison_on_private_answers_is_marked_as_not_private() -> None:
 
 
 def test_the_queue_is_marked_as_not_private() -> None:
-    posted = timing.post(contract.log(), timing.Queue(60), randomness=Randomness.secure())
+    posted = timing.post(contract.log(), mechanism=timing.Queue(step=60), randomness=Randomness.secure()).public
     assert posted.mark == "not private"
     assert "[not private]" in str(posted)
     assert json.loads(posted.to_json())["mark"] == "not private"
@@ -203,18 +202,20 @@ def test_the_queue_is_marked_as_not_private() -> None:
 
 
 def findings() -> dict[str, Any]:
-    follow_up = timing.FollowUp(1, 2700, 300)
+    follow_up = timing.FollowUp(epsilon=1, gap=2700, beta=300)
     people = [calibration.Affine(1, 0.5), calibration.Affine(0.7, -0.5)]
     public = release.PublicScores.of(contract.reviews(), weight="rating", scale=(1, 10))
     return {
-        "release.ReleasePlan": release.plan_release(public, [1, 4], leniency=[0, 1], trials=2, progress=False),
-        "timing.LinkageAttack": timing.linkage_attack(contract.log(), window=300),
-        "timing.OptimalAttack": timing.optimal_attack(follow_up, (0, 2700), cells=20),
-        "timing.TimingAudit": timing.audit_log(contract.log(), 300, percentile=25, epsilons=[1], randomness=lane()),
+        "release.ReleasePlan": release.plan_release(public, epsilons=[1, 4], leniency=[0, 1], trials=2, progress=False),
+        "timing.DelayPlan": timing.plan_delays(contract.log(), percentile=25),
+        "timing.PostingSchedule": timing.post(contract.log(), mechanism=follow_up, randomness=lane()).operator,
+        "timing.TimingAudit": timing.audit_log(
+            contract.log(), window=300, percentile=25, epsilons=[1], randomness=lane()
+        ),
         "calibration.Frontier": panel().frontier(),
         "calibration.Simulation": calibration.simulate_pairs(people, 0.4, 0.5, draws=200),
         "calibration.Tradeoff": contract.conference().tradeoff(),
-        "rankings.PowerCurve": rankings.plan_rankings(6, 0.5, epsilon=1, methods=["rank-norm"], trials=4),
+        "rankings.PowerCurve": rankings.plan_rankings(items=6, spread=0.5, epsilon=1, methods=["rank-norm"], trials=4),
         "truth.TruthPlan": truth.plan_truth(
             accuracy=0.7, epsilons=[4], answers=(5,), tasks=20, trials=1, progress=False
         ),

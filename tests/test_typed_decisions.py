@@ -48,7 +48,6 @@ ALLOWED = {
     "gateway/space.py": "names, durations and addresses that an operator wrote",
     "judgements/columns.py::_from_numpy": "the name of a NumPy type",
     "judgements/readers/": "files of other programs",
-    "rankings/aggregate.py::aggregate_table": "the name of a file",
     "report/figures.py::_UNPRINTABLE": "characters, not words",
     "report/figures.py::svg": "what Matplotlib wrote",
     "services/app.py": "the path of a request",

@@ -90,8 +90,7 @@ group_size = 6               # papers whose committees could have been exchanged
 
 # Every reviewer put the same ten papers in order: is there any agreement?
 [[steps]]
-room = "rankings"
-do = "test"
+action = "rankings.test"
 name = "agreement"
 data = "rankings"
 account = "crowd"
@@ -168,7 +167,7 @@ def _study(now: SyntheticConference, past: SyntheticConference, samples: int) ->
         file="study.toml",
         papers=f"{papers:,}",
         reviewers=f"{now.reviews.frame['reviewer'].n_unique():,}",
-        gap=choose_gap(past.events, 25, beta=_WINDOW),
+        gap=choose_gap(past.events, percentile=25, beta=_WINDOW),
         accept=max(1, papers // 4),
         samples=samples,
     )

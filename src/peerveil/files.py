@@ -1,4 +1,4 @@
-"""Writing files: all or nothing.
+"""Writing files, all or nothing, into folders that were checked before.
 
 The data goes to a temporary file beside the target, is flushed to the disk and renamed: a reader never sees half a
 file, and a failed write leaves what was there before. A private file can be read by its owner alone, from the moment in
@@ -8,11 +8,12 @@ which it exists.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from peerveil.errors import BadInput
+from peerveil.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,3 +66,29 @@ def target_path(path: str | os.PathLike[str]) -> Path:
     if target.is_dir():
         raise BadInput("path", got=str(target), want="a file name, not a folder")
     return target
+
+
+def check_out(out: Path, force: bool, *, name: str = "--out", again: str = "") -> None:
+    """Refuse an output folder that cannot be used, before anything is computed or spent.
+
+    Refused are a name with a file suffix (unless it is a folder already), an existing file, a folder that cannot be written and,
+    without ``force``, a folder that is not empty. What a refusal advises is itself accepted. ``again`` says what doing it again
+    costs.
+    """
+    place = next(path for path in (out, *out.parents) if os.path.lexists(path))
+    if out == place and not out.is_dir():
+        raise BadInput(name, got=Verbatim(f"a file ({out})"), want=f"a folder: for example {_free_folder(out)}")
+    if out != place and re.fullmatch(r"\.[A-Za-z]\w{0,9}", out.suffix):
+        raise BadInput(name, got=str(out), want=f"a folder: for example {_free_folder(out)}")
+    if not place.is_dir() or not os.access(place, os.R_OK | os.W_OK | os.X_OK):
+        raise BadInput(name, got=str(out), want="a folder that can be written to")
+    if out == place and any(out.iterdir()) and not force:
+        got = Verbatim(f"a folder that is not empty ({out})")
+        raise BadInput(name, got=got, want=f"a new or empty folder, or --force to replace files in it{again}")
+
+
+def _free_folder(out: Path) -> Path:
+    """A folder beside a refused one, of which nothing exists yet."""
+    stem = out.name.partition(".")[0] or "results"
+    names = (f"{stem}-{number}" if number else stem for number in range(10_000))
+    return next(path for path in map(out.with_name, names) if not os.path.lexists(path))

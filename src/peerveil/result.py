@@ -28,7 +28,7 @@ from datetime import date
 from enum import Enum
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -72,6 +72,9 @@ class Pictured:
 
     __slots__ = ()
 
+    operator_only: ClassVar[bool] = False
+    """Whether this states facts about people that must not be published; its files are then readable by their owner alone."""
+
     def summary(self) -> str:
         """The finding in one line, without the guarantee."""
         return type(self).__name__
@@ -107,7 +110,7 @@ class Pictured:
         if existing and not force:
             got = Verbatim(f"{folder}, which holds {existing[0]}")
             raise BadInput("folder", got=got, want="a new or empty folder, or force=True to replace what is in it")
-        return [write_text(Path(folder) / name, text) for name, text in contents.items()]
+        return [write_text(Path(folder) / name, text, private=self.operator_only) for name, text in contents.items()]
 
     def _figure_text(self) -> str:
         import io

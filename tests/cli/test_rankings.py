@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.runner import run
 
-from peerveil import Ledger, Randomness
+from peerveil import Ledger
 from peerveil.cli import base
 from peerveil.judgements import Rankings
 from peerveil.rankings import Mallows
@@ -16,7 +16,7 @@ from peerveil.rankings import Mallows
 
 @pytest.fixture
 def votes(tmp_path: Path) -> Path:
-    return Rankings(Mallows(8, 0.6).sample(200, Randomness.simulation(1))).write(tmp_path / "votes.soc")
+    return Rankings(Mallows(8, 0.6).sample(200, seed=1)).write(tmp_path / "votes.soc")
 
 
 def test_test(votes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,89 +26,114 @@ def test_test(votes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     common = ["rankings", "test", votes, "--epsilon", "0.75", "--ledger", book, "--account", "survey"]
     code, out, _ = run(capsys, *common, "--out", tmp_path / "out")
     assert code == 0
+    assert out.startswith("Yes, the rankings differ from chance (p-value ")
     assert "200 rankings of 8 items differ from chance" in out
-    assert "read 200 rankings of the items 0, 1, 2, 3, 4, 5, 6, 7\n" in out
+    assert "Read 200 rankings of the items 0, 1, 2, 3, 4, 5, 6, 7." in out
     assert "Differential privacy with epsilon 0.75 for one person's ranking" in out
-    data = json.loads((tmp_path / "out" / "test-rank-norm.json").read_text(encoding="utf-8"))
+    data = json.loads((tmp_path / "out" / "public" / "test.json").read_text(encoding="utf-8"))
     assert data["mark"] is None
     assert data["reject"] is True
-    assert "<svg" in (tmp_path / "out" / "test-rank-norm.svg").read_text(encoding="utf-8")
+    assert "<svg" in (tmp_path / "out" / "public" / "figure-1.svg").read_text(encoding="utf-8")
     code, _, err = run(capsys, *common, "--out", tmp_path / "again")
     assert code == base.BUDGET_EXCEEDED
     assert "requested 0.75, remaining 0.25" in err
     assert not (tmp_path / "again").exists()
 
 
-def test_wide_and_long_tables(votes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_an_epsilon_nothing_may_be_published(
+    votes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     wide = Rankings.read(votes).write(tmp_path / "votes.csv")
-    for file in (votes, wide):
-        code, out, _ = run(capsys, "rankings", "test", file, "--json", "--out", tmp_path / "out")
+    for number, file in enumerate((votes, wide)):
+        place = tmp_path / str(number)
+        code, out, _ = run(capsys, "rankings", "test", file, "--epsilon", "none", "--json", "--out", place)
         assert code == 0
         data = json.loads(out)
-        assert (data["method"], data["mark"], data["rankings"]) == ("friedman", "not private", 200)
+        assert (data["answer"], data["results"], data["may_be_published"]) == ("", {}, [])
+        results = data["operator_only"]["results"]
+        assert (results["method"], data["mark"], results["rankings"]) == ("friedman", "not private", 200)
+        assert [path.name for path in place.iterdir()] == ["private"]
 
 
 def test_reports_and_their_aggregate(votes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    reports = tmp_path / "reports.jsonl"
-    code, out, _ = run(capsys, "rankings", "report", votes, "--epsilon", 3, "--public-seed", 5, "--to", reports)
-    assert code == 0
-    assert "200 reports" in out
+    book = tmp_path / "budget.db"
+    with Ledger.open(book) as ledger:
+        account = ledger.account("survey", epsilon=3)
+        spend = ["--ledger", book, "--account", "survey"]
+        common = ["rankings", "randomize", votes, "--epsilon", 3]
+        code, out, _ = run(capsys, *common, *spend, "--public-seed", 5, "--out", tmp_path / "sent")
+        assert code == 0
+        assert "200 randomized reports" in out
+        assert account.remaining == 0
+    reports = tmp_path / "sent" / "public" / "reports.jsonl"
     assert len(reports.read_text(encoding="utf-8").splitlines()) == 201
-    code, out, _ = run(capsys, "rankings", "aggregate", reports, "--out", tmp_path / "out", "--json")
+    code, out, _ = run(capsys, "rankings", "aggregate", reports, "--out", tmp_path / "found", "--json")
     assert code == 0
     data = json.loads(out)
-    assert (data["rankings"], data["mark"], data["settings"]["seed"]) == (200, None, 5)
-    assert (tmp_path / "out" / "aggregate.svg").exists()
-    again = ["rankings", "report", votes, "--epsilon", 3, "--seed", 5, "--to", reports]
-    code, _, err = run(capsys, *again)
+    assert (data["results"]["rankings"], data["mark"], data["results"]["method"]) == (200, None, "local")
+    assert json.loads((tmp_path / "found" / "public" / "aggregate.json").read_text())["settings"]["seed"] == 5
+    code, _, err = run(capsys, *common, "--out", tmp_path / "sent")
     assert code == base.BAD_INPUT
-    assert "costs another epsilon 3" in err
-    assert run(capsys, *again, "--force")[0] == 0
-    code, out, _ = run(capsys, "rankings", "aggregate", reports, "--out", tmp_path / "out", "--json")
-    assert json.loads(out)["mark"] == "simulation, not private"
+    assert "doing it again costs its own epsilon" in err
     broken = tmp_path / "broken.jsonl"
     lines = reports.read_text(encoding="utf-8").splitlines()
     broken.write_text("\n".join([*lines[:50], "nonsense", *lines[50:]]), encoding="utf-8")
-    code, _, err = run(capsys, "rankings", "aggregate", broken)
+    for file, message in ((broken, "broken.jsonl, line 51: got 'nonsense"), (votes, "line 1")):
+        code, _, err = run(capsys, "rankings", "aggregate", file, "--out", tmp_path / "no")
+        assert code == base.BAD_INPUT
+        assert message in err
+    code, _, err = run(capsys, "rankings", "aggregate", reports, "--column", "item=x", "--out", tmp_path / "no")
     assert code == base.BAD_INPUT
-    assert "reports, line 50: got 'nonsense" in err
-    code, _, err = run(capsys, "rankings", "aggregate", votes)
-    assert code == base.BAD_INPUT
-    assert "line 1" in err
+    assert "states everything itself" in err
+    assert not (tmp_path / "no").exists()
 
 
-def test_power(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["rankings", "power", "--items", 60, "--spread", 0.9, "--epsilon", 2, "--methods", "rank-norm"]
-    code, out, _ = run(capsys, *arguments, "--trials", 5, "--out", tmp_path / "out", "--json")
+def test_simulated_reports_give_nothing_to_publish(
+    votes: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(capsys, "rankings", "randomize", votes, "--epsilon", 3, "--seed", 5, "--out", tmp_path / "sent")[0] == 0
+    reports = tmp_path / "sent" / "simulated" / "simulated-reports.jsonl"
+    code, out, _ = run(capsys, "rankings", "aggregate", reports, "--out", tmp_path / "found", "--json")
+    data = json.loads(out)
+    assert (code, data["mark"], data["may_be_published"]) == (0, "simulation, not private", [])
+
+
+def test_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["rankings", "plan", "--items", 60, "--spread", 0.9, "--epsilon", 2, "--method", "rank-norm"]
+    code, out, _ = run(capsys, *arguments, "--method", "local", "--trials", 5, "--out", tmp_path / "out", "--json")
     assert code == 0
-    assert json.loads(out)["needed"]["rank-norm"] < 200
-    assert (tmp_path / "out" / "power.svg").exists()
+    data = json.loads(out)
+    assert data["results"]["needed"]["rank-norm"] < 200
+    assert data["answer"].startswith("Recommended: rank-norm with ")
+    assert {path.name for path in (tmp_path / "out" / "public").iterdir()} == {"plan.csv", "plan.json", "figure-1.svg"}
 
 
 def test_a_survey_in_the_ordinary_layout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "survey.csv"
+    common = ["rankings", "test", file, "--epsilon", "none"]
     file.write_text("voter,rank1,rank2,rank3\n" + "1,tea,milk,juice\n2,milk,tea,juice\n" * 20, encoding="utf-8")
-    code, out, _ = run(capsys, "rankings", "test", file, "--out", tmp_path / "out")
+    code, out, _ = run(capsys, *common, "--out", tmp_path / "out")
     assert code == 0
-    assert out.startswith("read 40 rankings of the items juice, milk, tea\n")
+    assert "Read 40 rankings of the items juice, milk, tea." in out
     file.write_text("voter,rank1,rank2,rank3\n" + "1,3,1,2\n2,1,2,3\n" * 20, encoding="utf-8")
-    code, _, err = run(capsys, "rankings", "test", file, "--out", tmp_path / "again")
+    code, _, err = run(capsys, *common, "--out", tmp_path / "again")
     assert code == base.BAD_INPUT
     assert "--layout orders" in err
     assert not (tmp_path / "again").exists()
-    code, out, _ = run(capsys, "rankings", "test", file, "--layout", "orders", "--out", tmp_path / "again", "--json")
-    assert json.loads(out)["item_names"] == ["1", "2", "3"]
-    code, out, _ = run(capsys, "rankings", "test", file, "--layout", "places", "--out", tmp_path / "again", "--json")
-    assert json.loads(out)["item_names"] == ["rank1", "rank2", "rank3"]
+    for layout, names in (("orders", ["1", "2", "3"]), ("places", ["rank1", "rank2", "rank3"])):
+        code, out, _ = run(capsys, *common, "--layout", layout, "--out", tmp_path / layout, "--json")
+        assert json.loads(out)["operator_only"]["results"]["item_names"] == names
 
 
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        (["--epsilon", "0"], "epsilon: got '0'"),
-        (["--method", "magic"], "method: got 'magic'"),
-        (["--method", "rank-norm"], "epsilon: got None"),
-        (["--level", "2"], "level: got 2"),
+        ([], "--epsilon: got nothing"),
+        (["--epsilon", "0"], "--epsilon: got '0'"),
+        (["--epsilon", "1", "--method", "magic"], "--method: got 'magic'"),
+        (["--epsilon", "none", "--method", "rank-norm"], "--epsilon: got 'none'"),
+        (["--epsilon", "1", "--method", "friedman"], "friedman, which is not private"),
+        (["--epsilon", "1", "--level", "2"], "--level: got '2'"),
         (["--epsilon", "1", "--account", "x"], "--account: got 'x'"),
         (["--epsilon", "1", "--ledger", "nowhere.db", "--account", "x"], "nowhere.db --account NAME"),
     ],

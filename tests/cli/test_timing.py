@@ -74,7 +74,7 @@ def test_audit_in_a_database(events: Path, tmp_path: Path, capsys: pytest.Captur
     assert f"{len(log):,} events" in out
     assert "For the operator only" in out
     data = json.loads(run(capsys, *arguments, "--json")[1])
-    assert data["batched"] == int(find_batches(log, 300).batched.sum())
+    assert data["batched"] == int(find_batches(log, window=300).batched.sum())
     for more, word in ((("--gap", "2h"), "draws no delays"), (("--posted", "shown"), "shown")):
         code, _, err = run(capsys, *arguments, *more)
         assert code == base.BAD_INPUT

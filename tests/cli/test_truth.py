@@ -130,7 +130,10 @@ def test_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["randomize", "A", "--epsilon", "1", "--classes", "5,6"], "need one of the 2 classes: 5, 6"),
         (["randomize", "A", "--epsilon", "1", "--classes", "yes,"], "--classes: got 'yes,', need all possible answers"),
         (["randomize", "A", "--epsilon", "1", "--classes", "2", "--unit", "crowd"], "--unit: got 'crowd'"),
-        (["randomize", "A", "--epsilon", "1", "--classes", "2", "--hide-tasks"], "--tasks: got nothing, need the public"),
+        (
+            ["randomize", "A", "--epsilon", "1", "--classes", "2", "--hide-tasks"],
+            "--tasks: got nothing, need the public",
+        ),
         (["randomize", "A", "--epsilon", "1", "--classes", "2", "--tasks", "A"], "need hide_tasks beside it"),
         (["randomize", "A", "--epsilon", "1", "--classes", "2", "--account", "x"], "--account"),
         (["infer", "A"], "epsilon: got nothing, need the epsilon with which each answer was randomized"),

@@ -16,7 +16,7 @@ from peerveil.collect import Campaign, Store, export, infer
 from peerveil.collect.schema import people, reports
 from peerveil.collect.service import build_app
 from peerveil.judgements import Labels
-from peerveil.rankings.aggregate import aggregate_table
+from peerveil.rankings import aggregate_reports
 from peerveil.services import Journal
 from peerveil.truth import Client, PrivateDawidSkene, read_reports
 
@@ -310,11 +310,11 @@ def test_votes_go_all_the_way(bench: Bench, tmp_path: Path) -> None:
     assert found["reject"]
     assert found["reports"] == 120
     for suffix in (".csv", ".parquet"):
-        test = aggregate_table(export(bench.store, known, tmp_path / f"votes{suffix}"))
-        assert (test.p_value, test.statistic) == (found["p_value"], found["statistic"])
+        test = aggregate_reports(export(bench.store, known, tmp_path / f"votes{suffix}"))
+        assert (test.pvalue, test.statistic) == (found["pvalue"], found["statistic"])
         assert test.guarantee.exact_epsilon == 2
     answer = bench.http.get("/v1/campaigns/drinks/results").json()
-    assert answer["p_value"] == found["p_value"]
+    assert answer["pvalue"] == found["pvalue"]
     assert [one["reports"] for one in answer["questions"]] == [40, 40, 40]
     operator = {"Authorization": f"Bearer {bench.store.appoint('drinks')}"}
     assert "before" in bench.http.get("/operate/drinks", headers=operator).text

@@ -117,7 +117,7 @@ def ranking_vectors() -> list[dict[str, Any]]:
             order = np.frombuffer(given(f"order {number}", 8 * case["items"]), dtype="<u8")
             places = np.argsort(np.argsort(order, kind="stable"), kind="stable").tolist()
             lane = GivenBytes(part)
-            line = reporter.report(places, lane).to_json()
+            line = reporter.report(places, randomness=lane).to_json()
             used = len(part) - len(lane.left)
             cases.append({"bytes": part[:used].hex(), "places": places, "line": line})
         found.append({"terms": campaign.described(), "cases": cases})

@@ -23,7 +23,7 @@ from peerveil.console.explore.words import EPSILONS, chance, right_at_most
 from peerveil.errors import BadInput
 from peerveil.guarantee import odds_in_words
 from peerveil.judgements import Labels, Rankings, Reviews, synthetic_conference
-from peerveil.randomness import Randomness, Response
+from peerveil.randomness import Response
 from peerveil.rankings import Mallows
 from peerveil.study.check import check_study, make_steps
 from peerveil.study.spec import Study
@@ -234,7 +234,7 @@ def test_a_signal_is_found_more_often_with_more_epsilon_agreement_and_level() ->
 
 def test_agreement_is_the_share_of_pairs_in_the_common_order() -> None:
     for items, wanted in ((5, 0.6), (12, 0.55)):
-        rows = Mallows(items, spread_of(items, wanted)).sample(40_000, Randomness.simulation(1))
+        rows = Mallows(items, spread_of(items, wanted)).sample(40_000, seed=1)
         upper = np.triu_indices(items, 1)
         share = (np.asarray(rows)[:, upper[0]] < np.asarray(rows)[:, upper[1]]).mean(axis=1)
         assert abs(share.mean() - wanted) < 5 * share.std() / math.sqrt(len(share))
@@ -322,7 +322,7 @@ def test_nothing_of_a_log_or_of_a_conference_is_used(room: str) -> None:
 
 def test_only_how_many_rankings_of_how_many_items_there_are_is_used() -> None:
     table: Rankings = TABLES["rankings"]
-    other = Rankings(Mallows(len(table.items), 0.3).sample(table.total, Randomness.simulation(5)))
+    other = Rankings(Mallows(len(table.items), 0.3).sample(table.total, seed=5))
     assert other != table
     assert simulation_key("rankings", other) == simulation_key("rankings", table)
     fewer = Rankings(other.ranks[1:])

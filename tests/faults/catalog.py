@@ -200,10 +200,17 @@ FAULTS: Final = (
     ),
     Fault(
         "replies-appear-before-what-they-answer",
-        "timing/post.py",
-        "behind_parents(own, parent) if causal else own",
+        "timing/schedule.py",
+        "behind_parents(own, parent) if self.causal else own",
         "own",
         ("tests/timing/test_batches_and_post.py::test_no_reply_before_its_parent",),
+    ),
+    Fault(
+        "delayed-posts-are-not-entered-in-the-ledger",
+        "timing/post.py",
+        "    if account is not None:\n",
+        "    if account is not None and not source.is_secure:\n",
+        ("tests/timing/test_outputs.py::test_posting_debits_the_account_before_it_draws",),
     ),
     Fault(
         "the-worse-paper-is-favored",

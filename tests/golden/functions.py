@@ -18,6 +18,11 @@ from tests.golden.seeded import seeded
 
 from peerveil import Randomness, audit, calibration, judgements, ledger, rankings, release, timing, truth
 from peerveil.calibration import Affine
+from peerveil.timing import check as timing_check
+from peerveil.timing import choose as timing_choose
+from peerveil.timing.adoption import partial_adoption
+from peerveil.timing.batches import posterior
+from peerveil.timing.leaks import find_leaks
 
 MODULES: Final = ("release", "timing", "calibration", "rankings", "truth", "judgements", "audit", "ledger")
 
@@ -51,7 +56,7 @@ def delays(mechanism: Any) -> dict[str, Any]:
 
 Case = Callable[[Data], Any]
 WINDOW: Final = 300
-MECHANISM: Final = timing.FollowUp(1, 2700, 300)
+MECHANISM: Final = timing.FollowUp(epsilon=1, gap=2700, beta=300)
 
 RELEASE: Final[dict[str, Case]] = {
     "publish": lambda d: {
@@ -59,56 +64,67 @@ RELEASE: Final[dict[str, Case]] = {
         for weight in ("rating", "miscalibration", "normalised")
     },
     "LaplaceMeans": lambda d: release.publish(
-        d.conference.reviews, scale=(1, 10), mechanism=release.LaplaceMeans("1/3"), estimate="none", randomness=lane()
+        d.conference.reviews,
+        scale=(1, 10),
+        mechanism=release.LaplaceMeans(epsilon="1/3"),
+        estimate="none",
+        randomness=lane(),
     ),
     "PublicScores": lambda d: {"total": d.public.total, "sizes": d.public.sizes, "papers": d.public.papers},
     "feasible_region": lambda d: {
         bounds: release.feasible_region(
-            release.PublicScores([[1, 4], [2, 2], [5, 3], [4, 1]], [3, 2, 2, 1], bounds=(1, 5)), bounds
+            release.PublicScores([[1, 4], [2, 2], [5, 3], [4, 1]], [3, 2, 2, 1], bounds=(1, 5)), bounds=bounds
         )
         for bounds in ("counting", "range")
     },
-    "plan_release": lambda d: release.plan_release(d.public, [1, 10], trials=2, progress=False),
+    "plan_release": lambda d: release.plan_release(d.public, epsilons=[1, 10], trials=2, progress=False),
     "public_expectation": lambda d: release.public_expectation(d.public),
     "review_weights": lambda d: {
-        weight: release.review_weights(d.conference.reviews, weight, scale=(1, 10))
+        weight: release.review_weights(d.conference.reviews, weight=weight, scale=(1, 10))
         for weight in ("rating", "miscalibration", "normalised")
     },
     "swap_sensitivity": lambda d: release.swap_sensitivity(d.public),
 }
 TIMING: Final[dict[str, Case]] = {
     "FollowUp": lambda d: delays(MECHANISM),
-    "ZeroInflatedUniform": lambda d: delays(timing.ZeroInflatedUniform(1, 2700, beta=WINDOW)),
-    "Uniform": lambda d: delays(timing.Uniform(1, 2700, beta=WINDOW)),
-    "Exponential": lambda d: delays(timing.Exponential(1, 2700, beta=WINDOW)),
-    "Staircase": lambda d: delays(timing.Staircase(1, 2700, beta=WINDOW)),
-    "Queue": lambda d: timing.post(d.conference.events, timing.Queue(60), randomness=lane()),
+    "ZeroInflatedUniform": lambda d: delays(timing.ZeroInflatedUniform(epsilon=1, gap=2700, beta=WINDOW)),
+    "Uniform": lambda d: delays(timing.Uniform(epsilon=1, gap=2700, beta=WINDOW)),
+    "Exponential": lambda d: delays(timing.Exponential(epsilon=1, gap=2700, beta=WINDOW)),
+    "Staircase": lambda d: delays(timing.Staircase(epsilon=1, gap=2700, beta=WINDOW)),
+    "Queue": lambda d: timing.post(d.conference.events, mechanism=timing.Queue(step=60), randomness=lane()).public,
     "post": lambda d: using(
-        timing.post(d.conference.events, MECHANISM, randomness=lane()),
-        lambda posted: {"result": posted, "public": posted.public, "schedule": posted.schedule},
+        timing.post(d.conference.events, mechanism=MECHANISM, randomness=lane()),
+        lambda made: {"result": made.public, "schedule": made.operator},
     ),
     "audit_log": lambda d: timing.audit_log(
-        d.conference.events, WINDOW, percentile=25, epsilons=[1], randomness=lane()
+        d.conference.events, window=WINDOW, percentile=25, epsilons=[1], randomness=lane()
     ),
-    "audit_table": lambda d: timing.audit_table(d.conference.events.write(d.root / "events.parquet"), WINDOW),
+    "audit_table": lambda d: timing.audit_table(d.conference.events.write(d.root / "events.parquet"), window=WINDOW),
     "choose_gap": lambda d: [
-        timing.choose_gap(d.conference.events, 25, beta=WINDOW),
+        timing.choose_gap(d.conference.events, percentile=25, beta=WINDOW),
         timing.choose_gap(d.conference.events, crossover=0.25, epsilon="0.8", beta=WINDOW),
+        timing_choose.covered(d.conference.events, gap=2700, beta=WINDOW),
+        timing_choose.intervals(d.conference.events, beta=WINDOW),
     ],
-    "choose_gaps": lambda d: timing.choose_gaps(d.conference.events, 25, beta=WINDOW, least=2),
-    "covered": lambda d: timing.covered(d.conference.events, 2700, beta=WINDOW),
-    "exact_check": lambda d: timing.exact_check(MECHANISM),
-    "grid_check": lambda d: timing.grid_check(timing.Staircase(1, 2700, beta=WINDOW)),
-    "sampled_check": lambda d: timing.sampled_check(MECHANISM, 400, randomness=lane()),
-    "find_batches": lambda d: timing.find_batches(d.conference.events, WINDOW),
-    "find_leaks": lambda d: timing.find_leaks(leaky(d)),
-    "intervals": lambda d: timing.intervals(d.conference.events, beta=WINDOW),
-    "linkage_attack": lambda d: timing.linkage_attack(d.conference.events, window=WINDOW),
+    "choose_gaps": lambda d: timing.choose_gaps(d.conference.events, percentile=25, beta=WINDOW, least=2),
+    "exact_check": lambda d: {
+        "exact": timing.exact_check(MECHANISM),
+        "grid": timing_check.grid_check(timing.Staircase(epsilon=1, gap=2700, beta=WINDOW)),
+        "sampled": timing_check.sampled_check(MECHANISM, samples=400, randomness=lane()),
+    },
+    "find_batches": lambda d: {
+        "batches": timing.find_batches(d.conference.events, window=WINDOW),
+        "posterior": posterior(0.2, 0.01, [2, 10]),
+        "leaks": find_leaks(leaky(d)),
+    },
+    "linkage_attack": lambda d: {
+        "attack": timing.linkage_attack(d.conference.events, window=WINDOW),
+        "adoption": partial_adoption(d.conference.events, mechanism=MECHANISM, shares=[0.5], window=WINDOW),
+    },
     "optimal_attack": lambda d: [
         timing.optimal_attack(MECHANISM, (0, 2700), order=order, cells=20) for order in ("unknown", "known")
     ],
-    "partial_adoption": lambda d: timing.partial_adoption(d.conference.events, MECHANISM, [0.5], window=WINDOW),
-    "posterior": lambda d: timing.posterior(0.2, 0.01, [2, 10]),
+    "plan_delays": lambda d: timing.plan_delays(d.conference.events, percentile=25, per="thread"),
 }
 CALIBRATION: Final[dict[str, Case]] = {
     "Affine": lambda d: [Affine(1.2, 0.3).score(0.5), Affine(1.2, 0.3).quality(0.5)],
@@ -149,18 +165,21 @@ CALIBRATION: Final[dict[str, Case]] = {
 }
 RANKINGS: Final[dict[str, Case]] = {
     "uniformity_test": lambda d: {
-        f"{method}, {epsilon}": rankings.uniformity_test(d.votes, method, epsilon, randomness=lane())
+        f"{method}, {epsilon}": rankings.uniformity_test(d.votes, method=method, epsilon=epsilon, randomness=lane())
         for method, epsilon in (("auto", 1), ("auto", None), ("friedman", None), ("rank-norm", 1))
     },
-    "LocalProtocol": lambda d: rankings.LocalProtocol(6, 1, seed=7),
-    "LocalReporter": lambda d: rankings.LocalReporter(6, 1, seed=7).reports(d.votes, lane()),
+    "LocalProtocol": lambda d: rankings.LocalProtocol(6, epsilon=1, seed=7),
+    "LocalReporter": lambda d: rankings.LocalReporter(6, epsilon=1, seed=7).reports(d.votes, randomness=lane()),
     "aggregate_reports": lambda d: rankings.aggregate_reports(
-        rankings.LocalReporter(6, 1, seed=7).reports(d.votes, lane()), 6, 1, seed=7, simulated=True
+        rankings.LocalReporter(6, epsilon=1, seed=7).reports(d.votes, randomness=lane()),
+        protocol=rankings.LocalProtocol(6, epsilon=1, seed=7),
+        simulated=True,
     ),
+    "randomize_rankings": lambda d: rankings.randomize_rankings(d.votes, epsilon=1, public_seed=7, randomness=lane()),
     "Mallows": lambda d: using(
         rankings.Mallows(6, 0.8),
         lambda model: {
-            "sample": model.sample(4, lane()),
+            "sample": model.sample(4, seed=1),
             "fit": rankings.Mallows.fit(d.votes).spread,
             "likelihood": model.log_likelihood(d.votes),
             "mean": model.mean_distance,
@@ -168,12 +187,14 @@ RANKINGS: Final[dict[str, Case]] = {
             "normaliser": model.log_normaliser,
         },
     ),
-    "choose_questions": lambda d: [rankings.choose_questions(people, 1.0) for people in (10, 100, 10_000)],
+    "choose_questions": lambda d: [rankings.choose_questions(people, epsilon=1) for people in (10, 100, 10_000)],
     "kendall_distance": lambda d: rankings.kendall_distance([0, 1, 2, 3], [1, 0, 3, 2]),
     "mahonian": lambda d: rankings.mahonian(5),
-    "people_needed": lambda d: rankings.people_needed("friedman", 6, 0.6, trials=10),
-    "plan_rankings": lambda d: rankings.plan_rankings(6, 0.7, epsilon=1, methods=["local"], trials=4, progress=False),
-    "power_of": lambda d: rankings.power_of("friedman", 20, 6, 0.8, trials=20),
+    "people_needed": lambda d: rankings.people_needed("friedman", items=6, spread=0.6, trials=10),
+    "plan_rankings": lambda d: rankings.plan_rankings(
+        items=6, spread=0.7, epsilon=1, methods=["local"], trials=4, progress=False
+    ),
+    "power_of": lambda d: rankings.power_of("friedman", rankings=20, items=6, spread=0.8, trials=20),
     "spread_at": lambda d: rankings.spread_at(6, 0.2),
     "total_variation": lambda d: rankings.total_variation(6, 0.8),
 }
@@ -236,6 +257,9 @@ JUDGEMENTS: Final[dict[str, Case]] = {
         name: judgements.recognise(d.conference.write(d.root / "made") / f"{name}.csv")
         for name in ("reviews", "events", "rankings", "labels")
     },
+    "describe": lambda d: {
+        name: judgements.describe(getattr(d.conference, name)) for name in ("reviews", "events", "rankings", "labels")
+    },
     "BadTable": lambda d: using(
         refused(lambda: judgements.Reviews.read(bad_file(d))),
         lambda error: {"type": type(error).__name__, "message": str(error), "problems": error.problems},
@@ -292,7 +316,6 @@ CASES: Final[dict[str, dict[str, Case]]] = {
 }  # fmt: skip
 WITHOUT: Final = {
     "release.Perturbation": "a protocol for mechanisms of others",
-    "timing.DelayMechanism": "the abstract base of the delay mechanisms",
     "calibration.SolverFailed": "raised where the solver fails (tests/calibration)",
     "truth.NotRandomised": "a warning (tests/truth/test_doubt.py)",
 }

@@ -10,6 +10,8 @@ from tests.golden.normal import describe, describe_file
 from tests.golden.seeded import seeded
 
 from peerveil.judgements import synthetic_conference
+from peerveil.randomness import Randomness
+from peerveil.rankings import Mallows, randomize_rankings
 from peerveil.study import run_study
 from peerveil.truth import simulate_crowd
 
@@ -23,6 +25,9 @@ STEPS: Final = {
         "decide",
     ): 'data = "reviews"\nhistory = "past"\nadversary_error = 0.4\naccept = 8\niterations = 600\ndraws = 2',
     ("rankings", "test"): 'data = "rankings"\nepsilon = 0.5',
+    ("rankings", "plan"): 'items = 6\nspread = 0.7\nepsilon = 1\nmethods = ["local"]\ntrials = 4',
+    ("rankings", "randomize"): 'data = "rankings"\nepsilon = 1\npublic_seed = 7',
+    ("rankings", "aggregate"): 'data = "ranking-reports"',
     ("truth", "infer"): 'data = "reports"\nepsilon = 1\nclasses = [0, 1]\nrandomized = true',
     ("truth", "randomize"): 'data = "answers"\nepsilon = 2\nclasses = [0, 1]',
     ("truth", "label"): 'data = "answers"\nclasses = [0, 1]',
@@ -43,6 +48,8 @@ path = "past/reviews.csv"
 path = "data/events.csv"
 [data.rankings]
 path = "data/rankings.csv"
+[data.ranking-reports]
+path = "ranking-reports.jsonl"
 [data.answers]
 path = "answers.csv"
 kind = "labels"
@@ -59,6 +66,9 @@ def run_steps(root: Path) -> Iterator[tuple[str, str]]:
     crowd = simulate_crowd(20, 6, 4, epsilon=1, seed=2)
     crowd.answers.write(root / "answers.csv")
     crowd.reports.write(root / "reports.csv")
+    votes = Mallows(4, 0.8).sample(40, seed=1)
+    randomized = randomize_rankings(votes, epsilon=1, public_seed=7, randomness=Randomness.simulation(2))
+    (root / "ranking-reports.jsonl").write_text(randomized.text(), encoding="utf-8")
     file = root / "study.toml"
     parts = [f'[[steps]]\naction = "{room}.{do}"\n{settings}\n' for (room, do), settings in STEPS.items()]
     file.write_text(HEAD + "".join(parts), encoding="utf-8")

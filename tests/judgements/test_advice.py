@@ -21,12 +21,14 @@ MISNAMED = {
 }
 FUNCTIONS: dict[str, tuple[str, Callable[[Any], object]]] = {
     "release.publish": ("Reviews", lambda data: release.publish(data, epsilon=1)),
+    "release.plan_release": ("Reviews", lambda data: release.plan_release(data, epsilons=[1], leniency=[0], trials=2)),
+    "release.review_weights": ("Reviews", release.review_weights),
     "release.PublicScores.of": ("Reviews", release.PublicScores.of),
     "calibration.fit_miscalibration": ("Reviews", calibration.fit_miscalibration),
-    "timing.audit_log": ("Events", lambda data: timing.audit_log(data, 300)),
-    "timing.choose_gap": ("Events", lambda data: timing.choose_gap(data, 50)),
-    "timing.find_batches": ("Events", lambda data: timing.find_batches(data, 300)),
-    "timing.post": ("Events", lambda data: timing.post(data, timing.FollowUp(1, gap=2700, beta=300))),
+    "timing.audit_log": ("Events", lambda data: timing.audit_log(data, window=300)),
+    "timing.choose_gap": ("Events", lambda data: timing.choose_gap(data, percentile=50)),
+    "timing.find_batches": ("Events", lambda data: timing.find_batches(data, window=300)),
+    "timing.post": ("Events", lambda data: timing.post(data, mechanism=timing.FollowUp(epsilon=1, gap=2700, beta=300))),
     "truth.randomize_answers": ("Labels", lambda data: truth.randomize_answers(data, epsilon=1, classes=[0, 1])),
     "truth.PrivateDawidSkene.fit": (
         "Labels",

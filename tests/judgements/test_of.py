@@ -51,17 +51,23 @@ def test_the_rooms_take_frames(shape: str) -> None:
     theirs = publish(given(reviews), epsilon=1, scale=(1, 10), randomness=lane(1))
     assert theirs.means.tolist() == ours.means.tolist()
     assert PublicScores.of(given(reviews), scale=(1, 10)).bounds == (1, 10)
-    assert find_batches(given(events), 300).steps == find_batches(events, 300).steps
-    assert choose_gap(given(events), 50) == choose_gap(events, 50)
-    mechanism = FollowUp(1, gap=600, beta=300)
-    assert post(given(events), mechanism, randomness=lane(1)).public.equals(
-        post(events, mechanism, randomness=lane(1)).public
+    assert find_batches(given(events), window=300).steps == find_batches(events, window=300).steps
+    assert choose_gap(given(events), percentile=50) == choose_gap(events, percentile=50)
+    mechanism = FollowUp(epsilon=1, gap=600, beta=300)
+    assert (
+        post(given(events), mechanism=mechanism, randomness=lane(1))
+        .public.frame()
+        .equals(post(events, mechanism=mechanism, randomness=lane(1)).public.frame())
     )
     few = given(reviews)[:3]  # read as a table, and refused for what it says
     for history in (few, [few]):
         with pytest.raises(BadInput, match="^history: got .* need at least four reviews"):
             fit_miscalibration(history)
-    for function in (lambda: publish(3, epsilon=1), lambda: find_batches(3, 300), lambda: post(3, mechanism)):
+    for function in (
+        lambda: publish(3, epsilon=1),
+        lambda: find_batches(3, window=300),
+        lambda: post(3, mechanism=mechanism),
+    ):
         with pytest.raises(BadInput, match="a pandas or Polars frame"):
             function()
     assert isinstance(given(reviews), pl.DataFrame) is (shape == "polars")

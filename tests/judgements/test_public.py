@@ -13,6 +13,8 @@ def test_exported_names() -> None:
         "Rankings",
         "Reviews",
         "SyntheticConference",
+        "TableDescription",
+        "describe",
         "recognise",
         "synthetic_conference",
     ]

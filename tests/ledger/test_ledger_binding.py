@@ -21,6 +21,7 @@ from peerveil.ledger import DataBound, Ledger, LedgerError, verify_export
 from peerveil.randomness import Randomness
 from peerveil.rankings import uniformity_test
 from peerveil.release import publish
+from peerveil.timing import FollowUp, post
 from peerveil.truth import randomize_answers
 
 if TYPE_CHECKING:
@@ -107,8 +108,7 @@ def test_every_kind_of_release_is_bound(ledger: Ledger, kind: str) -> None:
         else:
             events = CONFERENCE.events
             later = Events.from_frame(events.frame.sample(fraction=1, shuffle=True, seed=1)) if second else events
-            promise = Guarantee.one_sided_dp(1, gap=60, unit="a pair", neighbours="the other order")
-            account.spend(promise, purpose="delayed posts", data=later, randomness=SECURE)
+            post(later, mechanism=FollowUp(epsilon=1, gap=600, beta=60), account=account)
 
     once("first", second=False)
     with pytest.raises(DataBound, match="'first'"):

@@ -70,9 +70,9 @@ def test_the_attack_stays_within_what_epsilon_allows() -> None:
     known = np.array([np.arange(20)] * 9 + [rng.permutation(20) for _ in range(10)])
     up = np.arange(20)
     for method in PRIVATE:
-        right, most = guess_last_ranking(method, known, up, up[::-1], 1, 6000, Randomness.simulation(2))
+        right, most = guess_last_ranking(method, known, up, up[::-1], epsilon=1, trials=6000, seed=2)
         assert 0.5 - 5 * 0.0065 < right < most + 5 * 0.0065
-    assert guess_last_ranking("rank-norm", known, up, up[::-1], 1, 6000, Randomness.simulation(2))[0] > 0.55
+    assert guess_last_ranking("rank-norm", known, up, up[::-1], epsilon=1, trials=6000, seed=2)[0] > 0.55
 
 
 def test_the_mechanisms_pass_their_audit() -> None:

@@ -11,34 +11,33 @@ import pytest
 from peerveil.errors import BadInput
 from peerveil.randomness import Randomness
 from peerveil.rankings import LocalProtocol, LocalReporter, Mallows, aggregate_reports
-from peerveil.rankings.aggregate import aggregate_table, answer_of_sums
+from peerveil.rankings.aggregate import answer_of_sums
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-PROTOCOL = LocalProtocol(20, 1, "pairs", 3, 7)
+PROTOCOL = LocalProtocol(20, epsilon=1, ask="pairs", questions=3, seed=7)
+REPORTER = LocalReporter.of(PROTOCOL)
 
 
 def table(**changes: Any) -> pl.DataFrame:
-    simulation = Randomness.simulation(1)
-    reports = LocalReporter.of(PROTOCOL).reports(Mallows(20, 0.7).sample(400, simulation), simulation)
+    reports = REPORTER.reports(Mallows(20, 0.7).sample(400, seed=1), randomness=Randomness.simulation(2))
     frame = pl.DataFrame({"question": [r.question for r in reports], "bits": [r.bits for r in reports]})
     constant = {**PROTOCOL.to_dict(), "protocol": PROTOCOL.fingerprint, "answers": 1, **changes}
     return frame.with_columns(**{name: pl.lit(value) for name, value in constant.items() if value is not None})
 
 
 def test_a_table_gives_the_test_of_its_lines(tmp_path: Path) -> None:
-    simulation = Randomness.simulation(1)
-    reports = LocalReporter.of(PROTOCOL).reports(Mallows(20, 0.7).sample(400, simulation), simulation)
-    expected = aggregate_reports(reports, 20, 1, method="pairs", questions=3, seed=7)
+    reports = REPORTER.reports(Mallows(20, 0.7).sample(400, seed=1), randomness=Randomness.simulation(2))
+    expected = aggregate_reports(reports, protocol=PROTOCOL)
     table().write_csv(tmp_path / "votes.csv")
     table().write_parquet(tmp_path / "votes.parquet")
     for name in ("votes.csv", "votes.parquet"):
-        found = aggregate_table(tmp_path / name)
-        assert (found.p_value, found.statistic, found.rankings) == (expected.p_value, expected.statistic, 400)
+        found = aggregate_reports(tmp_path / name)
+        assert (found.pvalue, found.statistic, found.rankings) == (expected.pvalue, expected.statistic, 400)
         assert found.guarantee == expected.guarantee
     table(answers=3).write_csv(tmp_path / "three.csv")
-    assert aggregate_table(tmp_path / "three.csv").guarantee.exact_epsilon == 3
+    assert aggregate_reports(tmp_path / "three.csv").guarantee.exact_epsilon == 3
 
 
 @pytest.mark.parametrize(
@@ -48,7 +47,7 @@ def test_a_table_gives_the_test_of_its_lines(tmp_path: Path) -> None:
 def test_a_table_that_contradicts_itself_is_refused(tmp_path: Path, changes: dict[str, Any]) -> None:
     table(**changes).write_csv(tmp_path / "votes.csv")
     with pytest.raises(BadInput):
-        aggregate_table(tmp_path / "votes.csv")
+        aggregate_reports(tmp_path / "votes.csv")
 
 
 def test_two_protocols_no_reports_and_wrong_bits_are_refused(tmp_path: Path) -> None:
@@ -57,7 +56,7 @@ def test_two_protocols_no_reports_and_wrong_bits_are_refused(tmp_path: Path) -> 
     table().with_columns(bits=pl.lit(2)).write_csv(tmp_path / "bits.csv")
     for name in ("two.csv", "none.csv", "bits.csv", "missing.csv"):
         with pytest.raises(BadInput):
-            aggregate_table(tmp_path / name)
+            aggregate_reports(tmp_path / name)
 
 
 def test_several_answers_a_person_need_disjoint_pairs() -> None:
@@ -67,5 +66,6 @@ def test_several_answers_a_person_need_disjoint_pairs() -> None:
     for i in range(3):
         for j in range(i):
             assert abs(float((signs[:, i] * signs[:, j]).mean())) < 5 / 200
+    protocol = LocalProtocol(6, epsilon=1)
     with pytest.raises(BadInput, match="answers"):
-        answer_of_sums(LocalProtocol(6, 1, "items", 3), np.array([5, 5, 5]), np.array([1, 1, 1]), 0.05, answers=2)
+        answer_of_sums(protocol, np.array([5, 5, 5]), np.array([1, 1, 1]), 0.05, answers=2)

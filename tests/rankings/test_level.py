@@ -104,7 +104,7 @@ def test_local_tests_never_exceed_their_level() -> None:
     [(10, 10_000, 0.99, 0.93, 60), (100, 1000, 0.997, 0.9, 100), (1000, 100, 0.999, 0.9, 300)],
 )
 def test_the_default_central_test_reaches_its_power(m: int, k: int, spread: float, least: float, trials: int) -> None:
-    found = power_of("auto", k, m, spread, epsilon="1/3", trials=trials, seed=1)
+    found = power_of("auto", rankings=k, items=m, spread=spread, epsilon="1/3", trials=trials, seed=1)
     print(found)
     assert found.power >= least
 
@@ -113,14 +113,17 @@ def test_the_default_central_test_reaches_its_power(m: int, k: int, spread: floa
     ("m", "n", "spread", "least"), [(100, 2000, 0.95, 0.75), (100, 10_000, 0.98, 0.65), (1000, 2000, 0.995, 0.75)]
 )
 def test_the_default_local_test_reaches_its_power(m: int, n: int, spread: float, least: float) -> None:
-    found = power_of("local", n, m, spread, epsilon="1/3", trials=4000)
+    found = power_of("local", rankings=n, items=m, spread=spread, epsilon="1/3", trials=4000)
     print(found)
     assert found.power >= least
 
 
 def test_people_needed_locally_are_flat_in_the_number_of_items() -> None:
     for strength in (2, 5):
-        people = [people_needed("local", m, 1 - strength / m, epsilon="1/3", trials=4000) for m in (100, 1000, 10_000)]
+        people = [
+            people_needed("local", items=m, spread=1 - strength / m, epsilon="1/3", trials=4000)
+            for m in (100, 1000, 10_000)
+        ]
         print(strength, people)
         assert None not in people
         assert max(p for p in people if p) < 1.2 * min(p for p in people if p)

@@ -50,7 +50,7 @@ def test_samples_follow_the_model(spread: float) -> None:
     model = Mallows(4, spread, center=[2, 0, 3, 1])
     expected, n = law(model), 60_000
     seen: dict[tuple[int, ...], int] = dict.fromkeys(expected, 0)
-    for row in model.sample(n, Randomness.simulation(3)).tolist():
+    for row in model.sample(n, seed=3).tolist():
         seen[tuple(row)] += 1
     for ranking, p in expected.items():
         assert abs(seen[ranking] - n * p) <= 5.5 * math.sqrt(n * p * (1 - p)) + 3
@@ -60,13 +60,13 @@ def test_samples_follow_the_model(spread: float) -> None:
 def test_a_sampler_that_is_off_is_noticed() -> None:
     """The planted fault of the test above: another spread."""
     n, p = 60_000, law(Mallows(4, 0.6))[0, 1, 2, 3]
-    hits = (Mallows(4, 0.58).sample(n, Randomness.simulation(3)) == np.arange(4)).all(axis=1).sum()
+    hits = (Mallows(4, 0.58).sample(n, seed=3) == np.arange(4)).all(axis=1).sum()
     assert abs(hits - n * p) > 5.5 * math.sqrt(n * p * (1 - p))
 
 
 def test_large_samples_have_the_right_distance() -> None:
     model = Mallows(1000, 0.99)
-    rows = model.sample(60, Randomness.simulation(1))
+    rows = model.sample(60, seed=1)
     found = [kendall_distance(row, np.arange(1000)) for row in rows]
     assert abs(np.mean(found) - model.mean_distance) < 5 * math.sqrt(model.distance_variance / 60)
     assert (np.sort(rows, axis=1) == np.arange(1000)).all()
@@ -117,7 +117,7 @@ def test_the_spread_at_a_tolerance(m: int, tolerance: float) -> None:
 
 def test_the_fit_finds_spread_and_centre() -> None:
     truth = Mallows(25, 0.85, center=Randomness.simulation(5).permutation(25))
-    rows = truth.sample(800, Randomness.simulation(2))
+    rows = truth.sample(800, seed=2)
     found = Mallows.fit(rows)
     assert found.spread == pytest.approx(0.85, abs=0.01)
     assert kendall_distance(found.center, truth.center) <= 2
@@ -153,8 +153,8 @@ def test_biases_of_answers_against_enumeration() -> None:
         (lambda: Mallows(3, math.nan), "spread"),
         (lambda: Mallows(3, 0.5, center=[0, 1, 1]), "center"),
         (lambda: Mallows(3, 0.5, center=[0, 1]), "center"),
-        (lambda: Mallows(3, 0.5).sample(-1), "n"),
-        (lambda: Mallows(3, 0.5).sample(2, 7), "randomness"),  # type: ignore[arg-type]
+        (lambda: Mallows(3, 0.5).sample(-1), "count"),
+        (lambda: Mallows(3, 0.5).sample(2, seed="x"), "seed"),  # type: ignore[arg-type]
         (lambda: Mallows(3, 0.5).log_likelihood([[0, 0, 1]]), "ranks, row 1"),
         (lambda: Mallows.fit([]), "ranks"),
         (lambda: Mallows.fit([[0, 1], [1]]), "ranks"),

@@ -19,27 +19,28 @@ from peerveil.report import svg
 
 def test_power_is_the_level_on_uniform_rankings() -> None:
     for method in PRIVATE:
-        found = power_of(method, 300, 30, 1.0, epsilon=1, trials=60)
+        found = power_of(method, rankings=300, items=30, spread=1.0, epsilon=1, trials=60)
         assert abs(found.power - 0.05) < 6 * found.error + 0.003, method
 
 
 def test_power_rises_with_people_and_signal() -> None:
-    powers = [power_of("auto", k, 50, 0.99, epsilon=0.5, trials=30).power for k in (30, 100, 400)]
+    powers = [power_of("auto", rankings=k, items=50, spread=0.99, epsilon=0.5, trials=30).power for k in (30, 100, 400)]
     assert powers == sorted(powers)
     assert powers[-1] > 0.95
-    assert power_of("local", 5000, 50, 0.9, epsilon=1).power > power_of("local", 5000, 50, 0.99, epsilon=1).power
+    strong, weak = (power_of("local", rankings=5000, items=50, spread=s, epsilon=1).power for s in (0.9, 0.99))
+    assert strong > weak
 
 
-@pytest.mark.parametrize("about", ["items", "pairs"])
-def test_local_power_agrees_with_whole_reports(about: str) -> None:
+@pytest.mark.parametrize("ask", ["items", "pairs"])
+def test_local_power_agrees_with_whole_reports(ask: str) -> None:
     """The shortcut (exact biases of answers) against people with whole rankings."""
-    name = {"items": "local", "pairs": "local-pairs"}[about]
+    name = {"items": "local", "pairs": "local-pairs"}[ask]
     m, n, spread, trials = 12, 600, 0.75, 200
-    short = power_of(name, n, m, spread, epsilon=1, trials=3000)
+    short = power_of(name, rankings=n, items=m, spread=spread, epsilon=1, trials=3000)
     source, hits = Randomness.simulation(4), 0
     for trial in range(trials):
-        reporter = LocalReporter(m, 1, about, seed=trial)
-        question, bits = reporter.draw(Mallows(m, spread).sample(n, source), source)
+        reporter = LocalReporter(m, epsilon=1, ask=ask, seed=trial)
+        question, bits = reporter.draw(Mallows(m, spread).sample(n, seed=1000 + trial), randomness=source)
         number = reporter.protocol.questions
         counts = np.bincount(question, minlength=number)
         sums = np.bincount(question, weights=2.0 * bits - 1, minlength=number).astype(int)
@@ -48,43 +49,43 @@ def test_local_power_agrees_with_whole_reports(about: str) -> None:
 
 
 def test_people_needed_reaches_the_power() -> None:
-    people = people_needed("local", 40, 0.9, epsilon=1, trials=1000)
+    people = people_needed("local", items=40, spread=0.9, epsilon=1, trials=1000)
     assert people is not None
-    assert power_of("local", people, 40, 0.9, epsilon=1, trials=3000).power > 0.75
-    assert power_of("local", people // 2, 40, 0.9, epsilon=1, trials=3000).power < 0.75
+    assert power_of("local", rankings=people, items=40, spread=0.9, epsilon=1, trials=3000).power > 0.75
+    assert power_of("local", rankings=people // 2, items=40, spread=0.9, epsilon=1, trials=3000).power < 0.75
 
 
 def test_people_needed_locally_do_not_grow_with_items() -> None:
-    few, many = (people_needed("local", m, 1 - 5 / m, epsilon="1/3", trials=1000) for m in (100, 1000))
+    few, many = (people_needed("local", items=m, spread=1 - 5 / m, epsilon="1/3", trials=1000) for m in (100, 1000))
     assert few is not None
     assert many is not None
     assert many < 1.25 * few
 
 
 def test_the_plan_prints_plots_and_becomes_data() -> None:
-    plan = plan_rankings(60, 0.9, epsilon=2, trials=4, progress=False)
+    plan = plan_rankings(items=60, spread=0.9, epsilon=2, trials=4, progress=False)
     assert set(plan.needed) == {"auto", "local"}
     assert "people" in str(plan)
     assert json.loads(json.dumps(plan.to_dict()))["rows"]
     assert "people" in svg(plan.plot(), alt="power")
-    free = plan_rankings(60, 0.9, trials=4, progress=False)
+    free = plan_rankings(items=60, spread=0.9, trials=4, progress=False)
     assert set(free.needed) == {"friedman"}
 
 
 @pytest.mark.parametrize(
     ("make", "argument"),
     [
-        (lambda: power_of("magic", 10, 10, 0.5), "method"),
-        (lambda: power_of("rank-norm", 10, 10, 0.5), "epsilon"),
-        (lambda: power_of("local", 10, 10, 0.5), "epsilon"),
-        (lambda: power_of("friedman", 100, 10, 0.5, epsilon=1), "epsilon"),
-        (lambda: power_of("friedman", 1, 10, 0.5), "rankings"),
-        (lambda: power_of("friedman", 10, 1, 0.5), "items"),
-        (lambda: power_of("friedman", 10, 10, 2), "spread"),
-        (lambda: power_of("friedman", 10, 10, 0.5, trials=0), "trials"),
-        (lambda: plan_rankings(10, 1.0), "spread"),
-        (lambda: plan_rankings(10, 0.5, power=0.01), "power"),
-        (lambda: plan_rankings(10, 0.5, methods=[]), "methods"),
+        (lambda: power_of("magic", rankings=10, items=10, spread=0.5), "method"),
+        (lambda: power_of("rank-norm", rankings=10, items=10, spread=0.5), "epsilon"),
+        (lambda: power_of("local", rankings=10, items=10, spread=0.5), "epsilon"),
+        (lambda: power_of("friedman", rankings=100, items=10, spread=0.5, epsilon=1), "epsilon"),
+        (lambda: power_of("friedman", rankings=1, items=10, spread=0.5), "rankings"),
+        (lambda: power_of("friedman", rankings=10, items=1, spread=0.5), "items"),
+        (lambda: power_of("friedman", rankings=10, items=10, spread=2), "spread"),
+        (lambda: power_of("friedman", rankings=10, items=10, spread=0.5, trials=0), "trials"),
+        (lambda: plan_rankings(items=10, spread=1.0), "spread"),
+        (lambda: plan_rankings(items=10, spread=0.5, power=0.01), "power"),
+        (lambda: plan_rankings(items=10, spread=0.5, methods=[]), "methods"),
     ],
 )
 def test_bad_input_is_named(make: Any, argument: str) -> None:

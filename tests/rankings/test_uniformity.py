@@ -20,15 +20,15 @@ from peerveil.rankings.intake import Ballots, fair_signs
 from peerveil.rankings.uniformity import METHODS, PRIVATE, WITHOUT_EPSILON
 from peerveil.report import svg
 
-SIGNAL = Mallows(12, 0.8).sample(300, Randomness.simulation(1))
-NOISE = Mallows(12, 1.0).sample(300, Randomness.simulation(2))
+SIGNAL = Mallows(12, 0.8).sample(300, seed=1)
+NOISE = Mallows(12, 1.0).sample(300, seed=2)
 EVERY = [("friedman", None), ("pairs-norm", None), *((method, 2) for method in PRIVATE)]
 
 
 def run(rankings: Any, method: str = "auto", epsilon: Any = None, **more: Any) -> UniformityTest:
     size = 2 if epsilon is None and method not in WITHOUT_EPSILON else epsilon
     more.setdefault("randomness", Randomness.simulation(7))
-    return uniformity_test(rankings, method, size, **more)
+    return uniformity_test(rankings, method=method, epsilon=size, **more)
 
 
 @pytest.mark.parametrize(("method", "epsilon"), EVERY)
@@ -36,7 +36,7 @@ def test_every_method_finds_a_strong_signal_and_reads_well(method: str, epsilon:
     found = run(SIGNAL, method, epsilon)
     assert found.method == method
     assert found.reject
-    assert found.p_value <= found.level
+    assert found.pvalue <= found.level
     assert found.statistic >= found.critical
     assert (found.rankings, found.items) == (300, 12)
     private = epsilon is not None
@@ -51,7 +51,7 @@ def test_every_method_finds_a_strong_signal_and_reads_well(method: str, epsilon:
 @pytest.mark.parametrize(("method", "epsilon"), [("auto", 1), *EVERY])
 def test_noise_is_not_called_signal(method: str, epsilon: int | None) -> None:
     found = run(NOISE, method, epsilon)
-    assert found.p_value > found.level
+    assert found.pvalue > found.level
     assert found.statistic < found.critical
     assert not found.reject
     assert found.summary().startswith("no sign that")
@@ -66,7 +66,7 @@ def test_auto_is_friedman_without_and_the_chosen_test_with_epsilon() -> None:
 def test_friedman_agrees_with_scipy() -> None:
     found = run(SIGNAL, "friedman")
     assert found.statistic == pytest.approx(friedmanchisquare(*SIGNAL.T).statistic)
-    few = Mallows(6, 0.9).sample(8, Randomness.simulation(3))
+    few = Mallows(6, 0.9).sample(8, seed=3)
     assert run(few, "friedman").statistic == pytest.approx(friedmanchisquare(*few.T).statistic)
 
 
@@ -78,12 +78,12 @@ def test_few_methods_are_offered_and_the_paper_s_are_not_among_them() -> None:
 
 
 @pytest.mark.parametrize(("k", "m"), [(3, 4), (6, 5), (40, 12)])
-def test_pair_sums_without_noise_have_an_exact_p_value(k: int, m: int) -> None:
+def test_pair_sums_without_noise_have_an_exact_pvalue(k: int, m: int) -> None:
     """Against 200,000 simulated data sets."""
-    found = run(Mallows(m, 0.9).sample(k, Randomness.simulation(5)), "pairs-norm")
+    found = run(Mallows(m, 0.9).sample(k, seed=5), "pairs-norm")
     signs = 2 * np.random.default_rng(1).binomial(k, 0.5, (200_000, m // 2)) - k
     share = float((np.sqrt((signs.astype(float) ** 2).sum(axis=1)) >= found.statistic - 1e-9).mean())
-    assert found.p_value == pytest.approx(share, abs=5 * math.sqrt(0.25 / 200_000))
+    assert found.pvalue == pytest.approx(share, abs=5 * math.sqrt(0.25 / 200_000))
 
 
 # ---- inputs ---------------------------------------------------------------------------------------------------------------
@@ -159,8 +159,8 @@ def test_open_pairs_are_decided_by_fair_coins() -> None:
 @pytest.mark.parametrize("m", [2, 3, 5])
 @pytest.mark.parametrize(("method", "epsilon"), EVERY)
 def test_few_items_and_odd_numbers(m: int, method: str, epsilon: int | None) -> None:
-    found = run(Mallows(m, 1.0).sample(2, Randomness.simulation(4)), method, epsilon)
-    assert 0 < found.p_value <= 1
+    found = run(Mallows(m, 1.0).sample(2, seed=4), method, epsilon)
+    assert 0 < found.pvalue <= 1
     assert math.isfinite(found.statistic)
 
 
@@ -202,7 +202,7 @@ def test_nothing_is_spent_on_bad_input_and_the_debit_comes_first(tmp_path: Path)
             with pytest.raises(BadInput):
                 uniformity_test(bad, epsilon=1, account=account)
         with pytest.raises(BadInput):
-            uniformity_test(Rankings([[0, -1, 1], [0, 1, 2]]), "clipped-norm", 1, account=account)
+            uniformity_test(Rankings([[0, -1, 1], [0, 1, 2]]), method="clipped-norm", epsilon=1, account=account)
         with pytest.raises(BadInput, match="not private cannot be entered"):
             uniformity_test(SIGNAL, account=account)
         assert account.remaining == 1

@@ -128,7 +128,9 @@ def test_odds_refuse_what_they_cannot_use(noisy: Any, a: Any, b: Any, scale: flo
 @pytest.mark.parametrize("epsilon", ["0.1", 1, 4])
 def test_the_attack_stays_within_what_epsilon_allows(epsilon: Any) -> None:
     for pair in neighbours():
-        found = swap_attack(pair.a.public, pair.a.assignment, epsilon, 4000, Randomness.simulation(5))
+        found = swap_attack(
+            pair.a.public, pair.a.assignment, epsilon=epsilon, trials=4000, randomness=Randomness.simulation(5)
+        )
         assert found.largest <= found.reach * (1 + 1e-9) <= found.epsilon * (1 + 1e-9)
         for rate in (found.right, found.worst_right):
             assert 0.5 - 6 * found.error < rate < found.bound + 6 * found.error
@@ -137,7 +139,9 @@ def test_the_attack_stays_within_what_epsilon_allows(epsilon: Any) -> None:
 def test_the_attack_is_as_good_as_it_can_be_on_two_people() -> None:
     """(0, 1) against (1/2, 1/2): the best rule is right with probability (1 + total variation)/2, found by integration."""
     conference = neighbours()[0].a
-    found = swap_attack(conference.public, conference.assignment, 2, 40_000, Randomness.simulation(6))
+    found = swap_attack(
+        conference.public, conference.assignment, epsilon=2, trials=40_000, randomness=Randomness.simulation(6)
+    )
     grid = np.linspace(-12, 13, 5001)
     step = grid[1] - grid[0]
     low, middle, high = (np.exp(-np.abs(grid - c) / 0.5) for c in (0, 0.5, 1))  # scale 1/2; normalised by 1 = 2 * scale
@@ -149,14 +153,18 @@ def test_too_little_noise_shows_in_the_attack(monkeypatch: pytest.MonkeyPatch) -
     """The planted fault: a quarter of the sensitivity."""
     monkeypatch.setattr(adversary, "laplace_sensitivity", lambda public: laplace_sensitivity(public) / 4)
     conference = neighbours()[0].a
-    found = swap_attack(conference.public, conference.assignment, 1, 4000, Randomness.simulation(5))
+    found = swap_attack(
+        conference.public, conference.assignment, epsilon=1, trials=4000, randomness=Randomness.simulation(5)
+    )
     assert found.largest > 2
     assert found.worst_right > found.bound + 6 * found.error
 
 
 def test_nothing_can_be_told_where_nothing_moves() -> None:
     conference = Conference.of([(0, 0.0, 0), (1, 1.0, 0), (2, 0.3, 1)])
-    found = swap_attack(conference.public, conference.assignment, 1, 100, Randomness.simulation(1))
+    found = swap_attack(
+        conference.public, conference.assignment, epsilon=1, trials=100, randomness=Randomness.simulation(1)
+    )
     assert (found.right, found.worst_right, found.largest, found.reach) == (0.5, 0.5, 0, 0)
 
 
@@ -164,31 +172,35 @@ def test_in_a_large_conference_an_exchange_drowns() -> None:
     rng = np.random.default_rng(4)
     paper, reviewer = balanced_assignment(np.full(500, 4), 500, rng)
     conference = Conference.of(np.column_stack([reviewer, rng.beta(2, 2, paper.size), paper]))
-    found = swap_attack(conference.public, conference.assignment, 1, 4000, Randomness.simulation(2))
+    found = swap_attack(
+        conference.public, conference.assignment, epsilon=1, trials=4000, randomness=Randomness.simulation(2)
+    )
     assert found.reach > 0.6  # by the distance alone far more could be possible
     assert found.right < 0.5 + 8 * found.error < found.bound
 
 
 def test_the_report_reads_and_becomes_data() -> None:
     conference = neighbours()[0].a
-    found = swap_attack(conference.public, conference.assignment, 1, 400, Randomness.simulation(5))
+    found = swap_attack(
+        conference.public, conference.assignment, epsilon=1, trials=400, randomness=Randomness.simulation(5)
+    )
     assert "epsilon 1 allows 73.2" in str(found)
     assert "[simulation, not private]" in str(found)
     data = found.to_dict()
     assert (data["trials"], data["mark"]) == (400, "simulation, not private")
     assert data["bound"] == pytest.approx(math.e / (1 + math.e))
-    secure = swap_attack(conference.public, conference.assignment, 1, 50)
+    secure = swap_attack(conference.public, conference.assignment, epsilon=1, trials=50)
     assert (secure.simulated, secure.to_dict()["mark"]) == (False, None)
 
 
 def test_the_attack_refuses_what_it_cannot_use() -> None:
     conference = neighbours()[0].a
     with pytest.raises(BadInput, match="epsilon"):
-        swap_attack(conference.public, conference.assignment, 0, 100)
+        swap_attack(conference.public, conference.assignment, epsilon=0, trials=100)
     with pytest.raises(BadInput, match="trials"):
-        swap_attack(conference.public, conference.assignment, 1, 0)
+        swap_attack(conference.public, conference.assignment, epsilon=1, trials=0)
     with pytest.raises(BadInput, match="at least two"):
-        swap_attack(PublicScores([[1.0]], [1]), [(0, 1.0, 0)], 1, 10)
+        swap_attack(PublicScores([[1.0]], [1]), [(0, 1.0, 0)], epsilon=1, trials=10)
 
 
 @pytest.mark.parametrize(

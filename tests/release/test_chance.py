@@ -19,12 +19,12 @@ def conference(seed: int = 1) -> Reviews:
 
 @pytest.mark.parametrize("epsilon", [0.1, 2, 30, 1000])
 def test_chance_is_hardly_ever_called_a_difference(epsilon: float) -> None:
-    public = PublicScores.of(conference(), "miscalibration", scale=(1, 10))
-    prior, scale = public_prior(public), LaplaceMeans(epsilon).scale(public)
+    public = PublicScores.of(conference(), weight="miscalibration", scale=(1, 10))
+    prior, scale = public_prior(public), LaplaceMeans(epsilon=epsilon).scale(public)
     rng = np.random.default_rng(7)
     trials = draw_means(public, np.zeros(1000), seed=77)
     alarms = sum(
-        spread_test(truth + rng.laplace(scale=scale, size=truth.size), 2 * scale**2, prior.means[0]).p_value < LEVEL  # type: ignore[union-attr]
+        spread_test(truth + rng.laplace(scale=scale, size=truth.size), 2 * scale**2, prior.means[0]).pvalue < LEVEL  # type: ignore[union-attr]
         for truth in trials
     )
     # at small noise the statistic is a little skewed: up to twice the level; five standard errors on top
@@ -50,27 +50,27 @@ def test_the_sentence_that_was_wrong_before() -> None:
 
 
 def test_a_real_difference_is_found_when_the_noise_allows() -> None:
-    public = PublicScores.of(conference(), "miscalibration", scale=(1, 10))
+    public = PublicScores.of(conference(), weight="miscalibration", scale=(1, 10))
     prior = public_prior(public)
     strict = draw_means(public, np.array([2.0]), seed=5)[0]
     found = spread_test(strict, 0.0, prior.means[0])
     assert found is not None
-    assert found.p_value < 1e-6
+    assert found.pvalue < 1e-6
     assert str(found).startswith("Reviewers differ")
     drowned = spread_test(strict, 1e6, prior.means[0])
     assert drowned is not None
     assert "cannot be told" in str(drowned)
     same = spread_test(prior.means[0][0], 0.0, prior.means[0])
     assert same is not None
-    assert same.p_value > LEVEL
+    assert same.pvalue > LEVEL
 
 
 def test_the_plan_says_what_would_be_noticed_and_more_epsilon_notices_more() -> None:
-    public = PublicScores.of(conference(), "miscalibration", scale=(1, 10))
-    plan = plan_release(public, [1, 10, 100], leniency=[0], trials=2, progress=False)
+    public = PublicScores.of(conference(), weight="miscalibration", scale=(1, 10))
+    plan = plan_release(public, epsilons=[1, 10, 100], leniency=[0], trials=2, progress=False)
     shares = list(plan.noticed.values())
     assert shares == sorted(shares, reverse=True)
-    assert "is noticed if it spreads their means wider by" in plan.advice()
+    assert "is noticed if it spreads their means wider by" in plan.recommendation
 
 
 def test_nobody_can_differ() -> None:

@@ -52,7 +52,7 @@ def test_against_a_general_solver(equal: bool, bounds: str) -> None:
         public = oracle.random_public(rng)
         if (public.total is not None) is not equal or public.reviewers < 2 or np.ptp(public.values) == 0:
             continue
-        region = feasible_region(public, bounds)
+        region = feasible_region(public, bounds=bounds)
         spread = float(np.ptp(public.values))
         r = rng.normal(public.values.mean(), spread, public.reviewers)
         ours, theirs = region.project(r), by_solver(region, r)
@@ -78,7 +78,7 @@ def test_two_passes_solve_sums_without_boxes() -> None:
     rng = np.random.default_rng(4)
     for _ in range(20):
         conference = simulate_conference(9, 3, 3, rng=rng)
-        region = feasible_region(conference.public, "counting")
+        region = feasible_region(conference.public)
         assert region.lowest_sums is not None
         if (np.diff(np.diff(region.lowest_sums, prepend=0.0)) < -1e-9).any():
             continue  # the proof needs steps that do not fall
@@ -96,7 +96,7 @@ def test_it_never_hurts() -> None:
         theta = truths[int(rng.integers(len(truths)))]
         r = theta + rng.laplace(scale=rng.choice([0.01, 0.3, 3.0]), size=theta.size)
         for bounds in ("range", "counting"):
-            t = feasible_region(public, bounds).project(r)
+            t = feasible_region(public, bounds=bounds).project(r)
             assert np.sum((t - theta) ** 2) <= np.sum((r - theta) ** 2) * (1 + 1e-6) + 1e-9
 
 
@@ -104,7 +104,7 @@ def test_a_projection_that_cannot_be_proved_is_not_returned(monkeypatch: pytest.
     monkeypatch.setattr(module, "_MOST_STEPS", 1)
     rng = np.random.default_rng(0)
     conference = simulate_conference(30, pattern="by-paper", rng=rng)
-    region = feasible_region(conference.public, "counting")
+    region = feasible_region(conference.public)
     noisy = conference.truth + rng.laplace(size=30)
     with pytest.raises(NotOptimal, match="no optimal projection within 1 steps"):
         region.project(noisy)
@@ -114,7 +114,7 @@ def test_a_projection_that_cannot_be_proved_is_not_returned(monkeypatch: pytest.
 def test_many_reviewers_with_active_boxes(scale: float) -> None:
     rng = np.random.default_rng(2)
     conference = simulate_conference(3000, pattern="by-paper", rng=rng)
-    region = feasible_region(conference.public, "counting")
+    region = feasible_region(conference.public)
     r = conference.truth + rng.laplace(scale=scale, size=3000)
     t = region.project(r)
     assert region.contains(t)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
+import pickle
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from numpy.typing import NDArray
 from tests.release import oracle
@@ -119,7 +123,7 @@ def test_another_perturbation_with_its_own_guarantee() -> None:
         ({"epsilon": -1}, "^epsilon: got -1"),
         ({"epsilon": float("nan")}, "^epsilon: got nan"),
         ({}, "^epsilon: got None"),
-        ({"epsilon": 1, "mechanism": LaplaceMeans(1)}, "^epsilon: got 1"),
+        ({"epsilon": 1, "mechanism": LaplaceMeans(epsilon=1)}, "^epsilon: got 1"),
         ({"epsilon": 1, "weight": "beauty"}, "^weight: got 'beauty'"),
         ({"epsilon": 1, "estimate": "guess"}, "^estimate: got 'guess'"),
         ({"epsilon": 1, "bounds": "guess"}, "^bounds: got 'guess'"),
@@ -265,7 +269,7 @@ def test_equal_data_in_another_row_order_give_equal_bits(weight: str) -> None:
     seen, by_rows = set(), set()
     for order in (np.arange(len(frame)), *(rng.permutation(len(frame)) for _ in range(4))):
         reviews = Reviews.from_frame(frame[order.tolist()])
-        weights, reviewer = review_weights(reviews, weight).values, reviews.numbered("reviewer")[0]
+        weights, reviewer = review_weights(reviews, weight=weight).values, reviews.numbered("reviewer")[0]
         result = publish(reviews, epsilon=2, weight=weight, randomness=Randomness.simulation(3))
         arrays = (sorted_means(weights, reviewer), result.noisy, result.means, result.expectation, result.region.lower)
         seen.add((*(array.tobytes() for array in arrays), result.to_json(), result.to_csv()))
@@ -275,15 +279,18 @@ def test_equal_data_in_another_row_order_give_equal_bits(weight: str) -> None:
 
 
 def test_planning_costs_nothing_and_names_the_epsilon_that_pays() -> None:
-    public = PublicScores.of(REVIEWS, "rating", scale=(1, 10))
-    plan = plan_release(public, [1, 300], leniency=[0, 1], trials=6, progress=False)
+    public = PublicScores.of(REVIEWS, weight="rating", scale=(1, 10))
+    plan = plan_release(public, epsilons=[1, 300], leniency=[0, 1], trials=6, progress=False)
     assert [row.epsilon for row in plan.rows] == [1, 300, 1, 300]
     assert plan.rows[0].shrinkage < plan.rows[0].projection < plan.rows[0].noisy
     assert plan.worthwhile[1.0] == 300
-    assert "from epsilon 300 on" in plan.advice()
+    assert "from epsilon 300 on" in plan.recommendation
     assert json.loads(json.dumps(plan.to_dict()))["rows"]
     assert "published" in svg(plan.plot(), alt="plan")
     for arguments, message in (
+        ({"scale": (1, 10)}, r"^scale: got \(1, 10\), need None"),
+        ({"columns": {"paper": "submission"}}, "^columns: got .* need None"),
+        ({"seed": -1}, "^seed: got -1"),
         ({"trials": 1}, "^trials: got 1"),
         ({"epsilons": [0]}, "^epsilons: got 0"),
         ({"leniency": [-1]}, "^leniency: got -1"),
@@ -292,10 +299,48 @@ def test_planning_costs_nothing_and_names_the_epsilon_that_pays() -> None:
             plan_release(public, **arguments)
 
 
+def test_a_plan_takes_any_table_and_its_frame_has_one_row_per_setting() -> None:
+    settings: dict[str, Any] = {"epsilons": [1, 10], "leniency": [0, 1], "trials": 2, "progress": False}
+    frame = REVIEWS.frame.rename({"paper": "submission", "score": "points"})
+    columns = {"paper": "submission", "score": "points"}
+    plan = plan_release(frame, weight="miscalibration", scale=(1, 10), columns=columns, **settings)
+    public = PublicScores.of(REVIEWS, weight="miscalibration", scale=(1, 10))
+    assert plan == plan_release(public, weight="miscalibration", **settings)
+    assert plan != plan_release(public, weight="miscalibration", seed=1, **settings)
+    assert plan.table().rows(named=True) == [asdict(row) for row in plan.rows]
+    assert plan.summary() == plan.recommendation == plan.to_dict()["recommendation"]
+
+
+def test_a_table_with_other_column_names_is_published_alike() -> None:
+    frame = REVIEWS.frame.rename({"paper": "submission", "score": "points"})
+    columns = {"paper": "submission", "score": "points"}
+    renamed = publish(frame, epsilon=1, columns=columns, randomness=Randomness.simulation(3))
+    assert renamed.to_json() == publish(REVIEWS, epsilon=1, randomness=Randomness.simulation(3)).to_json()
+
+
+def test_the_published_result_holds_nobody(tmp_path: Path) -> None:
+    frame = REVIEWS.frame.with_columns(
+        reviewer=pl.format("MARKED-{}", "reviewer"), paper=pl.format("MARKED-{}", "paper")
+    )
+    result = publish(frame, epsilon=1)
+    texts = [str(result), repr(result), result.to_csv(), result.to_json()]
+    contents = [path.read_bytes() for path in result.save(tmp_path)]
+    assert len(contents) == 3
+    assert not any(b"MARKED" in content for content in (pickle.dumps(result), *contents, *(t.encode() for t in texts)))
+
+
+def test_the_csv_holds_the_frame_exactly() -> None:
+    result = publish(REVIEWS, epsilon=1, randomness=Randomness.simulation(3))
+    frame = result.frame()
+    assert frame.height == result.means.size
+    assert frame["published_mean"].to_list() == result.means.tolist()
+    assert pl.read_csv(io.StringIO(result.to_csv())).equals(frame)
+
+
 def test_bounds_in_the_table_are_short_and_on_the_safe_side() -> None:
     result = publish(REVIEWS, epsilon=1, weight="miscalibration", randomness=Randomness.simulation(3))
     rows = [line.split(",") for line in result.to_csv().splitlines()[1:]]
     for row, low, high in zip(rows, result.region.lower, result.region.upper, strict=True):
         assert float(row[4]) <= low <= float(row[4]) + 2e-9
         assert float(row[5]) - 2e-9 <= high <= float(row[5])
-        assert all("e" not in bound and len(bound) <= 13 for bound in row[4:])
+        assert all(len(bound) <= 13 for bound in row[4:])

@@ -36,7 +36,7 @@ def real_reviews(load: int = 4) -> Reviews:
 def test_publishing_on_real_scores(weight: str) -> None:
     reviews = real_reviews()
     result = publish(reviews, epsilon=1, weight=weight, scale=(0, 10), randomness=Randomness.simulation(1))
-    truth = sorted_means(review_weights(reviews, weight, scale=(0, 10)).values, reviews.numbered("reviewer")[0])
+    truth = sorted_means(review_weights(reviews, weight=weight, scale=(0, 10)).values, reviews.numbered("reviewer")[0])
     assert result.region.contains(truth)
     assert result.region.contains(result.means)
     errors = [

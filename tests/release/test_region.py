@@ -25,7 +25,7 @@ def check_containment(count: int, seed: int, shrink: float = 0.0) -> int:
         public = oracle.random_public(rng)
         truths = oracle.sorted_means(public)
         for bounds in REGIONS:
-            region = feasible_region(public, bounds)
+            region = feasible_region(public, bounds=bounds)
             if shrink:
                 width = region.upper - region.lower
                 object.__setattr__(region, "lower", region.lower + shrink * width)
@@ -92,7 +92,7 @@ def test_the_example_of_appendix_b() -> None:
 
 def test_membership_looks_at_everything() -> None:
     public = simulate_conference(8, rng=np.random.default_rng(5)).public
-    region = feasible_region(public, "counting")
+    region = feasible_region(public, bounds="counting")
     assert region.total is not None
     inside = region.project(np.zeros(8))
     assert region.contains(inside)
@@ -154,6 +154,6 @@ def test_bad_vectors(call: Any, message: str) -> None:
 
 def test_unknown_bounds() -> None:
     with pytest.raises(BadInput, match="^bounds: got 'magic', need one of counting, range"):
-        feasible_region(PublicScores([[1.0]], loads=[1]), "magic")
+        feasible_region(PublicScores([[1.0]], loads=[1]), bounds="magic")
     with pytest.raises(BadInput, match="^bounds: got"):
         PublicScores([[1.0, 2.0]], loads=[1, 1], bounds=(0.0, 1.5))

@@ -34,14 +34,14 @@ def random_reviews(seed: int, *, papers: int = 12, people: int = 8) -> Reviews:
 
 def test_rating_is_the_score() -> None:
     reviews = random_reviews(1)
-    found = review_weights(reviews, "rating", scale=(0, 1))
+    found = review_weights(reviews, weight="rating", scale=(0, 1))
     assert found.values.tolist() == reviews.scores.tolist()
     assert (found.bounds, found.name) == ((0, 1), "rating")
 
 
 def test_miscalibration_is_the_score_minus_the_mean_of_the_others() -> None:
     reviews = random_reviews(2)
-    found = review_weights(reviews, "miscalibration", scale=(0, 1))
+    found = review_weights(reviews, weight="miscalibration", scale=(0, 1))
     paper = reviews.column("paper")
     for row, score in enumerate(reviews.scores):
         others = [s for other, s in enumerate(reviews.scores) if paper[other] == paper[row] and other != row]
@@ -51,7 +51,7 @@ def test_miscalibration_is_the_score_minus_the_mean_of_the_others() -> None:
 
 def test_a_single_review_has_no_miscalibration() -> None:
     """Erratum to (3.2): the printed formula divides by zero."""
-    alone = review_weights(Reviews(paper=[1, 2], score=[3, 9]), "miscalibration", scale=(1, 10))
+    alone = review_weights(Reviews(paper=[1, 2], score=[3, 9]), weight="miscalibration", scale=(1, 10))
     assert (alone.values.tolist(), alone.bounds) == ([0, 0], (0, 0))
     with np.errstate(divide="ignore", invalid="ignore"):
         as_printed = 3 - np.float64(0) / (1 - 1)
@@ -61,8 +61,8 @@ def test_a_single_review_has_no_miscalibration() -> None:
 def test_normalised_and_subjectivity_add_up_to_the_score() -> None:
     reviews = random_reviews(3)
     community = monotone_l1_map(reviews.criteria_scores, reviews.scores)
-    normalised = review_weights(reviews, "normalised", scale=(0, 1))
-    subjectivity = review_weights(reviews, "subjectivity", scale=(0, 1))
+    normalised = review_weights(reviews, weight="normalised", scale=(0, 1))
+    subjectivity = review_weights(reviews, weight="subjectivity", scale=(0, 1))
     assert normalised.values.tolist() == community.predict(reviews.criteria_scores).tolist()
     assert normalised.values + subjectivity.values == pytest.approx(reviews.scores)
     assert (normalised.bounds, subjectivity.bounds) == ((0, 1), (-1, 1))
@@ -82,13 +82,13 @@ def multisets(reviews: Reviews, weights: ReviewWeights) -> dict[Any, list[bytes]
 def test_weights_are_public_to_the_last_bit(weight: str, seed: int) -> None:
     """Who wrote what, and the order of rows, which may follow it, leave no trace in any paper's weights."""
     reviews = random_reviews(seed)
-    before = multisets(reviews, review_weights(reviews, weight))
+    before = multisets(reviews, review_weights(reviews, weight=weight))
     rng = np.random.default_rng(100 + seed)
     for _ in range(5):
         order = rng.permutation(len(reviews))
         frame = reviews.frame[order.tolist()].drop("reviewer")
         shuffled = Reviews.from_frame(frame)
-        assert multisets(shuffled, review_weights(shuffled, weight)) == before
+        assert multisets(shuffled, review_weights(shuffled, weight=weight)) == before
 
 
 def test_adding_in_row_order_would_leave_a_trace() -> None:
@@ -101,7 +101,7 @@ def test_adding_in_row_order_would_leave_a_trace() -> None:
         totals.add(total)
     assert len(totals) == 2
     reviews = [Reviews(paper=[1] * 3, score=order) for order in ([0.1, 0.2, 0.3], [0.3, 0.2, 0.1])]
-    first, second = (multisets(r, review_weights(r, "miscalibration")) for r in reviews)
+    first, second = (multisets(r, review_weights(r, weight="miscalibration")) for r in reviews)
     assert first == second
 
 
@@ -109,45 +109,45 @@ def test_adding_in_row_order_would_leave_a_trace() -> None:
 def test_weights_stay_within_their_bounds(weight: str) -> None:
     for seed in range(20):
         reviews = random_reviews(seed)
-        public = PublicScores.of(reviews, weight, scale=(0.1, 0.9))  # refuses weights outside the bounds
-        assert public.bounds == review_weights(reviews, weight, scale=(0.1, 0.9)).bounds
+        public = PublicScores.of(reviews, weight=weight, scale=(0.1, 0.9))  # refuses weights outside the bounds
+        assert public.bounds == review_weights(reviews, weight=weight, scale=(0.1, 0.9)).bounds
         assert public.values.size == len(reviews)
 
 
 def test_without_a_scale_the_scores_that_occur_are_the_scale() -> None:
     reviews = Reviews(paper=[1, 1, 2], score=[2, 5, 4])
-    assert review_weights(reviews, "rating").bounds == (2, 5)
-    assert review_weights(reviews, "miscalibration").bounds == (-3, 3)
+    assert review_weights(reviews, weight="rating").bounds == (2, 5)
+    assert review_weights(reviews, weight="miscalibration").bounds == (-3, 3)
 
 
 def test_equal_scores_everywhere() -> None:
     reviews = Reviews(paper=[1, 1, 2], score=[4, 4, 4], criteria={"soundness": [1, 2, 1]})
     for weight, expected in zip(WEIGHTS, (4, 0, 4, 0), strict=True):
-        assert review_weights(reviews, weight).values.tolist() == [expected] * 3
+        assert review_weights(reviews, weight=weight).values.tolist() == [expected] * 3
 
 
 def test_a_score_outside_the_scale_is_named() -> None:
     reviews = Reviews(paper=[1, 1, 2, 2], score=[1, 12, 4, -1])
     with pytest.raises(BadInput, match=r"row 2 \(index 1\), column score: got 12\.0.*1 to 10 \(1 more rows"):
-        review_weights(reviews, "rating", scale=(1, 10))
+        review_weights(reviews, weight="rating", scale=(1, 10))
 
 
 @pytest.mark.parametrize("scale", [(1,), (5, 1), (3, 3), (1, float("nan")), (0, float("inf")), "ab", 5, ("a", "b")])
 def test_a_bad_scale_is_refused(scale: Any) -> None:
     with pytest.raises(BadInput, match="scale"):
-        review_weights(Reviews(paper=[1], score=[3]), "rating", scale=scale)
+        review_weights(Reviews(paper=[1], score=[3]), weight="rating", scale=scale)
 
 
 @pytest.mark.parametrize("weight", ["Rating", "", "mean", None, 3, ["rating"]])
 def test_an_unknown_weight_is_refused(weight: Any) -> None:
     with pytest.raises(BadInput, match="rating, miscalibration, normalised, subjectivity"):
-        review_weights(Reviews(paper=[1], score=[3]), weight)
+        review_weights(Reviews(paper=[1], score=[3]), weight=weight)
 
 
 @pytest.mark.parametrize("weight", ["normalised", "subjectivity"])
 def test_criteria_are_required(weight: str) -> None:
     with pytest.raises(BadInput, match=f"{weight} weight compares"):
-        review_weights(Reviews(paper=[1], score=[3]), weight)
+        review_weights(Reviews(paper=[1], score=[3]), weight=weight)
 
 
 def test_confidence_is_no_criterion_unless_named() -> None:
@@ -157,31 +157,31 @@ def test_confidence_is_no_criterion_unless_named() -> None:
     assert community_map(reviews, criteria=["soundness", "Reviewer_Confidence"]).points.shape == (4, 2)
     only = Reviews(paper=[1, 2], score=[2, 4], criteria={"confidence": [1, 2]})
     with pytest.raises(BadInput, match="at least one that judges the paper"):
-        review_weights(only, "normalised")
+        review_weights(only, weight="normalised")
     with pytest.raises(BadInput, match="some of soundness"):
-        review_weights(reviews, "normalised", criteria=["novelty"])
+        review_weights(reviews, weight="normalised", criteria=["novelty"])
     with pytest.raises(BadInput, match="a list of names"):
-        review_weights(reviews, "normalised", criteria="soundness")
+        review_weights(reviews, weight="normalised", criteria="soundness")
 
 
 def test_scores_too_large_to_add_up_are_refused() -> None:
     huge = Reviews(paper=[1, 1], score=[1.5e308, -1.5e308])
     with pytest.raises(BadInput, match="differences"):
-        review_weights(huge, "miscalibration")
+        review_weights(huge, weight="miscalibration")
     near = Reviews(paper=[1, 1, 1], score=[1.7e308, 1.7e308, 1.6e308])
     with pytest.raises(BadInput, match="sum"):
-        review_weights(near, "miscalibration")
+        review_weights(near, weight="miscalibration")
 
 
 def test_the_values_cannot_be_changed() -> None:
-    found = review_weights(random_reviews(1), "rating")
+    found = review_weights(random_reviews(1))
     with pytest.raises(ValueError, match="read-only"):
         found.values[0] = 1
 
 
 def test_real_reviews() -> None:
     reviews = Reviews.read(DATA, columns={"score": "rating"})
-    found = {weight: review_weights(reviews, weight, scale=(0, 10)) for weight in WEIGHTS}
+    found = {weight: review_weights(reviews, weight=weight, scale=(0, 10)) for weight in WEIGHTS}
     assert all(weights.values.size == 76_816 for weights in found.values())
     assert found["miscalibration"].values.mean() == pytest.approx(0, abs=1e-12)
     assert np.abs(found["subjectivity"].values).sum() == 61_374

@@ -90,21 +90,21 @@ def test_delays_of_transfers_grow_with_the_percentile() -> None:
 
 def test_streams_have_the_rates_that_the_paper_prints() -> None:
     edits = wikipedia_like()
-    found = find_batches(edits, 300, baseline=False)
+    found = find_batches(edits, window=300, baseline=False)
     assert len(edits) == pytest.approx(13_430, rel=0.02)
     assert found.batched.mean() == pytest.approx(0.2, abs=0.03)
     assert found.same_rate == pytest.approx(0.92, abs=0.02)
     for percentile, gap in ((25, 10.908), (50, 32.532), (75, 78.54)):
-        assert choose_gap(edits, percentile, beta=300) == pytest.approx(60 * gap, rel=0.35)
+        assert choose_gap(edits, percentile=percentile, beta=300) == pytest.approx(60 * gap, rel=0.35)
     attack = linkage_attack(edits, window=300)
     assert attack.precision_at(0.85) == pytest.approx(0.8, abs=0.05)
     transfers = bitcoin_like()
-    pairs = find_batches(transfers, 60, baseline=False)
+    pairs = find_batches(transfers, window=60, baseline=False)
     assert pairs.batched.mean() == pytest.approx(0.012, abs=0.002)
     split = streams.split("", transfers, timedelta(days=7), "actor", 60.0)
     before = set(split.history.frame["actor"].unique().to_list())
     seen = split.log.frame["actor"].is_in(list(before)).to_numpy()
-    late = find_batches(split.log, 60, baseline=False).batched
+    late = find_batches(split.log, window=60, baseline=False).batched
     assert seen[~late].mean() < 0.1  # more than 90% of the others go to addresses without history
     assert seen[late].mean() == pytest.approx(0.8, abs=0.06)
 

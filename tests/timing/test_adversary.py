@@ -22,14 +22,13 @@ from peerveil.timing import (
     audit_log,
     choose_gap,
     choose_gaps,
-    covered,
     find_batches,
-    intervals,
     linkage_attack,
     optimal_attack,
-    partial_adoption,
     post,
 )
+from peerveil.timing.adoption import partial_adoption
+from peerveil.timing.choose import covered, intervals
 from peerveil.timing.figures import audit_page
 from peerveil.timing.pairs import count_joint
 
@@ -48,24 +47,28 @@ def test_counted_pairs_are_the_listed_ones(informed: bool) -> None:
     events = Events(
         actor=rng.integers(0, 8, n), thread=rng.integers(0, 5, n), time=1_600_000_000 + rng.integers(0, 4000, n)
     )
-    posted = post(events, FollowUp(1, 600, 120), randomness=Randomness.simulation(1), adopters=range(4))
+    _, schedule = post(
+        events, mechanism=FollowUp(epsilon=1, gap=600, beta=120), randomness=Randomness.simulation(1), adopters=range(4)
+    )
     group = rng.integers(0, 3, n)
     gap = np.array([100.0, 200.0, 400.0])[group]
     cuts = np.array([0.3, 1.0, 3.0]) if informed else np.array([0.0, 30.0, 300.0, 900.0])
     for among in ("everybody", "adopters", "others"):
-        attack = linkage_attack(posted, cuts, within=group, gaps=gap if informed else None, among=among)
-        truth = posted.truth
+        attack = linkage_attack(schedule, thresholds=cuts, within=group, gaps=gap if informed else None, among=among)
         for k, cut in enumerate(cuts):
             flagged = right = batched = 0
             for i, j in combinations(range(n), 2):
-                if group[i] != group[j] or truth.thread[i] == truth.thread[j]:
+                if group[i] != group[j] or schedule.thread[i] == schedule.thread[j]:
                     continue
-                close = abs(truth.posted[i] - truth.posted[j]) / 1e6 <= cut * (gap[i] if informed else 1)
-                pair = truth.actor[i] == truth.actor[j] and abs(truth.arrival[i] - truth.arrival[j]) <= 120_000_000
-                pair &= among == "everybody" or bool(truth.adopted[i]) is (among == "adopters")
+                close = abs(schedule.posted[i] - schedule.posted[j]) / 1e6 <= cut * (gap[i] if informed else 1)
+                pair = (
+                    schedule.actor[i] == schedule.actor[j]
+                    and abs(schedule.arrival[i] - schedule.arrival[j]) <= 120_000_000
+                )
+                pair &= among == "everybody" or bool(schedule.adopted[i]) is (among == "adopters")
                 flagged, right, batched = flagged + close, right + (close and pair), batched + pair
             assert (attack.flagged[k], attack.right[k], attack.batched) == (flagged, right, batched)
-    assert linkage_attack(posted, within=group).informed is False
+    assert linkage_attack(schedule, within=group).informed is False
 
 
 def test_a_crowded_group_is_counted_with_a_tree() -> None:
@@ -83,29 +86,30 @@ def test_a_crowded_group_is_counted_with_a_tree() -> None:
 def test_a_million_events_of_one_actor_in_one_second() -> None:
     n = 1_000_000  # 5 * 10^11 pairs: listing them would take hours
     events = Events(actor=np.zeros(n, dtype=int), thread=np.arange(n), time=np.full(n, 1_600_000_000))
-    attack = linkage_attack(events, [1.0], window=300)
+    attack = linkage_attack(events, thresholds=[1.0], window=300)
     assert attack.batched == n * (n - 1) // 2
     assert (attack.precision[0], attack.recall[0]) == (1.0, 1.0)
 
 
 def test_wrong_attacks_are_named(edits: Events) -> None:
-    posted = post(edits, FollowUp(1, 600, 60), randomness=Randomness.simulation(1))
+    posted, schedule = post(edits, mechanism=FollowUp(epsilon=1, gap=600, beta=60), randomness=Randomness.simulation(1))
     for bad, argument in (
         (lambda: linkage_attack(edits), "window"),
-        (lambda: linkage_attack([1]), "posted"),  # type: ignore[arg-type]
-        (lambda: linkage_attack(posted, [-1.0]), "thresholds"),
-        (lambda: linkage_attack(posted, within=[1, 2]), "within"),
-        (lambda: linkage_attack(posted, gaps=np.ones(3)), "gaps"),
-        (lambda: linkage_attack(posted, gaps=np.arange(1.0, 20_026.0)), "gaps"),
-        (lambda: linkage_attack(posted, among="all"), "among"),
-        (lambda: optimal_attack(FollowUp(1, 60), -1), "separation"),
-        (lambda: optimal_attack(FollowUp(1, 60), 1, order="random"), "order"),
-        (lambda: optimal_attack(FollowUp(1, 60), 1, cells=2), "cells"),
+        (lambda: linkage_attack([1]), "log"),
+        (lambda: linkage_attack(posted), "log"),
+        (lambda: linkage_attack(schedule, thresholds=[-1.0]), "thresholds"),
+        (lambda: linkage_attack(schedule, within=[1, 2]), "within"),
+        (lambda: linkage_attack(schedule, gaps=np.ones(3)), "gaps"),
+        (lambda: linkage_attack(schedule, gaps=np.arange(1.0, 20_026.0)), "gaps"),
+        (lambda: linkage_attack(schedule, among="all"), "among"),
+        (lambda: optimal_attack(FollowUp(epsilon=1, gap=60), -1), "separation"),
+        (lambda: optimal_attack(FollowUp(epsilon=1, gap=60), 1, order="random"), "order"),
+        (lambda: optimal_attack(FollowUp(epsilon=1, gap=60), 1, cells=2), "cells"),
         (lambda: optimal_attack("x", 1), "mechanism"),  # type: ignore[arg-type]
         (lambda: choose_gap([1.0]), "percentile"),
-        (lambda: choose_gap([1.0], 50, crossover=0.1), "percentile"),
+        (lambda: choose_gap([1.0], percentile=50, crossover=0.1), "percentile"),
         (lambda: choose_gap([1.0], crossover=0.1), "epsilon"),
-        (lambda: choose_gap([-1.0], 50), "history"),
+        (lambda: choose_gap([-1.0], percentile=50), "history"),
         (lambda: intervals(edits, between="people"), "between"),  # type: ignore[arg-type]
     ):
         with pytest.raises(BadInput) as error:
@@ -119,9 +123,8 @@ def test_wrong_attacks_are_named(edits: Events) -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
 def test_the_best_attack_stays_under_proposition_5_1(epsilon: float) -> None:
     gap = 660.0
-    kinds = [FollowUp(epsilon, gap), Uniform(epsilon, gap), Exponential(epsilon, gap), Staircase(epsilon, gap),
-             ZeroInflatedUniform(epsilon, gap, weight=0.2)]  # fmt: skip
-    for mechanism in kinds:
+    plain = [kind(epsilon=epsilon, gap=gap) for kind in (FollowUp, Uniform, Exponential, Staircase)]
+    for mechanism in (*plain, ZeroInflatedUniform(epsilon=epsilon, gap=gap, weight=0.2)):
         for separation in (gap, gap / 3, (0, gap), (0, 2 * gap)):
             for order in ("unknown", "known", "known in batches"):
                 attack = optimal_attack(mechanism, separation, order=order, cells=60)
@@ -132,7 +135,7 @@ def test_the_best_attack_stays_under_proposition_5_1(epsilon: float) -> None:
 
 def test_the_attack_agrees_with_a_simulated_likelihood_ratio_test() -> None:
     """For one known separation b, u are uniform pieces: count outputs in the region where the ratio is e^epsilon."""
-    mechanism = FollowUp(1, 660)
+    mechanism = FollowUp(epsilon=1, gap=660)
     attack = optimal_attack(mechanism, 660.0, order="known")
     drawn = mechanism.draw(np.zeros(200_000, dtype=bool), Randomness.simulation(1)) + 660.0
     type_one = float(np.mean(drawn <= mechanism.max_delay))  # b > 0 there, so that power is 1
@@ -142,7 +145,7 @@ def test_the_attack_agrees_with_a_simulated_likelihood_ratio_test() -> None:
 def test_a_shorter_delay_helps_the_attacker() -> None:
     from peerveil.timing.check import shortened
 
-    honest = FollowUp(1, 660)
+    honest = FollowUp(epsilon=1, gap=660)
     broken = optimal_attack(shortened(honest), 660.0, order="known")
     assert broken.crossover < optimal_attack(honest, 660.0, order="known").crossover - 0.02
     assert float(broken.posterior(10)) == 1.0
@@ -155,23 +158,23 @@ def test_a_shorter_delay_helps_the_attacker() -> None:
 
 
 def test_choosing_a_gap(edits: Events) -> None:
-    assert choose_gap(range(1, 101), 25) == 25
+    assert choose_gap(range(1, 101), percentile=25) == 25
     assert choose_gap(range(1, 101), crossover=0.25, epsilon=0.8) == 75
     with pytest.raises(BadInput, match="no gap does more"):
         choose_gap(range(1, 101), crossover=0.32, epsilon=0.8)
-    gap = choose_gap(edits, 50, beta=300)
+    gap = choose_gap(edits, percentile=50, beta=300)
     assert gap > 300
-    assert covered(edits, gap, beta=300) == pytest.approx(0.5, abs=0.01)
+    assert covered(edits, gap=gap, beta=300) == pytest.approx(0.5, abs=0.01)
     wanted = choose_gap(edits, crossover=0.2, epsilon=1, beta=300)
-    share = covered(edits, wanted, beta=300)
+    share = covered(edits, gap=wanted, beta=300)
     assert share / (share + math.e) >= 0.2  # Proposition 5.1 then leaves at least this
-    per = choose_gaps(edits, 50, per="wiki", between="actor", beta=300)
+    per = choose_gaps(edits, percentile=50, per="wiki", between="actor", beta=300)
     assert set(per) == set(edits.frame["wiki"].unique().to_list())
     one = edits.frame.filter(edits.frame["wiki"] == "de.wikipedia")
-    threads = choose_gaps(Events.from_frame(one), 50, default=600)
+    threads = choose_gaps(Events.from_frame(one), percentile=50, default=600)
     assert 600 in threads.values()
     with pytest.raises(BadInput, match="history"):
-        choose_gap(Events(actor=["a"], thread=[1], time=[1e9]), 50)
+        choose_gap(Events(actor=["a"], thread=[1], time=[1e9]), percentile=50)
 
 
 # ---- the whole ---------------------------------------------------------------------------------------------------
@@ -190,17 +193,17 @@ def test_the_real_edits_end_to_end_with_a_picture(edits: Events, tmp_path: Path)
     assert str(found).count("epsilon") >= 3
     page = audit_page(found, edits).write(tmp_path / "audit.html").read_text()
     assert page.count("<svg ") == 3
-    assert found.to_dict()["batches"] == len(find_batches(edits, 300))
+    assert found.to_dict()["batches"] == len(find_batches(edits, window=300))
 
 
 def test_audits_of_small_and_strange_logs() -> None:
     one = Events(actor=["a"], thread=[1], time=[1e9])
     found = audit_log(one)
     assert "No name appears on two threads" in found.recommendation
-    assert found.short.startswith("This log cannot tell.")
+    assert found.summary().startswith("This log cannot tell.")
     apart = audit_log(Events(actor=["a", "a"], thread=[1, 2], time=[1e9, 1e9 + 86_400]))
     assert "Nobody in this log commented on two threads in one sitting" in apart.recommendation
-    assert apart.short.startswith("Not by this")
+    assert apart.summary().startswith("Not by this")
     assert found.protected == ()
     audit_page(found, one)
     pair = Events(actor=["a", "a"], thread=[1, 2], time=[1e9, 1e9 + 60], extra={"number": [1, 2]})
@@ -212,7 +215,9 @@ def test_audits_of_small_and_strange_logs() -> None:
 
 
 def test_partial_adoption_protects_those_who_adopt() -> None:
-    rows = partial_adoption(wikipedia_like(3000, days=7), FollowUp(1, 1800, 300), (0.0, 0.5, 1.0))
+    rows = partial_adoption(
+        wikipedia_like(3000, days=7), mechanism=FollowUp(epsilon=1, gap=1800, beta=300), shares=(0.0, 0.5, 1.0)
+    )
     assert rows[0].mean_delay == 0
     assert rows[1].adopters < 0.5 * rows[1].others
     assert rows[2].precision < 0.5 * rows[0].precision

@@ -10,30 +10,21 @@ import numpy as np
 import pytest
 
 from peerveil import BadInput, Randomness
-from peerveil.timing import (
-    DelayMechanism,
-    Exponential,
-    FollowUp,
-    Staircase,
-    Uniform,
-    ZeroInflatedUniform,
-    exact_check,
-    grid_check,
-    sampled_check,
-)
-from peerveil.timing.check import shortened
+from peerveil.timing import Exponential, FollowUp, Staircase, Uniform, ZeroInflatedUniform, exact_check
+from peerveil.timing.check import grid_check, sampled_check, shortened
+from peerveil.timing.mechanism import DelayMechanism
 from peerveil.timing.zero_inflated import best_eta
 
 MECHANISMS: list[DelayMechanism] = [
-    ZeroInflatedUniform("0.5", 660, beta=300),
-    ZeroInflatedUniform(4, 600, weight=0.25, beta=60),
-    ZeroInflatedUniform(3, 600, weight=0),
-    Uniform(1, 600),
-    Exponential(1, 600, beta=60),
-    Staircase(1, 600, beta=60),
-    FollowUp("0.5", 660, 300),
-    FollowUp(1, 600),
-    FollowUp(3, 600, 60, weight=0.3),
+    ZeroInflatedUniform(epsilon="0.5", gap=660, beta=300),
+    ZeroInflatedUniform(epsilon=4, gap=600, weight=0.25, beta=60),
+    ZeroInflatedUniform(epsilon=3, gap=600, weight=0),
+    Uniform(epsilon=1, gap=600),
+    Exponential(epsilon=1, gap=600, beta=60),
+    Staircase(epsilon=1, gap=600, beta=60),
+    FollowUp(epsilon="0.5", gap=660, beta=300),
+    FollowUp(epsilon=1, gap=600),
+    FollowUp(epsilon=3, gap=600, beta=60, weight=0.3),
 ]
 
 
@@ -81,14 +72,14 @@ def test_lemma_a1_holds_exactly_and_on_a_grid_and_a_short_delay_fails(mechanism:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_a_sampled_audit_of_what_is_posted_passes_and_a_short_delay_fails(mechanism: DelayMechanism) -> None:
-    assert sampled_check(mechanism, 8_000, randomness=Randomness.simulation(1)).passed
+    assert sampled_check(mechanism, samples=8_000, randomness=Randomness.simulation(1)).passed
     for others_too in (False, True):
         broken = shortened(mechanism, 0.1, others_too=others_too)
-        assert not sampled_check(broken, 20_000, randomness=Randomness.simulation(2)).passed
+        assert not sampled_check(broken, samples=20_000, randomness=Randomness.simulation(2)).passed
 
 
 def test_the_secure_lane_is_audited_too() -> None:
-    report = sampled_check(FollowUp(1, 600, 60), 4_000)
+    report = sampled_check(FollowUp(epsilon=1, gap=600, beta=60), samples=4_000)
     assert report.passed
     assert not report.guarantee.simulated
 
@@ -105,7 +96,7 @@ def test_the_best_eta_minimises_the_corrected_mean_not_the_printed_one(epsilon: 
 
 
 def test_figures_of_the_issue() -> None:
-    follow, full = FollowUp("0.5", 11, 5), ZeroInflatedUniform("0.5", 11, beta=5)
+    follow, full = FollowUp(epsilon="0.5", gap=11, beta=5), ZeroInflatedUniform(epsilon="0.5", gap=11, beta=5)
     assert follow.mean_batched == pytest.approx(19.48, abs=0.01)
     assert follow.mean_unbatched == pytest.approx(13.98, abs=0.01)
     assert full.hold + full.mean_batched == pytest.approx(49.2, abs=0.1)
@@ -114,38 +105,40 @@ def test_figures_of_the_issue() -> None:
 
 
 def test_units_and_guarantees() -> None:
-    assert FollowUp(1, timedelta(minutes=11), timedelta(minutes=5)) == FollowUp(1, 660, 300)
-    assert hash(Uniform(1, 60)) == hash(Uniform(1, 60.0))
-    text = str(FollowUp(1, 660, 300).guarantee)
+    assert FollowUp(epsilon=1, gap=timedelta(minutes=11), beta=timedelta(minutes=5)) == FollowUp(
+        epsilon=1, gap=660, beta=300
+    )
+    assert hash(Uniform(epsilon=1, gap=60)) == hash(Uniform(epsilon=1, gap=60.0))
+    text = str(FollowUp(epsilon=1, gap=660, beta=300).guarantee)
     assert "ordered" in text
     assert "which of the two came first is the same in both" in text
-    assert "no third comment" in str(Uniform(1, 60, beta=5).guarantee)
-    assert Uniform(1, 60).eta == 1.0
-    assert Exponential(1, 60).max_delay == math.inf
-    assert "hold" in str(Uniform(1, 60, beta=5))
+    assert "no third comment" in str(Uniform(epsilon=1, gap=60, beta=5).guarantee)
+    assert Uniform(epsilon=1, gap=60).eta == 1.0
+    assert Exponential(epsilon=1, gap=60).max_delay == math.inf
+    assert "hold" in str(Uniform(epsilon=1, gap=60, beta=5))
 
 
 @pytest.mark.parametrize(
     ("make", "argument"),
     [
-        (lambda: FollowUp(0, 60), "epsilon"),
-        (lambda: FollowUp(1, 0), "gap"),
-        (lambda: FollowUp(1, "5m"), "gap"),
-        (lambda: FollowUp(1, float("nan")), "gap"),
-        (lambda: FollowUp(1, 60, 60), "beta"),
-        (lambda: FollowUp(1, 60, -1), "beta"),
-        (lambda: ZeroInflatedUniform(1, 60, weight=1.5), "weight"),
-        (lambda: ZeroInflatedUniform(1, 60, eta=0.5), "eta"),
-        (lambda: ZeroInflatedUniform("1e-9", 86_400), "epsilon"),
-        (lambda: Exponential("1e-9", 86_400), "epsilon"),
-        (lambda: ZeroInflatedUniform(2000, 60, weight=0.3), "epsilon"),
-        (lambda: Staircase("1e-9", 86_400), "epsilon"),
-        (lambda: Uniform(1, 60).draw(np.array([1, 0])), "batched"),
+        (lambda: FollowUp(epsilon=0, gap=60), "epsilon"),
+        (lambda: FollowUp(epsilon=1, gap=0), "gap"),
+        (lambda: FollowUp(epsilon=1, gap="5m"), "gap"),
+        (lambda: FollowUp(epsilon=1, gap=float("nan")), "gap"),
+        (lambda: FollowUp(epsilon=1, gap=60, beta=60), "beta"),
+        (lambda: FollowUp(epsilon=1, gap=60, beta=-1), "beta"),
+        (lambda: ZeroInflatedUniform(epsilon=1, gap=60, weight=1.5), "weight"),
+        (lambda: ZeroInflatedUniform(epsilon=1, gap=60, eta=0.5), "eta"),
+        (lambda: ZeroInflatedUniform(epsilon="1e-9", gap=86_400), "epsilon"),
+        (lambda: Exponential(epsilon="1e-9", gap=86_400), "epsilon"),
+        (lambda: ZeroInflatedUniform(epsilon=2000, gap=60, weight=0.3), "epsilon"),
+        (lambda: Staircase(epsilon="1e-9", gap=86_400), "epsilon"),
+        (lambda: Uniform(epsilon=1, gap=60).draw(np.array([1, 0])), "batched"),
         (
-            lambda: Uniform(1, 60).draw(True, 3),  # type: ignore[arg-type]
+            lambda: Uniform(epsilon=1, gap=60).draw(True, 3),  # type: ignore[arg-type]
             "randomness",
         ),
-        (lambda: Uniform(1, 60).batch_cost(1), "size"),
+        (lambda: Uniform(epsilon=1, gap=60).batch_cost(1), "size"),
     ],
 )
 def test_bad_parameters_are_named(make: Any, argument: str) -> None:
@@ -156,10 +149,10 @@ def test_bad_parameters_are_named(make: Any, argument: str) -> None:
 
 def test_what_came_is_what_the_message_shows_and_large_epsilons_work() -> None:
     with pytest.raises(BadInput, match="got 1e-09"):
-        ZeroInflatedUniform("1e-9", 86_400)
+        ZeroInflatedUniform(epsilon="1e-9", gap=86_400)
     for kind in (FollowUp, ZeroInflatedUniform, Uniform, Exponential, Staircase):
-        assert exact_check(kind(100, 60)).passed
-        assert kind(100, 60).mean_batched == pytest.approx(60, rel=0.03)
+        assert exact_check(kind(epsilon=100, gap=60)).passed
+        assert kind(epsilon=100, gap=60).mean_batched == pytest.approx(60, rel=0.03)
 
 
 def test_with_gap_and_with_beta_keep_the_rest() -> None:

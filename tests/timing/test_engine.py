@@ -18,22 +18,25 @@ CUTS = [0.0, 10.0, 60.0, 300.0, 1800.0]
 
 
 def same(events: Events, folder: Path, engine: str) -> None:
-    posted = post(events, FollowUp(1, 2400, 300), randomness=Randomness.simulation(1))
+    _, schedule = post(events, mechanism=FollowUp(epsilon=1, gap=2400, beta=300), randomness=Randomness.simulation(1))
     # arrivals as timestamps, posting times as whole microseconds: both are understood
     path = folder / "log.parquet"
-    events.frame.with_columns(pl.Series("posted", posted.truth.posted)).write_parquet(path)
-    found = find_batches(events, 300)
-    raw = audit_table(path, 300, thresholds=CUTS, engine=engine, baseline=True)
+    events.frame.with_columns(pl.Series("posted", schedule.posted)).write_parquet(path)
+    found = find_batches(events, window=300)
+    raw = audit_table(path, window=300, thresholds=CUTS, engine=engine, baseline=True)
     assert (raw.batched, raw.follow_ups) == (found.batched.sum(), found.follow_up.sum())
     assert (raw.steps, raw.same_rate) == (found.steps, found.same_rate)
     assert raw.other_rate == pytest.approx(found.other_rate)
-    after = audit_table(path, 300, thresholds=CUTS, engine=engine, posted="posted")
-    for ours, theirs in ((linkage_attack(events, CUTS, window=300), raw), (linkage_attack(posted, CUTS), after)):
+    after = audit_table(path, window=300, thresholds=CUTS, engine=engine, posted="posted")
+    for ours, theirs in (
+        (linkage_attack(events, thresholds=CUTS, window=300), raw),
+        (linkage_attack(schedule, thresholds=CUTS), after),
+    ):
         assert np.array_equal(ours.flagged, theirs.attack.flagged)
         assert np.array_equal(ours.right, theirs.attack.right)
         assert ours.batched == theirs.attack.batched
-    assert after.mean_delay == pytest.approx(posted.truth.delay.mean())
-    assert after.max_delay == pytest.approx(posted.truth.delay.max())
+    assert after.mean_delay == pytest.approx(schedule.delay.mean())
+    assert after.max_delay == pytest.approx(schedule.delay.max())
 
 
 def test_duckdb_agrees_on_the_real_log(tmp_path: Path) -> None:

@@ -76,12 +76,12 @@ def counts(path: Path, engine: str) -> tuple[Any, ...]:
     """Everything an audit counts, in memory or in a database, and every time in microseconds."""
     if engine == "memory":
         events = Events.read(path)
-        found, attack = find_batches(events, WINDOW), linkage_attack(events, CUTS, window=WINDOW)
+        found, attack = find_batches(events, window=WINDOW), linkage_attack(events, thresholds=CUTS, window=WINDOW)
         own = int(found.batched.sum()), int(found.follow_up.sum()), found.steps, found.same_rate
         other = found.other_rate
         times = events.times.tolist()
     else:
-        table = audit_table(path, WINDOW, thresholds=CUTS, engine=engine, baseline=True)
+        table = audit_table(path, window=WINDOW, thresholds=CUTS, engine=engine, baseline=True)
         attack, own = table.attack, (table.batched, table.follow_ups, table.steps, table.same_rate)
         assert table.other_rate is not None
         other = table.other_rate
@@ -131,10 +131,10 @@ def test_the_command_gives_equal_shares_and_refuses_what_an_engine_cannot_do(
 ) -> None:
     path = write(log_of(recent("s")), tmp_path / "log.csv")
     found = json.loads(run(capsys, "timing", "audit", path, "--engine", "duckdb", "--json")[1])
-    truth = find_batches(Events.read(path), 300)
-    assert found["batched"] == truth.batched.sum()
+    batches = find_batches(Events.read(path), window=300)
+    assert found["batched"] == batches.batched.sum()
     assert 0 < found["batched"] < 0.9 * found["events"]
-    assert json.loads(run(capsys, "timing", "audit", path, "--json")[1])["batched_share"] == truth.batched.mean()
+    assert json.loads(run(capsys, "timing", "audit", path, "--json")[1])["batched_share"] == batches.batched.mean()
     for option in (("--time-zone", "Europe/Zurich"), ("--column", "time=time")):
         code, _, error = run(capsys, "timing", "audit", path, "--engine", "duckdb", *option)
         assert code != 0

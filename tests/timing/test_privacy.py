@@ -15,7 +15,6 @@ import pytest
 from peerveil import BadInput, Randomness
 from peerveil.judgements import Events, synthetic_conference
 from peerveil.timing import (
-    DelayMechanism,
     Exponential,
     FollowUp,
     Queue,
@@ -25,11 +24,12 @@ from peerveil.timing import (
     audit_log,
     choose_gap,
     find_batches,
-    intervals,
     optimal_attack,
     post,
 )
 from peerveil.timing.check import shortened
+from peerveil.timing.choose import intervals
+from peerveil.timing.mechanism import DelayMechanism
 
 LOG = Path(__file__).parent / "data" / "wikipedia_edits_2015_09_12.csv.gz"
 
@@ -45,11 +45,11 @@ def edits() -> Events:
 def test_results_say_nothing_of_delays_in_public() -> None:
     """The mean delay tells how many comments came in batches: it is for the operator."""
     log = synthetic_conference(papers=40, reviewers=30, seed=2).events
-    posted = post(log, FollowUp(1, 3600, 300), randomness=Randomness.simulation(1))
+    posted, schedule = post(log, mechanism=FollowUp(epsilon=1, gap=3600, beta=300), randomness=Randomness.simulation(1))
     public = [str(posted), posted.summary(), posted.to_json(), repr(posted)]
     assert not any("mean" in text or "longest" in text for text in public)
-    assert "mean" in posted.for_operator
-    assert set(json.loads(posted.to_json())["public"][0]) == {"id", "thread", "author", "time", "reply_to"}
+    assert "mean" in schedule.summary()
+    assert set(json.loads(posted.to_json())["posts"][0]) == {"id", "thread", "author", "time", "reply_to"}
 
 
 def test_two_logs_with_one_output_have_one_publication() -> None:
@@ -58,27 +58,31 @@ def test_two_logs_with_one_output_have_one_publication() -> None:
     shown = []
     for actors, seconds in ((["a", "b", "c"], [0, 0, 0]), (["x", "y", "z"], [50, 10, 30])):
         log = Events(actor=actors, thread=["S", "T", "V"], id=[7, 8, 9], time=[start + s for s in seconds])
-        posted = post(log, FollowUp(1, 600), randomness=Randomness.simulation(1))
-        order = np.argsort(posted.threads.gather(posted.truth.thread).to_numpy())
+        _, schedule = post(log, mechanism=FollowUp(epsilon=1, gap=600), randomness=Randomness.simulation(1))
+        order = np.argsort(schedule.threads.gather(schedule.thread).to_numpy())
         moment = np.empty(3, dtype=np.int64)
         moment[order] = (start + np.array([400, 300, 500])) * 1_000_000
-        posted.truth.posted[:], posted.truth.own[:] = moment, moment
-        shown.append(posted.public.write_csv())
+        schedule.posted[:], schedule.own[:] = moment, moment
+        shown.append(schedule.public_posts().write_csv())
     assert shown[0] == shown[1]
 
 
 def test_the_schedule_links_ids_for_the_operator_alone() -> None:
     log = synthetic_conference(papers=30, reviewers=20, seed=3).events
-    posted = post(log, FollowUp(1, 3600, 300), randomness=Randomness.simulation(1))
-    joined = posted.schedule.join(posted.public, left_on="public_id", right_on="id", suffix="_public")
+    posted, schedule = post(log, mechanism=FollowUp(epsilon=1, gap=3600, beta=300), randomness=Randomness.simulation(1))
+    joined = schedule.frame().join(posted.frame(), left_on="public_id", right_on="id", suffix="_public")
     assert (joined["time"] == joined["time_public"]).all()
     truth = joined.join(log.frame, on="id", suffix="_log")
     assert len(truth) == len(log)
     assert (truth["thread"] == truth["thread_log"]).all()
     assert (truth["time"] >= truth["time_log"]).all()
-    assert posted.schedule.columns == ["row", "id", "thread", "public_id", "time"]
+    assert schedule.frame().columns == ["row", "id", "thread", "public_id", "time"]
     shuffled = log.frame.drop("id", "reply_to", strict=False).sample(fraction=1, shuffle=True, seed=5)
-    nameless = post(Events.from_frame(shuffled), FollowUp(1, 3600, 300), randomness=Randomness.simulation(1)).schedule
+    nameless = post(
+        Events.from_frame(shuffled),
+        mechanism=FollowUp(epsilon=1, gap=3600, beta=300),
+        randomness=Randomness.simulation(1),
+    ).operator.frame()
     rows = shuffled[(nameless["row"] - 1).to_list()]
     assert (rows["thread"] == nameless["thread"]).all()
     assert (rows["time"] <= nameless["time"]).all()
@@ -90,10 +94,10 @@ def test_the_queue_runs_on_a_public_clock() -> None:
     """A clock that began with the first comment would publish its arrival, to the microsecond."""
     moments = [1_700_000_000.123456, 1_700_000_400.5]
     log = Events(actor=["a", "b"], thread=[1, 2], time=moments)
-    posted = post(log, Queue(60), randomness=Randomness.simulation(1))
-    assert (posted.truth.posted % 60_000_000 == 0).all()
-    assert (posted.truth.delay > 0).all()
-    assert posted.truth.delay.max() <= 60
+    _, schedule = post(log, mechanism=Queue(step=60), randomness=Randomness.simulation(1))
+    assert (schedule.posted % 60_000_000 == 0).all()
+    assert (schedule.delay > 0).all()
+    assert schedule.delay.max() <= 60
 
 
 # ---- what is claimed ---------------------------------------------------------------------------------------------
@@ -101,13 +105,13 @@ def test_the_queue_runs_on_a_public_clock() -> None:
 
 @pytest.mark.parametrize(
     "mechanism",
-    [ZeroInflatedUniform(4, 600, weight=0.25), Uniform(1, 600), Exponential(1, 600), Staircase(1, 600),
-     FollowUp(1, 600)],
+    [ZeroInflatedUniform(epsilon=4, gap=600, weight=0.25),
+     *(kind(epsilon=1, gap=600) for kind in (Uniform, Exponential, Staircase, FollowUp))],
     ids=repr,
 )  # fmt: skip
 def test_a_whole_batch_costs_what_lemma_a1_gives(mechanism: DelayMechanism) -> None:
     """All b comments at one moment, or alone up to a gap apart: the product over comments of the worst ratios."""
-    from peerveil.timing import grid_check
+    from peerveil.timing.check import grid_check
 
     check = grid_check(mechanism)
     for size in (2, 3, 5, 9):
@@ -118,10 +122,10 @@ def test_a_whole_batch_costs_what_lemma_a1_gives(mechanism: DelayMechanism) -> N
 
 
 def test_the_guarantee_says_what_a_known_order_costs() -> None:
-    text = str(FollowUp(1, 660, 300).guarantee)
+    text = str(FollowUp(epsilon=1, gap=660, beta=300).guarantee)
     assert "which of the two came first is the same in both" in text
     assert "knows the order within sittings but not otherwise can see up to twice this ratio" in text
-    mechanism = FollowUp(1, 660)
+    mechanism = FollowUp(epsilon=1, gap=660)
     for separation in (660.0, (0, 660)):
         half = optimal_attack(mechanism, separation, order="known in batches", cells=100)
         assert half.ratio <= 2 * math.e * (1 + 1e-9)
@@ -131,11 +135,11 @@ def test_the_guarantee_says_what_a_known_order_costs() -> None:
 
 def test_a_rare_certainty_is_not_smoothed_away() -> None:
     """A fault that shows once in some thousand outputs still makes the attacker sure, when it shows."""
-    broken = shortened(FollowUp(1, 660), 0.0005)
+    broken = shortened(FollowUp(epsilon=1, gap=660), 0.0005)
     attack = optimal_attack(broken, 660.0, order="known")
     assert math.isinf(attack.ratio)
     assert float(attack.posterior(100)) == 1.0
-    honest = optimal_attack(FollowUp(1, 660), 660.0, order="known")
+    honest = optimal_attack(FollowUp(epsilon=1, gap=660), 660.0, order="known")
     assert honest.ratio == pytest.approx(math.e, rel=1e-6)
     assert float(honest.posterior(10)) == pytest.approx(math.e / (math.e + 9), rel=1e-6)
     with pytest.raises(BadInput, match="suspects"):
@@ -145,9 +149,9 @@ def test_a_rare_certainty_is_not_smoothed_away() -> None:
 def test_options_that_would_make_a_false_claim_are_refused() -> None:
     log = Events(actor=["a", "a"], thread=[1, 2], time=[1e9, 1e9 + 60])
     for call, argument in (
-        (lambda: post(log, FollowUp(1, 600, 60), gaps={1: 30.0}), "gaps"),
-        (lambda: post(log, FollowUp(1, 600, 60), gaps={1: math.nan}), "gaps"),
-        (lambda: audit_log(log, 300, gap=200), "gap"),
+        (lambda: post(log, mechanism=FollowUp(epsilon=1, gap=600, beta=60), gaps={1: 30.0}), "gaps"),
+        (lambda: post(log, mechanism=FollowUp(epsilon=1, gap=600, beta=60), gaps={1: math.nan}), "gaps"),
+        (lambda: audit_log(log, window=300, gap=200), "gap"),
     ):
         with pytest.raises(BadInput) as error:
             call()
@@ -169,9 +173,11 @@ EPSILONS, PERCENTILES = ["0.5", "1", "2"], [25, 50, 75]
 def test_at_equal_epsilon_and_gap(edits: Events, epsilon: str, percentile: int) -> None:
     """Half the delay at the 25th percentile (beta is a third of it), less of a saving at longer gaps; never a lower
     cross-over against lone comments up to the gap apart, which is what both promise."""
-    gap = choose_gap(edits, percentile, beta=300)
-    ours, paper = FollowUp(epsilon, gap, 300), ZeroInflatedUniform(epsilon, gap, beta=300)
-    delays = [post(edits, m, randomness=Randomness.simulation(7)).truth.delay.mean() for m in (ours, paper)]
+    gap = choose_gap(edits, percentile=percentile, beta=300)
+    ours, paper = FollowUp(epsilon=epsilon, gap=gap, beta=300), ZeroInflatedUniform(epsilon=epsilon, gap=gap, beta=300)
+    delays = [
+        post(edits, mechanism=m, randomness=Randomness.simulation(7)).operator.delay.mean() for m in (ours, paper)
+    ]
     assert delays[0] <= (0.5 if percentile == 25 or (percentile, epsilon) == (50, "0.5") else 0.7) * delays[1]
     waits = intervals(edits, beta=300)
     for separation in ((0, gap), waits[waits <= gap]):
@@ -187,11 +193,11 @@ def test_at_equal_epsilon_and_gap(edits: Events, epsilon: str, percentile: int) 
 def test_at_equal_epsilon_and_delay(edits: Events, epsilon: str, percentile: int) -> None:
     """The saving spent on a longer gap: over all of history the best test errs more often, whether or not it knows the
     order; one that knows it within sittings only gains at most 0.015."""
-    found = find_batches(edits, 300, baseline=False)
-    paper = ZeroInflatedUniform(epsilon, choose_gap(edits, percentile, beta=300), beta=300)
+    found = find_batches(edits, window=300, baseline=False)
+    paper = ZeroInflatedUniform(epsilon=epsilon, gap=choose_gap(edits, percentile=percentile, beta=300), beta=300)
     wanted = paper.hold + _mean(paper, float(found.batched.mean()))
-    gap = 1000 * wanted / _mean(FollowUp(epsilon, 1000, 300), float(found.follow_up.mean()))
-    ours, waits = FollowUp(epsilon, gap, 300), intervals(edits, beta=300)
+    gap = 1000 * wanted / _mean(FollowUp(epsilon=epsilon, gap=1000, beta=300), float(found.follow_up.mean()))
+    ours, waits = FollowUp(epsilon=epsilon, gap=gap, beta=300), intervals(edits, beta=300)
     assert gap > 1.4 * paper.gap
     for order, least in (("unknown", 0.012), ("known", 0.003), ("known in batches", -0.015)):
         assert crossover(ours, waits, order) >= crossover(paper, waits, order) + least
@@ -210,15 +216,15 @@ def test_the_audit_counts_history_beyond_the_gap_too(edits: Events) -> None:
     assert "longer than the gap" in found.recommendation
     assert f"--gap {found.gap:.0f}s" in found.recommendation
     assert found.to_dict()["for"].startswith("the operator only")
-    head, rows = found.table()
+    head, rows = found.comparison()
     assert all(len(row) == len(head) for row in rows)
     assert [row[0] for row in rows] == ["none", "1"]
 
 
 def test_ids_stand_in_the_order_of_posting_whatever_the_log_numbers() -> None:
     log = synthetic_conference(papers=60, reviewers=40, seed=4).events
-    posted = post(log, FollowUp(1, 7200, 300), randomness=Randomness.simulation(1))
-    public = posted.public
+    posted, _ = post(log, mechanism=FollowUp(epsilon=1, gap=7200, beta=300), randomness=Randomness.simulation(1))
+    public = posted.frame()
     assert all(a <= b for a, b in pairwise(public["time"].to_list()))
     assert set(public.columns).isdisjoint(log.extra)
     answered = public.filter(pl.col("reply_to").is_not_null())

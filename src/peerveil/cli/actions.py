@@ -10,28 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from peerveil.cli.base import CHECK_FAILED, emit, print_table
-from peerveil.cli.options import (
-    ACCOUNT,
-    COLUMN,
-    DEBUG,
-    FORCE,
-    FORMAT,
-    JSON,
-    KIND,
-    LAYOUT,
-    LEDGER,
-    SEED,
-    TIME_ZONE,
-    out_option,
-)
-from peerveil.errors import BadInput
-from peerveil.study.actions import Action, Parameter, actions_of
+from peerveil.cli import base
+from peerveil.study.actions import actions_of
 from peerveil.study.inputs import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from peerveil.study.actions import Action, Parameter
     from peerveil.study.execute import Executed
 
 NOT_COUNTED: Final = (
@@ -40,84 +24,91 @@ NOT_COUNTED: Final = (
 )
 
 
-class ModuleGroup(click.Group):
-    """The commands of one module, each made when it is asked for."""
-
-    def __init__(self, module: str, help: str, **more: Any) -> None:  # noqa: A002
-        super().__init__(module, help=help, no_args_is_help=True, **more)
-        self.module = module
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Actions in the order of their declaration, then hand-written commands."""
-        return [*actions_of(self.module), *super().list_commands(ctx)]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of an action, or a hand-written one."""
-        kind = actions_of(self.module).get(cmd_name)
-        return super().get_command(ctx, cmd_name) if kind is None else command(kind)
+def module_group(module: str, about: str) -> base.Group:
+    """The commands of a module."""
+    group = base.Group(module, help=f"{about}.")
+    add_actions(group, module)
+    return group
 
 
-def command(kind: type[Action[Any]]) -> click.Command:
+def add_actions(group: click.Group, module: str) -> None:
+    """Add the commands of a module's actions to a group."""
+    for kind in actions_of(module).values():
+        group.add_command(command(kind))
+
+
+def command(kind: type[Action[Any]]) -> base.Command:
     """The command of an action."""
-    parameters: list[click.Parameter] = []
-    if kind.kinds:
-        parameters.append(click.Argument(["file"], metavar="FILE"))
-    parameters += [_option(parameter) for parameter in kind.parameters()]
-    parameters += [option for option, is_wanted in _common(kind) if is_wanted]
-    reads = (
-        f"\n\nFILE holds {' or '.join(kind.kinds)}: CSV, Parquet, JSON lines or an export of a platform."
-        if kind.kinds
-        else ""
-    )
+
+    def run(**given: Any) -> None:
+        _run(kind, given)
+
+    for decorator in reversed(_common(kind)):
+        run = decorator(run)
     publishes = f"May be published: {kind.publishes}." if kind.publishes else "Nothing of this may be published."
     operator = f" For the operator only: {kind.operator}." if kind.operator else ""
-    examples = "\n".join(f"  peerveil {kind.module()} {kind.verb()} {arguments}" for arguments in kind.examples)
-    return click.Command(
+    return base.Command(
         kind.verb(),
-        params=parameters,
-        callback=lambda **given: _run(kind, given),
+        params=[*_file(kind), *map(_option, kind.parameters()), *reversed(run.__click_params__)],  # type: ignore[attr-defined]
+        callback=run,
         short_help=kind.about,
-        help="\n\n".join(part for part in (kind.about, kind.details, f"{publishes}{operator}") if part) + reads,
-        epilog=f"\b\nExamples:\n{examples}" if examples else None,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        help="\n\n".join(part for part in (kind.about, kind.details, f"{publishes}{operator}") if part),
+        examples=[f"peerveil {kind.module()} {kind.verb()} {arguments}".strip() for arguments in kind.examples],
     )
+
+
+def _file(kind: type[Action[Any]]) -> list[click.Parameter]:
+    """The argument of an action that reads data."""
+    if not kind.kinds:
+        return []
+    text = f"{' or '.join(kind.kinds).capitalize()}: CSV, Parquet, JSON lines, or an export of a platform."
+    return [base.Argument(["file"], metavar="FILE", help=text)]
 
 
 def _option(parameter: Parameter) -> click.Option:
-    """One parameter as an option."""
-    names = [f"{parameter.flag}/--no-{parameter.flag[2:]}" if parameter.is_flag else parameter.flag, parameter.name]
+    """One parameter as an option. It takes text, which the declaration checks."""
     want = "" if parameter.is_flag else f" {parameter.want[0].upper()}{parameter.want[1:]}."
-    state = " [required]" if parameter.required else ""
-    if not parameter.required and parameter.default not in (None, ()):
-        state = f" [default: {parameter.text(parameter.default)}]"
+    default = "" if parameter.default in (None, ()) else f" [default: {parameter.text(parameter.default)}]"
+    state = " [required]" if parameter.required else default
     return click.Option(
-        names,
+        [f"{parameter.flag}/--no-{parameter.flag[2:]}" if parameter.is_flag else parameter.flag, parameter.name],
         default=None,
         multiple=parameter.many,
         is_flag=parameter.is_flag,
-        metavar=None if parameter.is_flag else "|".join(parameter.choices) or "VALUE",
+        show_default=False,
+        metavar=None if parameter.is_flag else "|".join(parameter.choices).upper() or "VALUE",
         help=f"{parameter.setting.help}{want}{' Repeatable.' if parameter.many else ''}{state}",
         shell_complete=lambda _context, _option, typed: [word for word in parameter.choices if word.startswith(typed)],
     )
 
 
-def _common(kind: type[Action[Any]]) -> list[tuple[click.Option, bool]]:
-    """The options that mean the same in every command, and whether this one has them."""
+def _common(kind: type[Action[Any]]) -> list[Any]:
+    """The options that mean the same in every command and that this one has."""
     own_seed = any(parameter.name == "seed" for parameter in kind.parameters())
-    return [
-        (KIND(kind.kinds), len(kind.kinds) > 1),
-        (COLUMN(), bool(kind.kinds)),
-        (FORMAT(), bool(kind.kinds)),
-        (TIME_ZONE(), "events" in kind.kinds),
-        (LAYOUT(), "rankings" in kind.kinds),
-        (LEDGER(), kind.spends),
-        (ACCOUNT(), kind.spends),
-        (SEED(), kind.spends and not own_seed),
-        (out_option(f"out/{kind.module()}-{kind.verb()}"), True),
-        (FORCE(), True),
-        (JSON(), True),
-        (DEBUG(), True),
-    ]
+    kinds = click.option(
+        "--kind", type=click.Choice(list(kind.kinds)), show_default="recognized", help="What to read the file as."
+    )
+    layouts = click.option(
+        "--layout",
+        type=click.Choice(["orders", "places"]),
+        show_default="seen from the file",
+        help="What the cells of a wide table hold: orders (items; one column per place) or places (one column per item).",
+    )
+    options = (
+        (kinds, len(kind.kinds) > 1),
+        (base.column_option, bool(kind.kinds)),
+        (base.format_option, bool(kind.kinds)),
+        (base.time_zone_option, "events" in kind.kinds),
+        (layouts, "rankings" in kind.kinds),
+        (base.ledger_option, kind.spends),
+        (base.account_option(), kind.spends),
+        (base.seed_option, kind.spends and not own_seed),
+        (base.out_option(f"out/{kind.module()}-{kind.verb()}"), True),
+        (base.force_option, True),
+        (base.json_option, True),
+        (base.debug_option, True),
+    )
+    return [option for option, is_wanted in options if is_wanted]
 
 
 def _run(kind: type[Action[Any]], given: dict[str, Any]) -> None:
@@ -132,13 +123,13 @@ def _run(kind: type[Action[Any]], given: dict[str, Any]) -> None:
         place=lambda name: flags.get(name, f"--{name}"),
     )
     source = None
-    reading: dict[str, Any] = {"columns": _columns(given.get("column") or ())}
+    columns = given.get("columns") or {}
     if kind.kinds:
-        reading |= {name: given.get(name) for name in ("format", "time_zone", "layout")}
-        source = Source(Path(given["file"]), given.get("kind"), **reading)
+        reading = {name: given.get(name) for name in ("kind", "time_zone", "layout")}
+        source = Source(Path(given["file"]), format=given["format_"], columns=columns, **reading)
     others = {
         parameter.name: [
-            Source(Path(path), columns=reading["columns"])
+            Source(Path(path), columns=columns)
             for path in (getattr(action, parameter.name) if parameter.many else [getattr(action, parameter.name)])
         ]
         for parameter in kind.parameters()
@@ -148,9 +139,9 @@ def _run(kind: type[Action[Any]], given: dict[str, Any]) -> None:
     with progress_callback(kind.about) as progress:
         done = execute(action, source, given["out"], others=others, force=given["force"], progress=progress, **own)
     counted = not kind.spends or own.get("ledger") is not None or own.get("seed") is not None
-    emit(_data(kind, done), given["as_json"], lambda: _show(done, counted))
+    base.emit(_data(kind, done), given["as_json"], lambda: _show(done, counted))
     if done.outcome.failed:
-        raise click.exceptions.Exit(CHECK_FAILED)
+        base.stop_with(base.CHECK_FAILED)
 
 
 def _given(parameter: Parameter, value: Any) -> Any:
@@ -158,17 +149,6 @@ def _given(parameter: Parameter, value: Any) -> Any:
     if parameter.many:
         return parameter.from_text(",".join(value)) if value else None
     return value
-
-
-def _columns(given: Sequence[str]) -> dict[str, str]:
-    """What ``--column ours=theirs``, given any number of times, says."""
-    columns = {}
-    for text in given:
-        ours, separator, theirs = text.partition("=")
-        if not separator or not ours.strip() or not theirs.strip():
-            raise BadInput("--column", got=text, want="ours=theirs, such as paper=submission")
-        columns[ours.strip()] = theirs.strip()
-    return columns
 
 
 def _data(kind: type[Action[Any]], done: Executed) -> dict[str, Any]:
@@ -202,7 +182,7 @@ def _show(done: Executed, counted: bool) -> None:
         if text != outcome.answer:
             click.echo(text)
     for table in outcome.tables:
-        print_table(table.columns, table.rows)
+        base.print_table(table.columns, table.rows)
     if outcome.promise:
         click.echo(f"\nGuarantee: {outcome.promise_short or outcome.promise}")
     if outcome.attack:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import traceback
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -39,11 +37,6 @@ BAD_INPUT: Final = 2
 BUDGET_EXCEEDED: Final = 3
 INTERNAL: Final = 70
 INTERRUPTED: Final = 130
-
-NOT_COUNTED: Final = (
-    "no ledger was named, so nobody counts this: every further release adds to what is given away "
-    "(--ledger FILE --account NAME; `peerveil ledger add-account` makes one)"
-)
 
 # ---- help pages ------------------------------------------------------------------------------------------------------
 
@@ -210,7 +203,7 @@ def argument(name: str, **settings: Any) -> Decorator:
 
 
 def out_option(default: str | None = None, *, show_default: str | None = None) -> Decorator:
-    """``--out``: a folder in every command; :func:`check_out` says which."""
+    """``--out``: a folder in every command; :func:`peerveil.files.check_out` says which."""
     return click.option(
         "--out", type=PATH, metavar="FOLDER", default=default, show_default=show_default, help="Folder to write to."
     )
@@ -238,39 +231,6 @@ def columns_named(given: Sequence[str]) -> dict[str, str] | None:
             raise BadInput("--column", got=text, want="ours=theirs, such as paper=submission")
         named[ours.strip()] = theirs.strip()
     return named
-
-
-def check_spending(ledger: str | None, account: str | None, seed: int | None) -> None:
-    """Refuse a ledger without an account, an account without a ledger, and a simulation that would be entered."""
-    if (ledger is None) is not (account is None):
-        raise BadInput("--account", got=account, want="both --ledger and --account, or neither")
-    if seed is not None and ledger is not None:
-        raise BadInput("--seed", got=seed, want="no seed with a ledger: a simulation can never be entered")
-
-
-def check_out(out: Path, force: bool, *, name: str = "--out") -> None:
-    """Refuse an output folder that cannot be used, before anything is computed or spent.
-
-    Refused are a name with a file suffix (unless it is a folder already), an existing file, a folder that cannot be written and,
-    without ``force``, a folder that is not empty. What a refusal advises is itself accepted.
-    """
-    place = next(path for path in (out, *out.parents) if os.path.lexists(path))
-    if out == place and not out.is_dir():
-        raise BadInput(name, got=Verbatim(f"a file ({out})"), want=f"a folder: for example {_free_folder(out)}")
-    if out != place and re.fullmatch(r"\.[A-Za-z]\w{0,9}", out.suffix):
-        raise BadInput(name, got=str(out), want=f"a folder: for example {_free_folder(out)}")
-    if not place.is_dir() or not os.access(place, os.R_OK | os.W_OK | os.X_OK):
-        raise BadInput(name, got=str(out), want="a folder that can be written to")
-    if out == place and any(out.iterdir()) and not force:
-        got = Verbatim(f"a folder that is not empty ({out})")
-        raise BadInput(name, got=got, want="a new or empty folder, or --force to replace files in it")
-
-
-def _free_folder(out: Path) -> Path:
-    """A folder beside a refused one, of which nothing exists yet."""
-    stem = out.name.partition(".")[0] or "results"
-    names = (f"{stem}-{number}" if number else stem for number in range(10_000))
-    return next(path for path in map(out.with_name, names) if not os.path.lexists(path))
 
 
 def check_file(path: Path, force: bool, *, name: str = "--to") -> None:
@@ -321,6 +281,7 @@ _START: Final = {
     "demo": "Analyze a synthetic conference from start to finish and write a report",
     "new": "Look at your data and print a commented study file to start from",
     "run": "Check a study, ask before spending, run it, and write its results and a report",
+    "schema": "Print a JSON schema of study files, for editors",
 }
 _DATA: Final = {"data": "Check data files, and make synthetic ones"}
 _MODULES: Final = {
@@ -340,18 +301,18 @@ _TRUST: Final = {
     "audit": "Test privacy guarantees by sampling, and show that broken mechanisms are detected",
     "reproduce": "Reproduce the figures and tables of the papers, next to our own methods",
 }
-_FILES: Final = {"new": "study", "run": "study"}  # every other command has a file of its own name
+_FILES: Final = {"new": "study", "run": "study", "schema": "study"}  # every other command has a file of its own name
 
 
 def build_app() -> LazyGroup:
     """The whole application; no command is imported before it is called."""
     sections = {"Start here": _START, "Data": _DATA, "Modules": _MODULES, "Services": _SERVICES, "Trust": _TRUST}
-    if find_spec("peerveil.cli.actions") is None:
-        del sections["Modules"]
 
     def load(name: str) -> click.Command:
         if name in _MODULES:
-            return group_for(name)
+            from peerveil.cli.actions import module_group
+
+            return module_group(name, _MODULES[name])
         command: click.Command = getattr(import_module(f"peerveil.cli.{_FILES.get(name, name)}"), name)
         return command
 
@@ -370,12 +331,6 @@ def build_app() -> LazyGroup:
         examples=("peerveil demo", "peerveil data check reviews.csv", "peerveil audit run"),
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
     )(root)
-
-
-def group_for(module: str) -> click.Command:
-    """The commands of one of the five modules, generated from its actions."""
-    group: click.Command = import_module("peerveil.cli.actions").module_group(module)
-    return group
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

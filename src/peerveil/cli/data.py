@@ -12,7 +12,6 @@ from peerveil.cli.base import (
     PATH,
     Group,
     argument,
-    check_out,
     column_option,
     data_seed_option,
     debug_option,
@@ -24,6 +23,7 @@ from peerveil.cli.base import (
     time_zone_option,
 )
 from peerveil.errors import BadInput
+from peerveil.files import check_out
 
 if TYPE_CHECKING:
     from pathlib import Path

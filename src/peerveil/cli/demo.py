@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 
-from peerveil.cli.base import Command, check_out, data_seed_option, debug_option, emit, json_option, out_option
+from peerveil.cli.base import Command, data_seed_option, debug_option, emit, json_option, out_option
+from peerveil.files import check_out
 
 
 def own_name() -> str:

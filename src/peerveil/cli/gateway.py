@@ -16,7 +16,6 @@ from peerveil.cli.base import (
     Group,
     argument,
     check_file,
-    check_out,
     debug_option,
     emit,
     force_option,
@@ -26,6 +25,7 @@ from peerveil.cli.base import (
     stop_with,
 )
 from peerveil.errors import BadInput, Verbatim
+from peerveil.files import check_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

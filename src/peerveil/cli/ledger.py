@@ -11,7 +11,6 @@ from peerveil.cli.base import (
     Group,
     account_option,
     argument,
-    check_out,
     debug_option,
     emit,
     force_option,
@@ -20,6 +19,7 @@ from peerveil.cli.base import (
     print_table,
     stop_with,
 )
+from peerveil.files import check_out
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,6 @@ import click
 from peerveil.cli.base import (
     Command,
     argument,
-    check_out,
     debug_option,
     emit,
     force_option,
@@ -20,6 +19,7 @@ from peerveil.cli.base import (
     print_table,
 )
 from peerveil.errors import BadInput, Verbatim
+from peerveil.files import check_out
 
 if TYPE_CHECKING:
     from pathlib import Path

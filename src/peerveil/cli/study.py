@@ -11,7 +11,6 @@ from peerveil.cli.base import (
     PATH,
     Command,
     argument,
-    check_out,
     debug_option,
     emit,
     json_option,
@@ -19,6 +18,7 @@ from peerveil.cli.base import (
     print_table,
 )
 from peerveil.errors import PeerveilError
+from peerveil.files import check_out
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,6 +92,15 @@ def run(study: Path, yes: bool, check: bool, out: Path | None, as_json: bool) ->
         "finished_earlier": list(done.repeated),
     }
     emit(data, as_json, "\n".join(lines))
+
+
+@click.command("schema", cls=Command, examples=["peerveil schema > study.schema.json"])
+@debug_option
+def schema() -> None:
+    """Print a JSON schema of study files, for editors. Every action and setting is in it."""
+    from peerveil.study.schema import study_schema
+
+    emit(study_schema(), True, "")
 
 
 def _show(checked: Checked, as_json: bool) -> None:

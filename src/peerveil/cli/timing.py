@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -101,7 +101,7 @@ def audit(
     events = _read(file, column, format_, time_zone, within)
     found = audit_log(
         events,
-        parse_duration(window, "--window"),
+        window=parse_duration(window, "--window"),
         gap=None if gap is None else parse_duration(gap, "--gap"),
         percentile=percentile,
         epsilons=epsilon or ["0.5", "1", "2"],
@@ -114,8 +114,8 @@ def audit(
         audit_page(found, events).write(out, private=True)
 
     def show() -> None:
-        head, rows = found.table()
-        typer.echo(f"{found.summary}\n{found.leak}\n")
+        head, rows = found.comparison()
+        typer.echo(f"{found.headline}\n{found.leak}\n")
         print_table(
             ["epsilon", *head[1:7], "best test wrong", "order known", "all history"],
             [row[:10] for row in rows],
@@ -133,7 +133,7 @@ def _count(file: Path, window: float, engine: str, memory: str | None, posted: s
     """The rates and the attack, counted in a database."""
     from peerveil.timing import audit_table
 
-    found = audit_table(file, window, engine=engine, memory=memory, posted=posted)
+    found = audit_table(file, window=window, engine=engine, memory=memory, posted=posted)
     emit(
         {**found.to_dict(), "engine": engine},
         as_json,
@@ -160,43 +160,40 @@ def choose(
     debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Choose a gap from history, and show what delays it would cost under each mechanism."""
-    from peerveil.timing import Exponential, FollowUp, Staircase, ZeroInflatedUniform, choose_gap, covered
+    from peerveil.timing import plan_delays
     from peerveil.timing.durations import in_words, parse_duration
 
     if out is not None and per is None:
         raise BadInput("--out", got=str(out), want="--per with it: which groups get their own gap")
     check_new(out, force, name="--out")
     events = _read(file, column, format_, time_zone, per)
-    beta = parse_duration(window, "--window")
-    if percentile is None and crossover is None:
-        percentile = 50
-    gap = choose_gap(events, percentile, crossover=crossover, epsilon=epsilon if crossover else None, beta=beta)
-    share = covered(events, gap, beta=beta)
-    groups = _gaps(events, per, percentile, crossover, epsilon, beta, out) if per else {}
-    kinds: tuple[Any, ...] = (FollowUp, ZeroInflatedUniform, Staircase, Exponential)
-    mechanisms = [kind(epsilon, gap, beta=beta) for kind in kinds]
+    plan = plan_delays(
+        events,
+        epsilon=epsilon,
+        window=parse_duration(window, "--window"),
+        percentile=percentile,
+        crossover=crossover,
+        per=per,
+    )
+    groups = {str(name): value for name, value in plan.gaps.items()}
+    if out is not None:
+        _write_gaps(out, str(per), groups)
     data = {
-        "gap": gap,
-        "covered": share,
+        "gap": plan.gap,
+        "covered": plan.covered,
         "gaps": groups,
-        "mechanisms": [
-            {
-                "mechanism": type(m).__name__,
-                "mean_batched": m.hold + m.mean_batched,
-                "mean_unbatched": m.hold + m.mean_unbatched,
-                "max_delay": m.hold + m.max_delay,
-            }
-            for m in mechanisms
-        ],
+        "mechanisms": [asdict(cost) for cost in plan.mechanisms],
     }
 
     def table() -> None:
-        typer.echo(f"gap: {in_words(gap)} ({gap:.0f} seconds), which covers {100 * share:.3g}% of history")
+        typer.echo(
+            f"gap: {in_words(plan.gap)} ({plan.gap:.0f} seconds), which covers {100 * plan.covered:.3g}% of history"
+        )
         print_table(
             ("mechanism", "batched, mean", "others, mean", "longest"),
             [
-                (type(m).__name__, *(in_words(m.hold + x) for x in (m.mean_batched, m.mean_unbatched, m.max_delay)))
-                for m in mechanisms
+                (cost.mechanism, *(in_words(x) for x in (cost.mean_batched, cost.mean_unbatched, cost.max_delay)))
+                for cost in plan.mechanisms
             ],
             title=f"delays at epsilon {epsilon}, holds included",
         )
@@ -259,10 +256,10 @@ def post_log(
         raise BadInput("--schedule", got=str(schedule), want="another file than --out: it links public ids to yours")
     beta = parse_duration(window, "--window")
     chosen = _mechanism(mechanism, epsilon, gap, beta, weight, parse_duration(step, "--step"))
-    posted = post(events, chosen, causal=causal, gaps=own, by=by)
+    posted, delays = post(events, mechanism=chosen, causal=causal, gaps=own, by=by)
     if schedule is not None:
-        write_frame(posted.schedule, schedule, private=True)
-    write_frame(posted.public, out)
+        write_frame(delays.frame(), schedule, private=True)
+    write_frame(posted.frame(), out)
     data = {
         "written": str(out),
         "summary": posted.summary(),
@@ -270,37 +267,22 @@ def post_log(
         "mark": posted.mark,
         "for_the_operator_only": {
             "schedule": None if schedule is None else str(schedule),
-            "delays": posted.for_operator,
+            "delays": delays.summary(),
         },
     }
     promise = f"\n{chosen.promise}" if mechanism is Kind.queue else ""
     mine = "" if schedule is None else f"\nwritten, for the operator only: {schedule}"
-    text = f"{posted}{promise}\nwritten, for the public: {out}{mine}\n\nFor the operator only: {posted.for_operator}."
+    text = f"{posted}{promise}\nwritten, for the public: {out}{mine}\n\nFor the operator only: {delays}."
     emit(data, as_json, text)
 
 
-def _gaps(
-    events: Any,
-    per: str,
-    percentile: float | None,
-    crossover: float | None,
-    epsilon: str,
-    beta: float,
-    out: Path | None,
-) -> dict[str, float]:
-    """A gap for each group, written where asked."""
+def _write_gaps(out: Path, per: str, gaps: dict[str, float]) -> None:
+    """A gap for each group, as `post --gaps` takes them."""
     import polars as pl
 
     from peerveil.judgements.writing import write_frame
-    from peerveil.timing import choose_gaps
 
-    between: Any = "thread" if per == "thread" else "actor"
-    found = choose_gaps(events, percentile, per=per, between=between, crossover=crossover,
-                        epsilon=epsilon if crossover else None, beta=beta)  # fmt: skip
-    named = {str(name): value for name, value in found.items()}
-    if out is not None:
-        write_frame(pl.DataFrame({per: list(named), "gap": list(named.values())}), out)
-    return named
+    write_frame(pl.DataFrame({per: list(gaps), "gap": list(gaps.values())}), out)
 
 
 def _read_gaps(path: Path) -> tuple[str, dict[Any, float]]:
@@ -322,7 +304,7 @@ def _mechanism(kind: Kind, epsilon: str, gap: str | None, beta: float, weight: f
     from peerveil.timing.durations import parse_duration
 
     if kind is Kind.queue:
-        return timing.Queue(step)
+        return timing.Queue(step=step)
     if gap is None:
         raise BadInput(
             "--gap", got=None, want="a duration such as 45m; `peerveil timing choose` proposes one from history"
@@ -330,11 +312,11 @@ def _mechanism(kind: Kind, epsilon: str, gap: str | None, beta: float, weight: f
     seconds = parse_duration(gap, "--gap")
     match kind:
         case Kind.follow_up:
-            return timing.FollowUp(epsilon, seconds, beta, weight=weight)
+            return timing.FollowUp(epsilon=epsilon, gap=seconds, beta=beta, weight=weight)
         case Kind.zero_inflated:
-            return timing.ZeroInflatedUniform(epsilon, seconds, weight=weight, beta=beta)
+            return timing.ZeroInflatedUniform(epsilon=epsilon, gap=seconds, weight=weight, beta=beta)
         case _:
-            return getattr(timing, kind.value.capitalize())(epsilon, seconds, beta=beta)
+            return getattr(timing, kind.value.capitalize())(epsilon=epsilon, gap=seconds, beta=beta)
 
 
 def _read(file: Path, column: list[str] | None, format_: str | None, zone: str | None, within: str | None) -> Any:

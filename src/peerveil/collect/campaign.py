@@ -127,7 +127,9 @@ class Campaign:
         """The protocol of the rankings room that reports follow."""
         if self.kind != "rankings":
             raise BadInput("campaign", got=self.id, want="a campaign of rankings")
-        return LocalProtocol(len(self.items), self.each, self.method, self.questions, self.seed)
+        return LocalProtocol(
+            len(self.items), epsilon=self.each, ask=self.method, questions=self.questions, seed=self.seed
+        )
 
     @property
     def size(self) -> int:
@@ -195,7 +197,7 @@ class Campaign:
             "protocol": protocol.fingerprint,
             "items": len(self.items),
             "names": list(self.items),
-            "method": protocol.method,
+            "method": protocol.ask,
             "questions": protocol.questions,
             "seed": protocol.seed,
             "asked": self.asked(),
@@ -336,7 +338,8 @@ def _rankings(content: Mapping[str, Any]) -> dict[str, Any]:
     method = _one_of(content.get("method", "pairs"), ("pairs", "items"), "method")
     most = len(named) // 2 if method == "pairs" else len(named)
     questions = _count(content.get("questions", min(3, most)), "questions", most)
-    protocol = LocalProtocol(len(named), 1, method, questions, content.get("seed", 0))  # checks the seed
+    seed = content.get("seed", 0)
+    protocol = LocalProtocol(len(named), epsilon=1, ask=method, questions=questions, seed=seed)  # checks the seed
     return {"items": named, "method": method, "questions": questions, "seed": protocol.seed}
 
 

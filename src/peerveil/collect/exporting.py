@@ -17,6 +17,7 @@ from peerveil.collect.schema import reports
 from peerveil.errors import BadInput
 from peerveil.files import target_path, write_atomically
 from peerveil.rankings import Report
+from peerveil.rankings.randomize import FORMAT as REPORTS_FORMAT
 from peerveil.truth.client import FORMAT
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def lines_of(campaign: Campaign, raw: pl.DataFrame) -> Iterator[str]:
 def head_of(campaign: Campaign) -> dict[str, Any]:
     """The first line of a file of lines: the terms under which they were made."""
     if campaign.kind == "rankings":
-        head = {"peerveil": "rankings reports 1", **campaign.protocol.to_dict(), "simulated": False}
+        head = {"peerveil": REPORTS_FORMAT, **campaign.protocol.to_dict(), "simulated": False}
         return head if campaign.answers == 1 else {**head, "answers": campaign.answers}
     terms = campaign.described()
     kept = {name: terms[name] for name in ("format", "epsilon", "classes", "response", "promise")}

@@ -278,7 +278,7 @@ def _ranking_content(known: Known, test: UniformityTest, counts: Any, sums: Any)
         "kind": "rankings",
         "reports": int(counts.sum()),
         "reject": bool(test.reject),
-        "p_value": test.p_value,
+        "pvalue": test.pvalue,
         "statistic": test.statistic,
         "critical": test.critical,
         "level": test.level,

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from peerveil.gateway.space import Space
     from peerveil.gateway.watch import Watch
     from peerveil.services import Digests, Records, Vault
-    from peerveil.timing import DelayMechanism
+    from peerveil.timing.mechanism import DelayMechanism
 
 KEPT: Final = 7 * DAY
 """How long a receipt and an idempotency record outlive the longest delay."""

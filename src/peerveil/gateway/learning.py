@@ -24,12 +24,12 @@ def learn_gaps(table: Mapping[str, Any], beta: float, where: str, folder: str) -
     per = str(table.get("per", "none"))
     path = Path(folder) / str(table["history"])
     history = Events.read(path)
-    default = choose_gap(history, percentile, beta=beta)
+    default = choose_gap(history, percentile=percentile, beta=beta)
     if per == "none":
         return default, {}
     if per != "thread" and per not in history.extra:
         raise BadInput(f"{where}.per", got=per, want="none, thread, or another column of the history")
-    found = choose_gaps(history, percentile, per=per, beta=beta, default=default)
+    found = choose_gaps(history, percentile=percentile, per=per, beta=beta, default=default)
     if per == "thread":
         return default, {str(thread): gap for thread, gap in found.items()}
     rows = history.frame.select("thread", per).unique().iter_rows()

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from peerveil.guarantee import Guarantee
-    from peerveil.timing import DelayMechanism
+    from peerveil.timing.mechanism import DelayMechanism
 
 SECOND: Final = 1_000_000
 MECHANISMS: Final[Mapping[str, Any]] = {
@@ -281,7 +281,7 @@ class Space:
 
 @lru_cache(maxsize=10_000)
 def _mechanism(name: str, epsilon: str, gap: float, beta: float) -> DelayMechanism:
-    made: DelayMechanism = MECHANISMS[name](epsilon, gap, beta=beta)
+    made: DelayMechanism = MECHANISMS[name](epsilon=epsilon, gap=gap, beta=beta)
     return made
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from peerveil.randomness import Randomness
-    from peerveil.timing import DelayMechanism
+    from peerveil.timing.mechanism import DelayMechanism
 
 BLOCK: Final = 200
 """Releases that the picture of delays is updated by, at least."""

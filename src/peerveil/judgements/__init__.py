@@ -6,6 +6,8 @@ Read a file, or build a table from columns
     ``.read(path)`` and ``.from_frame(frame)``.
 Find out what a file is
     :func:`recognise`
+See what is in a table, for the operator alone
+    :func:`describe`, which gives a :class:`TableDescription`
 Invent a conference to try things on
     :func:`synthetic_conference`, which gives a :class:`SyntheticConference` with its :class:`HiddenTruth`
 Understand a refusal
@@ -24,6 +26,7 @@ A table has ``len``, ``.frame`` (Polars), ``.column(name)`` (NumPy, read-only), 
 
 from __future__ import annotations
 
+from peerveil.judgements.describe import TableDescription, describe
 from peerveil.judgements.events import Events
 from peerveil.judgements.labels import Labels
 from peerveil.judgements.problems import BadTable, Problem
@@ -41,6 +44,8 @@ __all__ = [
     "Rankings",
     "Reviews",
     "SyntheticConference",
+    "TableDescription",
+    "describe",
     "recognise",
     "synthetic_conference",
 ]

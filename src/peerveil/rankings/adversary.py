@@ -86,7 +86,7 @@ class CentralLoss:
 
 
 def central_loss(
-    method: str, rankings: int, items: int, epsilon: Number = 1, *, level: float = 0.05, shrink: float = 1.0
+    method: str, rankings: int, items: int, *, epsilon: Number = 1, level: float = 0.05, shrink: float = 1.0
 ) -> CentralLoss:
     """The exact loss of a noised central test over all neighbouring data sets.
 
@@ -100,10 +100,10 @@ def central_loss(
     test = central_test(method, rankings, items, float(size))
     if isinstance(test, ClippedBatches):
         test = ClippedBatches(rankings, items, min(2, rankings), test.clip)
-    return noised_loss(test, size, level=level, shrink=shrink)
+    return noised_loss(test, epsilon=size, level=level, shrink=shrink)
 
 
-def noised_loss(test: Any, epsilon: Number = 1, *, level: float = 0.05, shrink: float = 1.0) -> CentralLoss:
+def noised_loss(test: Any, *, epsilon: Number = 1, level: float = 0.05, shrink: float = 1.0) -> CentralLoss:
     """The exact loss of a statistic (of its own numbers of rankings and items) with Laplace noise, as above."""
     size = read_epsilon(epsilon)
     scale = shrink * laplace_scale(sensitivity=test.sensitivity, epsilon=size)
@@ -156,7 +156,7 @@ def report_distribution(protocol: LocalProtocol, ranking: Any) -> dict[Any, Frac
 def report_loss(protocol: LocalProtocol) -> float:
     """The largest loss of one report over all pairs of rankings of a few items.
 
-    >>> report_loss(LocalProtocol(4, 1)) <= 1
+    >>> report_loss(LocalProtocol(4, epsilon=1)) <= 1
     True
     """
     found = (report_distribution(protocol, ranking) for ranking in all_rankings(protocol.items))
@@ -165,19 +165,18 @@ def report_loss(protocol: LocalProtocol) -> float:
 
 
 def guess_last_ranking(
-    method: str, known: Any, a: Any, b: Any, epsilon: Number, trials: int = 10_000, randomness: Randomness | None = None
+    method: str, known: Any, a: Any, b: Any, *, epsilon: Number, trials: int = 10_000, seed: int = 0
 ) -> tuple[float, float]:
     """The likelihood attack: how often a 50:50 guess between two last rankings is right, and how often it may be.
 
     >>> rng = np.random.default_rng(1)
     >>> known = np.array([rng.permutation(5) for _ in range(9)])
-    >>> right, most = guess_last_ranking(
-    ...     "rank-norm", known, np.arange(5), np.arange(5)[::-1], 1, 2000, Randomness.simulation(1)
-    ... )
+    >>> up = np.arange(5)
+    >>> right, most = guess_last_ranking("rank-norm", known, up, up[::-1], epsilon=1, trials=2000, seed=1)
     >>> right < most + 0.05
     True
     """
-    source = Randomness.secure() if randomness is None else randomness
+    source = Randomness.simulation(seed)
     data = [np.vstack([known, last]) for last in (a, b)]
     size = read_epsilon(epsilon)
     test = central_test(method, len(data[0]), data[0].shape[1], float(size))
@@ -210,8 +209,8 @@ def _pairs_of_data(items: int = 20, rankings: int = 6) -> tuple[Pair, ...]:
 
 
 def _one_report(ranking: Any, count: int, randomness: Randomness) -> list[str]:
-    reporter = LocalReporter(6, _EPSILON)
-    question, bits = reporter.draw(np.tile(ranking, (count, 1)), randomness)
+    reporter = LocalReporter(6, epsilon=_EPSILON)
+    question, bits = reporter.draw(np.tile(ranking, (count, 1)), randomness=randomness)
     return [f"{q}:{b}" for q, b in zip(question.tolist(), bits.tolist(), strict=True)]
 
 
@@ -225,7 +224,9 @@ def audit_cases() -> Iterator[Case]:
     for method in PRIVATE:
         yield Case(f"rankings, {method}, epsilon 1", _noised(method), _pairs_of_data(), claim, samples=20_000)
     rankings = (Pair("a ranking and its reverse", np.arange(6), np.arange(6)[::-1]),)
-    yield Case("rankings, one local report, epsilon 1", _one_report, rankings, LocalProtocol(6, 1).guarantee, 200_000)
+    yield Case(
+        "rankings, one local report, epsilon 1", _one_report, rankings, LocalProtocol(6, epsilon=1).guarantee, 200_000
+    )
 
 
 def planted_faults() -> Iterator[Case]:
@@ -242,7 +243,7 @@ def planted_faults() -> Iterator[Case]:
         "rankings, two local reports",
         _two_answers,
         (Pair("a ranking and its reverse", np.arange(6), np.arange(6)[::-1]),),
-        LocalProtocol(6, 1).guarantee,
+        LocalProtocol(6, epsilon=1).guarantee,
         samples=200_000,
         fault="a person reports twice and pays once",
     )

@@ -2,56 +2,75 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import polars as pl
 
 from peerveil.errors import BadInput, Verbatim
-from peerveil.rankings.local import QUESTIONS, LocalProtocol, Report
+from peerveil.judgements.table import is_frame
+from peerveil.rankings.local import LocalProtocol, Report
 from peerveil.rankings.nulls import squares_null
+from peerveil.rankings.randomize import FORMAT, RandomizedRankings
 from peerveil.rankings.uniformity import UniformityTest, read_level
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
-
-    from peerveil.numerics.exact import Number
 
     Ints = NDArray[np.int64]
 
+_TEXTS: Final[dict[str, Any]] = {
+    "epsilon": str,
+    "method": str,
+    "protocol": str,
+}  # columns that a reader takes for numbers
+_PROTOCOL: Final = ("items", "epsilon", "method", "questions", "seed")
+_TABLES: Final = (".csv", ".parquet")
 
-_TEXTS: dict[str, Any] = {"epsilon": str, "method": str, "protocol": str}  # columns that look like numbers to a reader
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Reports of one protocol, counted: the answers to each question and their signed sum."""
+
+    protocol: LocalProtocol
+    counts: Ints
+    sums: Ints
+    answers: int | None = None  # None: not stated
+    simulated: bool = False
 
 
 def aggregate_reports(
-    reports: Iterable[Report | str | Mapping[str, Any]],
-    items: int,
-    epsilon: Number,
-    level: float = 0.05,
+    reports: Any,
     *,
-    method: str = "items",
-    questions: int = QUESTIONS,
-    seed: int = 0,
+    protocol: LocalProtocol | None = None,
+    level: float = 0.05,
     simulated: bool = False,
-    answers: int = 1,
+    answers: int | None = None,
 ) -> UniformityTest:
-    """Test whether rankings differ from chance, from one report a person.
+    """Test whether rankings differ from chance, from local reports alone.
 
     Parameters
     ----------
     reports
-        Reports, or their lines of JSON. Nothing else is needed, and nothing private is left in them.
-    items, epsilon, method, questions, seed
-        The protocol under which they were made (:class:`LocalProtocol`); reports of another are refused.
-    level
-        How often uniform rankings may be called different.
-    simulated
-        Whether the reports were made in the simulation lane; a report does not say so itself.
-    answers
-        How many reports one person may have sent, on different questions. More than one is for ``"pairs"`` only: a uniform
-        ranking orders disjoint pairs independently, so that the null stays exact. The promise is then so many times epsilon.
+        Reports or their lines of JSON; the path of a file of reports (the protocol's line, then one line of JSON per
+        report, as :meth:`RandomizedRankings.text` writes it); a pandas or Polars frame, or the path of a CSV or Parquet
+        table, with one row per report and the protocol in columns of its own (see Notes); or :class:`RandomizedRankings`.
+    protocol : LocalProtocol, optional
+        The protocol under which the reports were made; reports of another are refused. Needed for reports and lines;
+        files and tables state theirs.
+    level : float, optional
+        Significance level: the probability that uniform rankings are rejected. Default: 0.05.
+    simulated : bool, optional
+        Whether the reports were made in a simulation. Default: ``False``, unless the file or table says so.
+    answers : int, optional
+        How many reports one person may have sent, on different questions. Default: 1, unless the file or table says
+        otherwise. More than one is for ``"pairs"`` only: a uniform ranking orders disjoint pairs independently, so that the
+        null stays exact. The guarantee is then that many times epsilon.
 
     Notes
     -----
@@ -59,63 +78,115 @@ def aggregate_reports(
     stays one through randomized response. So with n_d answers to question d, their signed sum A_d is a sum of n_d fair
     signs, independent over d: the law of the sum of squares is exact. The statistic is that sum over n/D.
 
+    A table has the columns question and bits, and items, epsilon, method, questions, seed, protocol and answers (and
+    optionally simulated), equal in all rows, as ``peerveil collect export`` and :meth:`RandomizedRankings.frame` give them.
+
     Examples
     --------
     >>> from peerveil.randomness import Randomness
     >>> from peerveil.rankings import LocalReporter, Mallows
-    >>> simulation = Randomness.simulation(1)
+    >>> simulation = Randomness.simulation(2)
     >>> reporter = LocalReporter(20, epsilon=1)
-    >>> reports = [reporter.report(row, simulation) for row in Mallows(20, 0.5).sample(500, simulation)]
-    >>> test = aggregate_reports(reports, 20, 1, simulated=True)
+    >>> reports = [reporter.report(row, randomness=simulation) for row in Mallows(20, 0.5).sample(500, seed=1)]
+    >>> test = aggregate_reports(reports, protocol=reporter.protocol, simulated=True)
     >>> test.reject, test.rankings
     (True, 500)
     """
-    protocol = LocalProtocol(items, epsilon, method, questions, seed)
     read_level(level)
-    if isinstance(reports, (str, bytes)) or not isinstance(reports, Iterable):
-        raise BadInput("reports", got=reports, want="reports, or their lines of JSON")
-    counts, sums = _sums(reports, protocol)
-    if not counts.any():
+    if protocol is not None and not isinstance(protocol, LocalProtocol):
+        raise BadInput("protocol", got=protocol, want="a LocalProtocol, such as LocalReporter.protocol")
+    tally = _tally(reports, protocol)
+    if protocol not in (None, tally.protocol):
+        raise BadInput("protocol", got=protocol, want=f"{tally.protocol}, as the reports say, or None")
+    if answers is not None and tally.answers is not None:
+        raise BadInput("answers", got=answers, want="None: these reports say how many one person may have sent")
+    if not tally.counts.any():
         raise BadInput("reports", got=Verbatim("no reports"), want="at least one")
-    return answer_of_sums(protocol, counts, sums, float(level), simulated=simulated, answers=answers)
+    return answer_of_sums(
+        tally.protocol,
+        tally.counts,
+        tally.sums,
+        float(level),
+        simulated=simulated or tally.simulated,
+        answers=next((number for number in (answers, tally.answers) if number is not None), 1),
+    )
 
 
-def aggregate_table(path: str | Path, level: float = 0.05) -> UniformityTest:
-    """The test from a table of reports (CSV or Parquet) that holds its protocol in columns of its own.
+def _tally(reports: Any, protocol: LocalProtocol | None) -> Tally:
+    if isinstance(reports, RandomizedRankings):
+        counts, yes = reports.counts()
+        return Tally(reports.protocol, counts, 2 * yes - counts, 1, simulated=reports.simulated)
+    if isinstance(reports, (str, os.PathLike)):
+        path = Path(reports)
+        return _table_tally(_scan(path), str(path)) if path.suffix.lower() in _TABLES else _file_tally(path)
+    if is_frame(reports):
+        return _table_tally(_lazy(reports), "reports")
+    if isinstance(reports, bytes) or not isinstance(reports, Iterable):
+        raise BadInput("reports", got=reports, want="reports, their lines of JSON, a file name or a frame")
+    if protocol is None:
+        raise BadInput("protocol", got=None, want="the LocalProtocol under which the reports were made")
+    numbered = ((f"reports, line {number}", report) for number, report in enumerate(reports, start=1))
+    return Tally(protocol, *_sums(numbered, protocol))
 
-    Columns: question and bits, one row a report; items, epsilon, method, questions, seed, protocol and answers, equal in all
-    rows, as ``peerveil collect export`` writes them.
-    """
-    import polars as pl
 
-    constant = ("items", "epsilon", "method", "questions", "seed", "protocol", "answers")
-    where = str(path)
+def _file_tally(path: Path) -> Tally:
+    """Count a file: the protocol's line, then one line of JSON per report."""
+    want = f"reports as 'peerveil rankings randomize' writes them: first the protocol's line, with {FORMAT!r}"
     try:
-        lazy = pl.scan_parquet(where) if where.endswith(".parquet") else pl.scan_csv(where, schema_overrides=_TEXTS)
-        missing = {*constant, "question", "bits"} - set(lazy.collect_schema().names())
+        with path.open(encoding="utf-8") as lines:
+            try:
+                header = json.loads(next(lines, ""))
+                version, simulated, answers = header.pop("peerveil"), header.pop("simulated"), header.pop("answers", 1)
+            except (ValueError, KeyError, AttributeError, TypeError):
+                raise BadInput(f"{path}, line 1", got=Verbatim("another line"), want=want) from None
+            if version != FORMAT:
+                raise BadInput(f"{path}, line 1", got=version, want=want)
+            protocol = LocalProtocol.from_dict(header)
+            numbered = ((f"{path}, line {n}", line) for n, line in enumerate(lines, start=2) if line.strip())
+            counts, sums = _sums(numbered, protocol)
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput("reports", got=Verbatim(f"{path} ({type(error).__name__})"), want="a file of reports") from None
+    return Tally(protocol, counts, sums, answers, bool(simulated))
+
+
+def _scan(path: Path) -> pl.LazyFrame:
+    return pl.scan_parquet(path) if path.suffix.lower() == ".parquet" else pl.scan_csv(path, schema_overrides=_TEXTS)
+
+
+def _lazy(frame: Any) -> pl.LazyFrame:
+    if isinstance(frame, (pl.DataFrame, pl.LazyFrame)):
+        return frame.lazy()
+    names = list(frame) if isinstance(frame, Mapping) else list(frame.columns)
+    return pl.LazyFrame({str(name): list(frame[name]) for name in names})
+
+
+def _table_tally(table: pl.LazyFrame, where: str) -> Tally:
+    """Count a table with one row per report, which states its protocol in columns."""
+    constant = [*_PROTOCOL, "protocol", "answers"]
+    try:
+        columns = table.collect_schema().names()
+        missing = {*constant, "question", "bits"} - set(columns)
         if missing:
             raise BadInput(where, got=sorted(missing), want="columns of these names too")
-        head = lazy.select(*constant).unique().head(2).collect().rows(named=True)
-        tally = lazy.group_by("question", "bits").agg(n=pl.len()).collect().rows()
+        constant += ["simulated"] if "simulated" in columns else []
+        heads = table.select(*constant).unique().head(2).collect().rows(named=True)
+        cells = table.group_by("question", "bits").agg(n=pl.len()).collect().rows()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise BadInput(where, got=Verbatim(type(error).__name__), want="a table of reports") from None
-    if len(head) != 1:
-        raise BadInput(
-            where, got=Verbatim(f"{'no' if not head else 'several'} protocols"), want="reports of one protocol"
-        )
-    one = head[0]
-    protocol = LocalProtocol.from_dict(
-        {name: one[name] for name in ("items", "epsilon", "method", "questions", "seed")}
-    )
-    if protocol.fingerprint != one["protocol"]:
-        raise BadInput(f"{where}, protocol", got=one["protocol"], want=protocol.fingerprint)
+    if len(heads) != 1:
+        got = Verbatim("several protocols" if heads else "no protocols")
+        raise BadInput(where, got=got, want="reports of one protocol")
+    head = heads[0]
+    protocol = LocalProtocol.from_dict({name: head[name] for name in _PROTOCOL})
+    if protocol.fingerprint != head["protocol"]:
+        raise BadInput(f"{where}, protocol", got=head["protocol"], want=protocol.fingerprint)
     counts, sums = np.zeros(protocol.questions, dtype=np.int64), np.zeros(protocol.questions, dtype=np.int64)
-    for question, bits, n in tally:
+    for question, bits, n in cells:
         if question not in range(protocol.questions) or bits not in (0, 1):
             raise BadInput(where, got=(question, bits), want=f"questions below {protocol.questions}, and bits 0 or 1")
         counts[question] += n
         sums[question] += (2 * bits - 1) * n
-    return answer_of_sums(protocol, counts, sums, read_level(level), answers=one["answers"])
+    return Tally(protocol, counts, sums, head["answers"], bool(head.get("simulated", False)))
 
 
 def answer_of_sums(
@@ -130,46 +201,46 @@ def answer_of_sums(
     """The test from how many answered each question, and the signed sum of their answers."""
     if isinstance(answers, bool) or not isinstance(answers, int) or not 1 <= answers <= protocol.questions:
         raise BadInput("answers", got=answers, want=f"a whole number from 1 to {protocol.questions}")
-    if answers > 1 and protocol.method != "pairs":
+    if answers > 1 and protocol.ask != "pairs":
         raise BadInput("answers", got=answers, want="1: only disjoint pairs are independent in a uniform ranking")
     people = int(counts.sum())
     unit = people / protocol.questions
     law = squares_null(tuple(counts[counts > 0].tolist()))
     square = sum(int(s) ** 2 for s in sums)
-    p_value = law.tail(float(square))
+    pvalue = law.tail(float(square))
     one = protocol.guarantee
     promise = one.group(answers, unit=one.unit, neighbours=one.neighbours)
     return UniformityTest(
         guarantee=promise.as_simulated() if simulated else promise,
         method="local",
-        reject=p_value <= level,
+        reject=pvalue <= level,
         statistic=square / unit,
         critical=law.critical(level) / unit,
-        p_value=p_value,
+        pvalue=pvalue,
         level=level,
         rankings=people,
         items=protocol.items,
-        settings={"questions": protocol.questions, "about": protocol.method, "seed": protocol.seed},
+        settings={"questions": protocol.questions, "ask": protocol.ask, "seed": protocol.seed},
         null=law.mapped(lambda v: v / unit),
     )
 
 
-def _sums(reports: Iterable[Any], protocol: LocalProtocol) -> tuple[Ints, Ints]:
-    """How many answers each question has, and their signed sums; every report is checked."""
+def _sums(reports: Iterable[tuple[str, Any]], protocol: LocalProtocol) -> tuple[Ints, Ints]:
+    """How many answers each question has, and their signed sums; every report is checked, and named in an error."""
     name, number = protocol.fingerprint, protocol.questions
     counts, sums = np.zeros(number, dtype=np.int64), np.zeros(number, dtype=np.int64)
-    for place, given in enumerate(reports, start=1):
+    for place, given in reports:
         try:
             report = given if isinstance(given, Report) else Report.from_json(_text(given))
         except BadInput as error:
-            raise BadInput(f"reports, line {place}", got=error.got, want=error.want) from None
+            raise BadInput(place, got=error.got, want=error.want) from None
         if report.protocol != name:
-            want = f"reports made under this protocol ({name}): the same items, epsilon, method, questions and seed"
-            raise BadInput(f"reports, line {place}", got=report.protocol, want=want)
+            want = f"reports made under this protocol ({name}): the same items, epsilon, ask, questions and seed"
+            raise BadInput(place, got=report.protocol, want=want)
         if report.question >= number:
-            raise BadInput(f"reports, line {place}", got=report.question, want=f"a question below {number}")
+            raise BadInput(place, got=report.question, want=f"a question below {number}")
         if report.bits > 1:
-            raise BadInput(f"reports, line {place}", got=report.bits, want="0 or 1")
+            raise BadInput(place, got=report.bits, want="0 or 1")
         counts[report.question] += 1
         sums[report.question] += 2 * report.bits - 1
     return counts, sums
@@ -179,7 +250,5 @@ def _text(given: Any) -> str:
     if isinstance(given, str):
         return given
     if isinstance(given, Mapping):
-        import json
-
         return json.dumps(dict(given))
     raise BadInput("report", got=given, want="a Report or its line of JSON")

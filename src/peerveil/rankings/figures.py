@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from peerveil.rankings.planning import PowerCurve
+    from peerveil.rankings.randomize import RandomizedRankings
     from peerveil.rankings.uniformity import UniformityTest
 
 _NOUNS = {
@@ -40,8 +41,8 @@ def draw_test(test: UniformityTest, ax: Axes) -> None:
             test.critical, color=COLOURS["leak"], ls="--", lw=1.2, label=f"rejected beyond (level {test.level:g})"
         )
     colour = COLOURS["private"] if test.guarantee.private else COLOURS["accent"]
-    p = f"{test.p_value:.2g}" if test.p_value >= 1e-6 else "below 0.000001"
-    ax.axvline(test.statistic, color=colour, lw=2.2, label=f"observed (p {'=' if test.p_value >= 1e-6 else ''} {p})")
+    p = f"{test.pvalue:.2g}" if test.pvalue >= 1e-6 else "below 0.000001"
+    ax.axvline(test.statistic, color=colour, lw=2.2, label=f"observed (p {'=' if test.pvalue >= 1e-6 else ''} {p})")
     ax.set_xlim(low - room, high + room)
     ax.set_ylim(bottom=0)
     ax.set_yticks([])
@@ -64,6 +65,30 @@ def null_curve(null: Any) -> tuple[Any, Any]:
     bins = min(60, max(5, law.values.size))
     height, edges = np.histogram(law.values, bins=bins, range=(low, high), weights=law.chances, density=True)
     return np.repeat(edges, 2)[1:-1], np.repeat(height, 2)
+
+
+def draw_reports(randomized: RandomizedRankings, ax: Axes) -> None:
+    """The share of randomized answers that say yes, by question, with what chance alone would give."""
+    counts, yes = randomized.counts()
+    shares = [y / n if n else math.nan for n, y in zip(counts.tolist(), yes.tolist(), strict=True)]
+    bars = [1.96 * math.sqrt(0.25 / n) if n else math.nan for n in counts.tolist()]
+    questions = range(1, len(shares) + 1)
+    ax.axhline(0.5, color=COLOURS["truth"], ls="--", lw=1.2, label="if rankings were chance")
+    ax.errorbar(
+        questions,
+        shares,
+        yerr=bars,
+        color=COLOURS["private"],
+        ls="",
+        marker="o",
+        capsize=3,
+        label="reports, 95% interval",
+    )
+    ax.set_xticks(list(questions))
+    ax.set_ylim(0, 1)
+    ax.set_xlabel("question")
+    ax.set_ylabel("share of randomized answers that say yes")
+    ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
 
 
 def draw_power(curve: PowerCurve, ax: Axes) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -67,20 +67,24 @@ class Ballots:
             raise BadInput("rankings", got=Verbatim("no rankings"), want="at least two rankings")
 
     @classmethod
-    def of(cls, rankings: Any, layout: str | None = None) -> Ballots:
-        """From whatever was given; ``layout`` as in :meth:`peerveil.judgements.Rankings.read`."""
+    def of(cls, rankings: Any, *, columns: Mapping[str, str] | None = None, layout: str | None = None) -> Ballots:
+        """From whatever was given; ``columns`` and ``layout`` as in :meth:`peerveil.judgements.Rankings.read`."""
+        settings: dict[str, Any] = {"columns": columns, "layout": layout}
+        if isinstance(rankings, (str, os.PathLike)):
+            if Path(rankings).suffix.lower() in _PREFLIB and columns is None and layout is None:
+                return cls(Rankings.stream(rankings))
+            table = Rankings.read(rankings, **settings)
+            return cls([table], table)
+        if is_frame(rankings):
+            table = Rankings.from_frame(rankings, **settings)
+            return cls([table], table)
+        for name, value in settings.items():
+            if value is not None:
+                raise BadInput(name, got=value, want="None: only a frame or a file has columns and a layout")
         if isinstance(rankings, Ballots):
             return rankings
         if isinstance(rankings, Rankings):
             return cls([rankings], rankings)
-        if isinstance(rankings, (str, os.PathLike)):
-            if Path(rankings).suffix.lower() in _PREFLIB and layout is None:
-                return cls(Rankings.stream(rankings))
-            table = Rankings.read(rankings, layout=layout)
-            return cls([table], table)
-        if is_frame(rankings):
-            table = Rankings.from_frame(rankings, layout=layout)
-            return cls([table], table)
         if isinstance(rankings, np.ndarray):
             return cls([rankings])
         if isinstance(rankings, bytes) or not isinstance(rankings, Iterable):
@@ -193,12 +197,16 @@ class Ballots:
             sums[i] += fair_signs(int(left[i]), randomness)
         return sums
 
-    def rows(self, method: str, randomness: Randomness) -> Any:
-        """All complete rankings, one a person, in a random order that does not depend on them."""
+    def require_rows(self, method: str) -> None:
+        """Refuse what :meth:`rows` cannot give."""
         self.require_held(method)
         self.require_complete(method)
         if self.total * self.items > 50 * MOST_HELD:
             raise BadInput("rankings", got=Verbatim(f"{self.total:,} rankings"), want="fewer, or method='rank-norm'")
+
+    def rows(self, method: str, randomness: Randomness) -> Any:
+        """All complete rankings, one row per person, in a random order that does not depend on them."""
+        self.require_rows(method)
         blocks = [np.repeat(ranks, counts, axis=0) if (counts > 1).any() else ranks for ranks, counts in self.blocks()]
         whole = np.concatenate(blocks) if len(blocks) > 1 else blocks[0]
         return np.ascontiguousarray(whole[randomness.permutation(len(whole))])

@@ -18,7 +18,7 @@ from peerveil.errors import BadInput
 from peerveil.guarantee import Guarantee, read_epsilon
 from peerveil.numerics.exact import printed
 from peerveil.randomness import Randomness, Response
-from peerveil.rankings.mallows import read_items, read_ranking
+from peerveil.rankings.mallows import read_items, read_randomness, read_ranking
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 QUESTIONS: Final = 3
-METHODS: Final = ("items", "pairs")
+ASK: Final = ("items", "pairs")
 _MOST_SEED: Final = 2**53
 
 
@@ -45,8 +45,8 @@ class LocalProtocol:
         How many items are ranked, at least 2.
     epsilon
         The privacy of everything that one person reports.
-    method
-        ``"items"`` (the default): is this item in the upper half of your ranking?, about a few items that all people share.
+    ask
+        ``"items"`` (default): is this item in the upper half of your ranking?, about a few items that all people share.
         ``"pairs"``: is this item before that one?, about a few shared pairs.
     questions
         How many questions are shared.
@@ -56,18 +56,18 @@ class LocalProtocol:
 
     items: int
     exact_epsilon: Fraction
-    method: str
+    ask: str
     questions: int
     seed: int
 
     def __init__(
-        self, items: int, epsilon: Number, method: str = "items", questions: int = QUESTIONS, seed: int = 0
+        self, items: int, *, epsilon: Number, ask: str = "items", questions: int = QUESTIONS, seed: int = 0
     ) -> None:
         m = read_items(items)
         if m < 2:
             raise BadInput("items", got=items, want="at least 2: one item can be ranked in one way only")
-        if method not in METHODS:
-            raise BadInput("method", got=method, want=f"one of {', '.join(METHODS)}")
+        if ask not in ASK:
+            raise BadInput("ask", got=ask, want=f"one of {', '.join(ASK)}")
         whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool) and 0 <= seed < _MOST_SEED
         if not whole:
             raise BadInput("seed", got=seed, want="a whole number from 0, public and fixed beforehand")
@@ -76,8 +76,8 @@ class LocalProtocol:
         values = {
             "items": m,
             "exact_epsilon": read_epsilon(epsilon),
-            "method": method,
-            "questions": min(int(questions), m if method == "items" else m // 2),
+            "ask": ask,
+            "questions": min(int(questions), m if ask == "items" else m // 2),
             "seed": int(seed),
         }
         for name, value in values.items():
@@ -115,11 +115,11 @@ class LocalProtocol:
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:8]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """As JSON values, in the wire format (there ``ask`` is called ``method``)."""
         return {
             "items": self.items,
             "epsilon": str(self.exact_epsilon),
-            "method": self.method,
+            "method": self.ask,
             "questions": self.questions,
             "seed": self.seed,
         }
@@ -129,12 +129,13 @@ class LocalProtocol:
         """The protocol that :meth:`to_dict` wrote."""
         if not isinstance(data, dict) or set(data) != {"items", "epsilon", "method", "questions", "seed"}:
             raise BadInput("protocol", got=data, want="what LocalProtocol.to_dict() returns")
-        return cls(data["items"], data["epsilon"], data["method"], data["questions"], data["seed"])
+        ask, questions, seed = data["method"], data["questions"], data["seed"]
+        return cls(data["items"], epsilon=data["epsilon"], ask=ask, questions=questions, seed=seed)
 
     def answers(self, ranks: Any, question: Any) -> Any:
         """+1, -1 or 0 (a coin must decide) for each row's own question: upper half or not, or first before second."""
         order, rows = self.order(), np.arange(len(ranks))
-        if self.method == "items":
+        if self.ask == "items":
             place = ranks[rows, order[question]].astype(np.int64)
             return np.sign(self.items - 1 - 2 * place)
         first, second = (ranks[rows, order[2 * question + i]].astype(np.int64) for i in (0, 1))
@@ -188,48 +189,47 @@ class LocalReporter:
 
     Parameters
     ----------
-    items, epsilon, method, questions, seed
+    items, epsilon, ask, questions, seed
         See :class:`LocalProtocol`.
 
     Examples
     --------
     >>> reporter = LocalReporter(5, epsilon=1)
-    >>> report = reporter.report([4, 0, 1, 2, 3], Randomness.simulation(1))
+    >>> report = reporter.report([4, 0, 1, 2, 3], randomness=Randomness.simulation(1))
     >>> Report.from_json(report.to_json()) == report, report.question < 3
     (True, True)
     """
 
     def __init__(
-        self, items: int, epsilon: Number, method: str = "items", questions: int = QUESTIONS, seed: int = 0
+        self, items: int, *, epsilon: Number, ask: str = "items", questions: int = QUESTIONS, seed: int = 0
     ) -> None:
-        self.protocol = LocalProtocol(items, epsilon, method, questions, seed)
+        self.protocol = LocalProtocol(items, epsilon=epsilon, ask=ask, questions=questions, seed=seed)
 
     @classmethod
     def of(cls, protocol: LocalProtocol) -> LocalReporter:
         """A reporter for a protocol."""
-        return cls(protocol.items, protocol.exact_epsilon, protocol.method, protocol.questions, protocol.seed)
+        ask, questions, seed = protocol.ask, protocol.questions, protocol.seed
+        return cls(protocol.items, epsilon=protocol.exact_epsilon, ask=ask, questions=questions, seed=seed)
 
     @property
     def guarantee(self) -> Guarantee:
         """What is promised to the person."""
         return self.protocol.guarantee
 
-    def report(self, ranking: ArrayLike, randomness: Randomness | None = None) -> Report:
+    def report(self, ranking: ArrayLike, *, randomness: Randomness | None = None) -> Report:
         """The report of one complete ranking (ranks from 0, a place for every item)."""
         ranks = read_ranking(ranking, self.protocol.items, "ranking")
-        return self.reports(ranks.reshape(1, -1), randomness)[0]
+        return self.reports(ranks.reshape(1, -1), randomness=randomness)[0]
 
-    def reports(self, ranks: Any, randomness: Randomness | None = None) -> list[Report]:
-        """The reports of many people, for studies: a row a ranking, already checked."""
+    def reports(self, ranks: Any, *, randomness: Randomness | None = None) -> list[Report]:
+        """The reports of many people, for studies: one row per ranking, already checked."""
         name = self.protocol.fingerprint
-        question, bits = self.draw(ranks, randomness)
+        question, bits = self.draw(ranks, randomness=randomness)
         return [Report(name, q, b) for q, b in zip(question.tolist(), bits.tolist(), strict=True)]
 
-    def draw(self, ranks: Any, randomness: Randomness | None = None) -> tuple[Ints, Any]:
+    def draw(self, ranks: Any, *, randomness: Randomness | None = None) -> tuple[Ints, Any]:
         """Questions and randomized answers (0 or 1) as arrays."""
-        source = Randomness.secure() if randomness is None else randomness
-        if not isinstance(source, Randomness):
-            raise BadInput("randomness", got=randomness, want="Randomness.secure() or Randomness.simulation(seed)")
+        source = read_randomness(randomness)
         protocol, n = self.protocol, len(ranks)
         question = source.integers(0, protocol.questions, n)
         signs = protocol.answers(ranks, question)
@@ -238,18 +238,18 @@ class LocalReporter:
         return question, source.respond(answers, protocol.response)
 
 
-def choose_questions(people: int, epsilon: float) -> int:
+def choose_questions(people: int, *, epsilon: Number) -> int:
     """How many shared questions give power 0.8 at the weakest signal, from public numbers alone.
 
     The signal is a mean square bias t of an answer; over random items the bias is uniform on (-sqrt(3t), sqrt(3t)), and
     cannot exceed 1. With few people only a strong signal is found, biases saturate, and one or two questions are best.
 
-    >>> choose_questions(100, 1 / 3), choose_questions(10_000, 1 / 3)
+    >>> choose_questions(100, epsilon="1/3"), choose_questions(10_000, epsilon="1/3")
     (1, 3)
     """
     from scipy.stats import chi2, ncx2
 
-    strength = people * math.tanh(epsilon / 2) ** 2
+    strength = people * math.tanh(float(read_epsilon(epsilon)) / 2) ** 2
     rng = np.random.default_rng(20210612)
     place = rng.uniform(-1, 1, (400, 16))
     best = (math.inf, 1)

@@ -38,7 +38,7 @@ class Mallows:
     Examples
     --------
     >>> model = Mallows(4, 0.5, center=[3, 2, 1, 0])
-    >>> ranks = model.sample(1000, Randomness.simulation(1))
+    >>> ranks = model.sample(1000, seed=1)
     >>> ranks.shape, bool((ranks[:, 3] < ranks[:, 0]).mean() > 0.8)
     ((1000, 4), True)
     >>> round(model.log_likelihood([[3, 2, 1, 0]]), 6) == round(-model.log_normaliser, 6)
@@ -70,24 +70,15 @@ class Mallows:
     def __repr__(self) -> str:
         return f"Mallows(items={self.items}, spread={self.spread:g})"
 
-    def sample(self, n: int, randomness: Randomness | None = None) -> NDArray[np.int32]:
-        """``n`` rankings: an (n, items) array of ranks from 0, a column an item.
+    def sample(self, count: int, *, seed: int = 0) -> NDArray[np.int32]:
+        """Synthetic rankings: an array of ranks from 0, one row per ranking and one column per item.
 
-        Repeated insertion with a Fenwick tree, O(items log items) a ranking; exact up to the 53 bits of a uniform number.
+        Repeated insertion with a Fenwick tree, O(items log items) per ranking; exact up to the 53 bits of a uniform
+        number. The same seed gives the same rankings.
         """
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
-            raise BadInput("n", got=n, want="a whole number, 0 or more")
-        source = Randomness.secure() if randomness is None else randomness
-        if not isinstance(source, Randomness):
-            raise BadInput("randomness", got=randomness, want="Randomness.secure() or Randomness.simulation(seed)")
-        out = np.empty((int(n), self.items), dtype=np.int32)
-        order = np.argsort(self._center)
-        step = max(1, _CELLS // self.items)
-        for start in range(0, int(n), step):
-            stop = min(start + step, int(n))
-            uniform = source.uniform((stop - start, self.items))
-            insert_all(uniform, math.log(self.spread), order, out[start:stop])
-        return out
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
+            raise BadInput("count", got=count, want="a whole number, 0 or more")
+        return sample_rankings(self, int(count), Randomness.simulation(seed))
 
     @property
     def log_normaliser(self) -> float:
@@ -124,7 +115,7 @@ class Mallows:
         Examples
         --------
         >>> truth = Mallows(30, 0.9, center=Randomness.simulation(5).permutation(30))
-        >>> found = Mallows.fit(truth.sample(400, Randomness.simulation(2)))
+        >>> found = Mallows.fit(truth.sample(400, seed=2))
         >>> round(found.spread, 1), kendall_distance(found.center, truth.center) < 10
         (0.9, True)
         """
@@ -137,6 +128,18 @@ class Mallows:
         distances_to(center, rows, found)
         mean = float(np.dot(found, weight) / weight.sum())
         return cls(rows.shape[1], spread_of_mean(rows.shape[1], mean), center)
+
+
+def sample_rankings(model: Mallows, count: int, randomness: Randomness) -> NDArray[np.int32]:
+    """:meth:`Mallows.sample` with draws from a source that the caller goes on using."""
+    ranks = np.empty((count, model.items), dtype=np.int32)
+    order = np.argsort(model.center)
+    step = max(1, _CELLS // model.items)
+    for start in range(0, count, step):
+        stop = min(start + step, count)
+        uniform = randomness.uniform((stop - start, model.items))
+        insert_all(uniform, math.log(model.spread), order, ranks[start:stop])
+    return ranks
 
 
 def kendall_distance(a: ArrayLike, b: ArrayLike) -> int:
@@ -259,6 +262,15 @@ def read_spread(spread: float) -> float:
     if not number or not _SMALLEST <= spread <= 1:
         raise BadInput("spread", got=spread, want="a number above 0 and up to 1 (1 is uniform)")
     return float(spread)
+
+
+def read_randomness(randomness: Randomness | None) -> Randomness:
+    """A source of randomness, secure unless given."""
+    if randomness is None:
+        return Randomness.secure()
+    if not isinstance(randomness, Randomness):
+        raise BadInput("randomness", got=randomness, want="Randomness.secure() or Randomness.simulation(seed)")
+    return randomness
 
 
 def read_ranking(ranks: ArrayLike, items: int | None, argument: str) -> Ints:

@@ -1,21 +1,22 @@
-"""How many people do I need? Power curves and sample sizes, before anybody is asked."""
+"""Power curves and sample sizes, by simulation before anybody is asked."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.errors import BadInput
 from peerveil.progress import progress_bar
 from peerveil.rankings.mallows import read_items, read_spread
 from peerveil.rankings.simulate import LOCAL, Power, power_of
 from peerveil.rankings.uniformity import read_level
-from peerveil.result import Pictured
+from peerveil.result import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import polars as pl
     from matplotlib.axes import Axes
 
     from peerveil.numerics.exact import Number
@@ -25,13 +26,13 @@ _MOST_RANKS: Final = 400_000_000  # in one simulated data set
 
 
 @dataclass(frozen=True, slots=True)
-class PowerCurve(Pictured):
+class PowerCurve(Plan):
     """Power against the number of people, and how many are needed.
 
     Attributes
     ----------
     needed
-        For each test the number of people for the power wanted, to about 5%; ``None`` if it was not found.
+        For each test the number of people for the power wanted, to about 5%; ``None`` if it is more than can be simulated.
     """
 
     items: int
@@ -49,8 +50,31 @@ class PowerCurve(Pictured):
             lines.append(f"  {method:<16} {'more than can be simulated' if people is None else f'{people:,} people'}")
         return "\n".join(lines)
 
+    @property
+    def recommendation(self) -> str:
+        """The test that needs the fewest people, and how many."""
+        enough = {method: people for method, people in self.needed.items() if people is not None}
+        signal = f"a signal of spread {self.spread:g} in rankings of {self.items:,} items with power {self.wanted:g}"
+        if not enough:
+            return f"No test found {signal}: plan for a stronger signal, a larger epsilon or less power."
+        best = min(enough, key=lambda method: enough[method])
+        private = "without privacy" if self.epsilon is None else f"at epsilon {self.epsilon:.4g}"
+        return f"Recommended: {best} with {enough[best]:,} people: it finds {signal} {private}."
+
+    def table(self) -> pl.DataFrame:
+        """One row per test and number of people that was simulated, with the power and its standard error."""
+        import polars as pl
+
+        columns: dict[str, list[Any]] = {
+            "method": [row.method for row in self.rows],
+            "people": [row.rankings for row in self.rows],
+            "power": [row.power for row in self.rows],
+            "standard_error": [row.error for row in self.rows],
+        }
+        return pl.DataFrame(columns)
+
     def draw(self, ax: Axes) -> None:
-        """Power against people, one line a test."""
+        """Power against people, one line per test."""
         from peerveil.rankings.figures import draw_power
 
         draw_power(self, ax)
@@ -58,9 +82,9 @@ class PowerCurve(Pictured):
 
 def people_needed(
     method: str,
+    *,
     items: int,
     spread: float,
-    *,
     epsilon: Number | None = None,
     level: float = 0.05,
     power: float = 0.8,
@@ -71,7 +95,7 @@ def people_needed(
 
     Examples
     --------
-    >>> people_needed("local", 100, 0.95, epsilon="1/3", trials=400) < 2500
+    >>> people_needed("local", items=100, spread=0.95, epsilon="1/3", trials=400) < 2500
     True
     """
     return _search(method, items, spread, epsilon, level, power, trials, seed)[0]
@@ -91,9 +115,9 @@ def _search(
     tried: list[Power] = []
 
     def reaches(k: int) -> bool:
-        found = power_of(method, k, items, spread, epsilon=epsilon, level=level, trials=trials, seed=seed + k)
-        tried.append(found)
-        return found.power >= wanted
+        data: dict[str, Any] = {"rankings": k, "items": items, "spread": spread, "seed": seed + k}
+        tried.append(power_of(method, epsilon=epsilon, level=level, trials=trials, **data))
+        return tried[-1].power >= wanted
 
     most = _MOST["local"] if method in LOCAL else min(_MOST["central"], _MOST_RANKS // items)
     low, high = 2, 8
@@ -108,9 +132,9 @@ def _search(
 
 
 def plan_rankings(
+    *,
     items: int,
     spread: float,
-    *,
     epsilon: Number | None = None,
     level: float = 0.05,
     power: float = 0.8,
@@ -124,19 +148,29 @@ def plan_rankings(
     Parameters
     ----------
     items, spread
-        The signal to be found: 1 is uniform.
-    epsilon
-        The privacy of one person's ranking; ``None`` plans tests without privacy.
-    power
-        How often the signal shall be found.
-    methods
-        ``"auto"`` and ``"local"`` with an epsilon, ``"friedman"`` without, unless given.
+        The signal to be found: a Mallows model of so many items with this spread; 1 is uniform.
+    epsilon : number, optional
+        Privacy budget for one person's ranking. Default: ``None``, for tests without privacy.
+    level : float, optional
+        Significance level. Default: 0.05.
+    power : float, optional
+        The probability with which the signal is to be found. Default: 0.8.
+    methods : sequence of str, optional
+        Tests to compare (see :func:`power_of`). Default: ``"auto"`` and ``"local"`` with an epsilon, ``"friedman"`` without.
+    trials : int, optional
+        Simulated data sets for each number of people. Default: 100.
+    seed : int, optional
+        Seed of the simulation. Default: 0.
+    progress : bool, optional
+        Whether to show a progress bar. Default: only on a terminal.
 
     Examples
     --------
-    >>> plan = plan_rankings(20, 0.9, epsilon=1, methods=["rank-norm"], trials=20)
+    >>> plan = plan_rankings(items=20, spread=0.9, epsilon=1, methods=["rank-norm"], trials=20)
     >>> 10 < plan.needed["rank-norm"] < 200
     True
+    >>> plan.table().columns
+    ['method', 'people', 'power', 'standard_error']
     """
     m, q, alpha = read_items(items), read_spread(spread), read_level(level)
     if q == 1.0:

@@ -16,7 +16,7 @@ from peerveil.rankings.central import PairsNorm, RankNorm
 from peerveil.rankings.intake import Ballots
 from peerveil.rankings.kernels import add_ranks, top_half
 from peerveil.rankings.local import QUESTIONS, LocalProtocol
-from peerveil.rankings.mallows import Mallows, read_items, read_spread
+from peerveil.rankings.mallows import Mallows, read_items, read_spread, sample_rankings
 from peerveil.rankings.noise import NoisyLaw, laplace_tail
 from peerveil.rankings.nulls import squares_null
 from peerveil.rankings.uniformity import METHODS, central_test, check_epsilon, read_level, uniformity_test
@@ -53,10 +53,10 @@ class Power:
 
 def power_of(
     method: str,
+    *,
     rankings: int,
     items: int,
     spread: float,
-    *,
     epsilon: Number | None = None,
     level: float = 0.05,
     trials: int = 200,
@@ -70,13 +70,21 @@ def power_of(
     method
         A method of :func:`~peerveil.rankings.uniformity_test`, or ``"local"`` or ``"local-pairs"``.
     rankings, items, spread
-        The data that are imagined.
-    trials
-        Simulated data sets. The noise is not drawn but averaged exactly, so that a few are enough.
+        Size and signal of the simulated data.
+    epsilon : number, optional
+        Privacy budget for one person's ranking. Default: ``None``, for tests without privacy.
+    level : float, optional
+        Significance level. Default: 0.05.
+    trials : int, optional
+        Simulated data sets. Default: 200. The noise is not drawn but averaged exactly, so that a few are enough.
+    questions : int, optional
+        Of local tests: how many questions are shared. Default: 3.
+    seed : int, optional
+        Seed of the simulation. Default: 0.
 
     Examples
     --------
-    >>> found = power_of("rank-norm", 400, 20, 0.96, epsilon=1, trials=20)
+    >>> found = power_of("rank-norm", rankings=400, items=20, spread=0.96, epsilon=1, trials=20)
     >>> 0.8 < found.power <= 1
     True
     """
@@ -105,7 +113,7 @@ def power_of(
 
 def _samples(k: int, m: int, spread: float, trials: int, source: SimulationRandomness) -> Iterator[Any]:
     for _ in range(trials):
-        yield Mallows(m, spread, source.permutation(m)).sample(k, source)
+        yield sample_rankings(Mallows(m, spread, source.permutation(m)), k, source)
 
 
 def _chance(
@@ -113,7 +121,7 @@ def _chance(
 ) -> Callable[[Any], float]:
     """P[reject] given rankings: the noise is integrated out."""
     if epsilon is None:
-        return lambda rows: float(uniformity_test(rows, method, None, level, randomness=source).reject)
+        return lambda rows: float(uniformity_test(rows, method=method, level=level, randomness=source).reject)
     test = central_test(method, k, m, float(epsilon))
     scale = laplace_scale(sensitivity=test.sensitivity, epsilon=epsilon)
     critical = _critical_with_noise(method, k, m, epsilon, level)
@@ -171,9 +179,9 @@ def half_biases(items: int, spread: float) -> tuple[Floats, Floats]:
 
 
 def _local(
-    about: str, n: int, m: int, spread: float, epsilon: Fraction, level: float, trials: int, questions: int, seed: int
+    ask: str, n: int, m: int, spread: float, epsilon: Fraction, level: float, trials: int, questions: int, seed: int
 ) -> Floats:
-    protocol = LocalProtocol(m, epsilon, about, questions)
+    protocol = LocalProtocol(m, epsilon=epsilon, ask=ask, questions=questions)
     rng = np.random.default_rng(seed)
     number, kept = protocol.questions, protocol.attenuation
     counts = np.full(number, n // number) + (np.arange(number) < n % number)
@@ -181,7 +189,7 @@ def _local(
     rejected = np.empty(trials)
     for trial in range(trials):
         order = rng.permutation(m)
-        if about == "items":
+        if ask == "items":
             bias = np.interp(order[:number], *half_biases(m, spread))
         else:
             first, second = order[0 : 2 * number : 2], order[1 : 2 * number : 2]

@@ -14,11 +14,13 @@ from peerveil.randomness import Randomness, laplace_scale
 from peerveil.rankings.central import ClippedBatches, ClippedNorm, PairsNorm, RankNorm, rank_length
 from peerveil.rankings.choose import choose_batches, choose_central
 from peerveil.rankings.intake import Ballots
+from peerveil.rankings.mallows import read_randomness
 from peerveil.rankings.noise import NoisyLaw
 from peerveil.rankings.nulls import concordance_critical, concordance_null, concordance_tail, squares_null
 from peerveil.result import Result
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from fractions import Fraction
 
     from matplotlib.axes import Axes
@@ -57,7 +59,7 @@ class UniformityTest(Result):
         The (noised) statistic. With a guarantee it may be published.
     critical
         Where rejection begins.
-    p_value
+    pvalue
         How often uniform rankings give a statistic at least as large.
     null
         The statistic's distribution for uniform rankings.
@@ -67,7 +69,7 @@ class UniformityTest(Result):
     reject: bool
     statistic: float
     critical: float
-    p_value: float
+    pvalue: float
     level: float
     rankings: int
     items: int
@@ -79,7 +81,7 @@ class UniformityTest(Result):
     def summary(self) -> str:
         """The finding in one line."""
         size = f"{self.rankings:,} rankings of {self.items:,} items"
-        p = f"p = {self.p_value:.2g}" if self.p_value >= 1e-6 else "p < 0.000001"
+        p = f"p = {self.pvalue:.2g}" if self.pvalue >= 1e-6 else "p < 0.000001"
         if self.reject:
             return f"{size} differ from chance ({p}, {self.method}, level {self.level:g})"
         return f"no sign that {size} differ from chance ({p}, {self.method}, level {self.level:g})"
@@ -100,37 +102,44 @@ class UniformityTest(Result):
 
 def uniformity_test(
     rankings: Any,
-    method: str = "auto",
+    *,
     epsilon: Number | None = None,
+    method: str = "auto",
     level: float = 0.05,
-    account: Account | None = None,
+    columns: Mapping[str, str] | None = None,
+    layout: str | None = None,
     randomness: Randomness | None = None,
+    account: Account | None = None,
 ) -> UniformityTest:
     """Test whether rankings are uniformly random.
 
     Parameters
     ----------
     rankings
-        A :class:`~peerveil.judgements.Rankings` table, a pandas or Polars frame, an array (a row a ranking, a column an
-        item, ranks from 0), a file name, or an iterable of such pieces. What is too long to hold is read once, in
-        memory that does not grow.
-    method
-        ``"auto"`` takes Friedman's test without epsilon; with epsilon the test that needs the least signal for the public
-        numbers of rankings and items. Partial rankings need ``"pairs-norm"``, by name, with or without epsilon. See the
-        page on rankings.
-    epsilon
-        The privacy of one person's ranking; ``None`` is not private.
-    level
-        How often uniform rankings may be called different.
-    account
+        A :class:`~peerveil.judgements.Rankings` table, a pandas or Polars frame, a file name, an array (one row per
+        ranking, one column per item, ranks from 0), or an iterable of such pieces. Data too large for memory are read
+        once, in pieces.
+    epsilon : number, optional
+        Privacy budget for one person's ranking. Default: ``None``, which is not private.
+    method : str, optional
+        ``"auto"`` (default) takes Friedman's test without epsilon; with epsilon the test that needs the least signal for
+        the public numbers of rankings and items. Partial rankings need ``"pairs-norm"``, by name, with or without
+        epsilon. See the page on rankings.
+    level : float, optional
+        Significance level: the probability that uniform rankings are rejected. Default: 0.05.
+    columns : mapping, optional
+        Our names for columns that a frame or file calls otherwise: ``{"item": "candidate"}``.
+    layout : {"orders", "places"}, optional
+        What the cells of a wide frame or file hold; by default seen from the column names.
+    randomness : Randomness, optional
+        Default: ``Randomness.secure()``.
+    account : Account, optional
         An account of a ledger, debited before the noise is drawn.
-    randomness
-        The secure lane unless given.
 
     Examples
     --------
     >>> from peerveil.rankings import Mallows
-    >>> votes = Mallows(100, 0.99).sample(1000, Randomness.simulation(1))
+    >>> votes = Mallows(100, 0.99).sample(1000, seed=1)
     >>> test = uniformity_test(votes, epsilon=0.5, randomness=Randomness.simulation(2))
     >>> test.reject, test.method, test.mark
     (True, 'clipped-norm', 'simulation, not private')
@@ -140,12 +149,10 @@ def uniformity_test(
     read_level(level)
     exact = None if epsilon is None else read_epsilon(epsilon, or_none=True)
     check_epsilon(method, exact)
-    source = Randomness.secure() if randomness is None else randomness
-    if not isinstance(source, Randomness):
-        raise BadInput("randomness", got=randomness, want="Randomness.secure() or Randomness.simulation(seed)")
+    source = read_randomness(randomness)
     if account is not None and exact is None:
         raise BadInput("account", got=account, want="None: what is not private cannot be entered in a ledger")
-    ballots = Ballots.of(rankings)
+    ballots = Ballots.of(rankings, columns=columns, layout=layout)
     ballots.require_enough()
     if exact is not None:
         return _noised(ballots, method, exact, float(level), account, source)
@@ -167,14 +174,14 @@ def _noised(
         purpose = f"whether rankings of {ballots.items} items differ from chance"
         account.spend(promise, purpose=purpose, data=ballots.data, randomness=source)
     noisy = float(source.laplace([value], scale=scale)[0])
-    p_value = law.tail(noisy)
+    pvalue = law.tail(noisy)
     return UniformityTest(
         guarantee=source.stamp(promise),
         method=NAMES[type(test)],
-        reject=p_value <= level,
+        reject=pvalue <= level,
         statistic=noisy,
         critical=critical,
-        p_value=p_value,
+        pvalue=pvalue,
         level=level,
         rankings=ballots.total,
         items=ballots.items,
@@ -247,14 +254,14 @@ def _friedman(ballots: Ballots, level: float) -> UniformityTest:
     unit = k * (m - 1)
     w = (rank_length(sums, k, m) / k) ** 2
     law = concordance_null(k, m)
-    p_value = concordance_tail(k, m, w)
+    pvalue = concordance_tail(k, m, w)
     return UniformityTest(
         guarantee=ranking_guarantee(None),
         method="friedman",
-        reject=p_value <= level,
+        reject=pvalue <= level,
         statistic=unit * w,
         critical=unit * concordance_critical(k, m, level),
-        p_value=p_value,
+        pvalue=pvalue,
         level=level,
         rankings=k,
         items=m,
@@ -269,14 +276,14 @@ def _pairs(ballots: Ballots, level: float, source: Randomness) -> UniformityTest
     ballots.require_enough()
     test = PairsNorm(ballots.total, ballots.items)
     squares = squares_null((test.rankings,) * test.pairs)
-    p_value = squares.tail(float(sum(int(s) ** 2 for s in sums)))
+    pvalue = squares.tail(float(sum(int(s) ** 2 for s in sums)))
     return UniformityTest(
         guarantee=ranking_guarantee(None, partial=True),
         method="pairs-norm",
-        reject=p_value <= level,
+        reject=pvalue <= level,
         statistic=test.statistic(sums),
         critical=math.sqrt(squares.critical(level)),
-        p_value=p_value,
+        pvalue=pvalue,
         level=level,
         rankings=ballots.total,
         items=ballots.items,

@@ -121,6 +121,7 @@ class SwapAttack(GuessingAttack):
 def swap_attack(
     public: PublicScores,
     assignment: ArrayLike,
+    *,
     epsilon: Number,
     trials: int = 1000,
     randomness: Randomness | None = None,
@@ -143,7 +144,7 @@ def swap_attack(
     Examples
     --------
     >>> rows = [[0, 0.0, 0], [0, 0.2, 1], [1, 0.9, 0], [1, 1.0, 1]]
-    >>> found = swap_attack(Conference.of(rows).public, rows, 1, 2000, Randomness.simulation(1))
+    >>> found = swap_attack(Conference.of(rows).public, rows, epsilon=1, randomness=Randomness.simulation(1))
     >>> 0.5 < found.right < found.bound + 5 * found.error, found.largest <= 1
     (True, True)
     """
@@ -284,7 +285,7 @@ def audit_cases(publish: Publish | None = None, name: str = "sorted means, Lapla
 
 def published_means(conference: Conference, count: int, randomness: Randomness) -> Floats:
     """``count`` whole releases for epsilon 1: noise, shrinkage and projection, as :func:`~peerveil.release.publish` does."""
-    public, mechanism = conference.public, LaplaceMeans(_EPSILON)
+    public, mechanism = conference.public, LaplaceMeans(epsilon=_EPSILON)
     region, prior, variance = feasible_region(public), public_prior(public), mechanism.variance(public)
     noisy = mechanism.perturb(np.tile(conference.means, (count, 1)), public, randomness)
     return np.array([estimate_means(row, variance, region, "shrinkage", prior) for row in noisy])

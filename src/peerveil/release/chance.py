@@ -40,13 +40,20 @@ class SpreadTest:
     freedom: float
 
     @property
-    def p_value(self) -> float:
+    def statistic(self) -> float:
+        """How much wider, in standard errors."""
+        if self.standard_error == 0.0:
+            return float("inf") if self.wider > 0 else 0.0
+        return self.wider / self.standard_error
+
+    @property
+    def pvalue(self) -> float:
         """How often chance alone would spread them this much."""
         from scipy.stats import t
 
         if self.standard_error == 0.0:
             return 1.0 if self.wider <= 0 else 0.0
-        return float(t.sf(self.wider / self.standard_error, self.freedom))
+        return float(t.sf(self.statistic, self.freedom))
 
     @property
     def detectable(self) -> float:
@@ -58,7 +65,7 @@ class SpreadTest:
     def __str__(self) -> str:
         found = f"{abs(self.wider):.0%} {'wider' if self.wider >= 0 else 'narrower'}"
         measured = f"{found} than chance assignments of the public scores (standard error {self.standard_error:.0%})"
-        if self.p_value < LEVEL:
+        if self.pvalue < LEVEL:
             return f"Reviewers differ from each other more than by chance: their means are spread {measured}."
         if self.detectable <= 0.1:
             return f"No sign of strict or lenient reviewers: their means are spread {measured}."
@@ -96,7 +103,7 @@ def spread_test(noisy: Floats, variance: float, chance: Floats) -> SpreadTest | 
     >>> rng = np.random.default_rng(1)
     >>> draws = np.sort(rng.normal(size=(100, 50)), axis=1)
     >>> wide = np.sort(rng.normal(scale=2, size=50))
-    >>> spread_test(wide, 0.0, draws).p_value < 0.01, spread_test(wide, 1e4, draws).p_value < 0.01
+    >>> spread_test(wide, 0.0, draws).pvalue < 0.01, spread_test(wide, 1e4, draws).pvalue < 0.01
     (True, False)
     """
     direction = chance.mean(axis=0)

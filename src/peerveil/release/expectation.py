@@ -187,7 +187,7 @@ def _simulated(public: PublicScores, leniency: tuple[float, ...]) -> PublicPrior
     return PublicPrior(leniency, means)
 
 
-def public_expectation(public: PublicScores, draws: int | None = None) -> Floats:
+def public_expectation(public: PublicScores, *, draws: int | None = None) -> Floats:
     """The average sorted mean vector over random assignments. No private data is used.
 
     Parameters

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
+import polars as pl
 
 from peerveil.errors import BadInput
 from peerveil.judgements import Reviews
@@ -24,6 +25,8 @@ from peerveil.release.weights import review_weights
 from peerveil.result import Result
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
@@ -57,7 +60,7 @@ class Perturbation(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaplaceMeans:
     """Independent Laplace noise on every sorted mean.
 
@@ -156,17 +159,23 @@ class PublishedMeans(Result):
         data["reviewer_guarantee_in_words"] = str(self.reviewer_guarantee)
         return data
 
+    def frame(self) -> pl.DataFrame:
+        """What may be published, one row per reviewer in the order of the means, without names."""
+        return pl.DataFrame(
+            {
+                "rank": np.arange(1, self.means.size + 1),
+                "published_mean": self.means,
+                "noisy_mean": self.noisy,
+                "expected_from_public_data": self.expectation,
+                # bounds of nine decimals are enough, rounded so that what lies between them still does
+                "lower": np.floor(self.region.lower * 1e9) / 1e9,
+                "upper": np.ceil(self.region.upper * 1e9) / 1e9,
+            }
+        )
+
     def to_csv(self) -> str:
-        """What may be published, a line a reviewer (in order of the means, without names)."""
-        # bounds of nine decimals are enough, rounded so that what lies between them still does
-        lower, upper = np.floor(self.region.lower * 1e9) / 1e9, np.ceil(self.region.upper * 1e9) / 1e9
-        columns = (self.means, self.noisy, self.expectation)
-        lines = ["rank,published_mean,noisy_mean,expected_from_public_data,lower,upper"]
-        for rank in range(self.means.size):
-            exact = [repr(float(column[rank])) for column in columns]
-            bounds = [f"{bound[rank]:.9f}".rstrip("0") + "0" for bound in (lower, upper)]
-            lines.append(",".join([str(rank + 1), *exact, *bounds]))
-        return "\n".join(lines) + "\n"
+        """:meth:`frame` as CSV text."""
+        return self.frame().write_csv()
 
     def draw(self, ax: Axes) -> None:
         """The published curve, the region, the public expectation and the noisy input."""
@@ -180,36 +189,39 @@ def publish(
     *,
     epsilon: Number | None = None,
     weight: str = "rating",
+    scale: tuple[float, float] | None = None,
     bounds: str = "counting",
     estimate: str = "auto",
-    account: Account | None = None,
-    randomness: Randomness | None = None,
-    scale: tuple[float, float] | None = None,
+    columns: Mapping[str, str] | None = None,
     mechanism: Perturbation | None = None,
+    randomness: Randomness | None = None,
+    account: Account | None = None,
 ) -> PublishedMeans:
     """Publish the distribution of reviewers' mean weights with differential privacy.
 
     Parameters
     ----------
-    reviews
-        Who scored which paper: Reviews, a pandas or Polars frame, or a file name.
-    epsilon
-        The privacy of one exchange of reviews.
-    weight
-        ``"rating"``, ``"miscalibration"``, ``"normalised"`` or ``"subjectivity"``.
-    bounds
-        Which feasible region to use: see :func:`feasible_region`.
-    estimate
-        ``"projection"`` can never hurt; ``"shrinkage"`` (the default) is far more accurate on average; ``"none"`` publishes
-        the noisy vector.
-    account
-        An account of a ledger, debited before the noise is drawn.
-    randomness
-        The secure lane unless given.
-    scale
-        The declared lowest and highest score.
-    mechanism
+    reviews : Reviews, DataFrame or path
+        Who scored which paper.
+    epsilon : number or str
+        Privacy parameter for one exchange of reviews: ``1``, ``0.5`` or ``"1/3"``. Smaller is more private.
+    weight : str, optional
+        ``"rating"`` (default), ``"miscalibration"``, ``"normalised"`` or ``"subjectivity"``.
+    scale : tuple of float, optional
+        The declared lowest and highest score. Default: the range of the scores.
+    bounds : str, optional
+        Which feasible region to use: ``"counting"`` (default) or ``"range"``, see :func:`feasible_region`.
+    estimate : str, optional
+        ``"projection"`` can never hurt; ``"shrinkage"`` (default, ``"auto"``) is far more accurate on average; ``"none"``
+        publishes the noisy vector.
+    columns : mapping, optional
+        Our names for columns that the table calls otherwise: ``{"paper": "submission"}``.
+    mechanism : Perturbation, optional
         Another perturbation than Laplace noise, with its own guarantee; then ``epsilon`` is left out.
+    randomness : Randomness, optional
+        Default: the secure source.
+    account : Account, optional
+        An account of a ledger, debited before the noise is drawn.
 
     Examples
     --------
@@ -225,16 +237,16 @@ def publish(
         raise BadInput("epsilon", got=epsilon, want="a number above 0, or mechanism= with a guarantee of its own")
     if mechanism is None:
         assert epsilon is not None
-        mechanism = LaplaceMeans(epsilon)
+        mechanism = LaplaceMeans(epsilon=epsilon)
     randomness = Randomness.secure() if randomness is None else randomness
-    reviews = Reviews.of(reviews, "reviews")
-    public = PublicScores.of(reviews, weight, scale=scale)
+    reviews = Reviews.of(reviews, "reviews", columns=columns)
+    public = PublicScores.of(reviews, weight=weight, scale=scale)
     promise = mechanism.guarantee(public)
     # all that is public comes first: if it fails, nothing is spent
-    region = feasible_region(public, bounds)
+    region = feasible_region(public, bounds=bounds)
     prior = public_prior(public)
     private = bool(laplace_sensitivity(public))
-    weights = review_weights(reviews, weight, scale=scale)
+    weights = review_weights(reviews, weight=weight, scale=scale)
     reviewer, _ = reviews.numbered("reviewer")
     exact = sorted_means(weights.values, reviewer)
     if account is not None and private:

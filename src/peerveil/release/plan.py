@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import polars as pl
 
 from peerveil.errors import BadInput
 from peerveil.guarantee import read_epsilon
@@ -15,20 +16,20 @@ from peerveil.release.chance import spread_test
 from peerveil.release.estimate import blind_guess
 from peerveil.release.expectation import draw_means, public_prior
 from peerveil.release.mechanism import LaplaceMeans, estimate_means
+from peerveil.release.public import PublicScores
 from peerveil.release.region import feasible_region
-from peerveil.result import Pictured, plain
+from peerveil.result import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
 
     from peerveil.numerics.exact import Number
-    from peerveil.release.public import PublicScores
 
 EPSILONS: Final = (0.1, 0.3, 1, 3, 10, 30, 100)
 DEGREES: Final = (0.0, 0.5, 1.0)
-_SEED: Final = 4_242_421
+_SEED: Final = 4_242_421  # the first of the plans' own seeds: not those of the public prior
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class PlanRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleasePlan(Pictured):
+class ReleasePlan(Plan):
     """How accurate a release would be. It was computed from public data alone.
 
     Attributes
@@ -64,7 +65,7 @@ class ReleasePlan(Pictured):
 
     def __str__(self) -> str:
         lines = [
-            self.advice(),
+            self.recommendation,
             f"Expected error of a reviewer's mean {self.weight}, by how strongly reviewers differ (0: not at all, 1: half of",
             "what makes scores of one paper differ is the reviewer):",
             f"{'epsilon':>8} {'differ by':>10} {'published':>10} {'public data alone':>18} {'noise alone':>12}",
@@ -75,7 +76,8 @@ class ReleasePlan(Pictured):
         ]
         return "\n".join(lines)
 
-    def advice(self) -> str:
+    @property
+    def recommendation(self) -> str:
         """From which epsilon the release says more than the public data, and what could be noticed."""
         parts = []
         for degree, epsilon in self.worthwhile.items():
@@ -90,76 +92,84 @@ class ReleasePlan(Pictured):
             f"{said} That reviewers differ at all is noticed if it spreads their means wider by {', '.join(noticed)}."
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON values."""
-        return {
-            "weight": self.weight,
-            "reviewers": self.reviewers,
-            "rows": [plain(row) for row in self.rows],
-            "worthwhile": plain(self.worthwhile),
-            "noticed": plain(self.noticed),
-            "advice": self.advice(),
-        }
+    def table(self) -> pl.DataFrame:
+        """Expected errors, one row per epsilon and degree of leniency."""
+        return pl.DataFrame([asdict(row) for row in self.rows])
 
     def draw(self, ax: Axes) -> None:
-        """Expected error against epsilon, one line a degree of leniency."""
+        """Expected error against epsilon, one line per degree of leniency."""
         from peerveil.release.figures import draw_plan
 
         draw_plan(self, ax)
 
 
 def plan_release(
-    public: PublicScores,
-    epsilons: Sequence[Number] = EPSILONS,
+    reviews: Any,
     *,
-    leniency: Sequence[float] = DEGREES,
-    bounds: str = "counting",
-    trials: int = 40,
+    epsilons: Sequence[Number] = EPSILONS,
     weight: str = "rating",
+    scale: tuple[float, float] | None = None,
+    bounds: str = "counting",
+    leniency: Sequence[float] = DEGREES,
+    trials: int = 40,
+    columns: Mapping[str, str] | None = None,
+    seed: int = 0,
     progress: bool | None = None,
 ) -> ReleasePlan:
     """What each epsilon buys, for several degrees to which reviewers differ.
 
     Parameters
     ----------
-    public
-        The public side of the conference.
-    epsilons
-        Which to try.
-    leniency
+    reviews : Reviews, DataFrame, path or PublicScores
+        Who scored which paper; only the public side of it is used.
+    epsilons : list of number, optional
+        The privacy parameters to try.
+    weight, scale, columns : optional
+        As in :func:`~peerveil.release.publish`. With a :class:`PublicScores`, which has its weights already, ``weight`` only
+        names them.
+    bounds : str, optional
+        Which feasible region to use: ``"counting"`` (default) or ``"range"``.
+    leniency : list of float, optional
         How strongly reviewers differ: 0 not at all, 1 half of the variance, 2 four fifths.
-    trials
-        Simulated releases for each pair.
+    trials : int, optional
+        Simulated releases for each epsilon and leniency, 40 by default.
+    seed : int, optional
+        Seed of the simulation.
+    progress : bool, optional
+        Whether to show a progress bar. Default: on a terminal.
 
     Examples
     --------
     >>> from peerveil.release.public import PublicScores
     >>> rng = np.random.default_rng(1)
     >>> public = PublicScores(rng.beta(2, 2, (30, 2)), loads=[2] * 30)
-    >>> plan = plan_release(public, [1, 100], leniency=[0, 1], trials=10)
+    >>> plan = plan_release(public, epsilons=[1, 100], leniency=[0, 1], trials=10)
     >>> len(plan.rows), plan.rows[0].shrinkage < plan.rows[0].projection
     (4, True)
     """
     if isinstance(trials, bool) or not isinstance(trials, int) or trials < 2:
         raise BadInput("trials", got=trials, want="a whole number, at least 2")
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise BadInput("seed", got=seed, want="a whole number, at least 0")
+    public = _read_public(reviews, weight, scale, columns)
     wanted = [printed(read_epsilon(e, "epsilons"), "up") for e in epsilons]
-    region, prior = feasible_region(public, bounds), public_prior(public)
+    region, prior = feasible_region(public, bounds=bounds), public_prior(public)
     expectation, blind = prior.means[0].mean(axis=0), blind_guess(prior)
-    rng = np.random.default_rng(_SEED)
+    rng = np.random.default_rng(_SEED + seed)
     rows: list[PlanRow] = []
     without: dict[float, float] = {}
     with progress_bar("planning", total=len(wanted) * len(leniency) * trials, show=progress) as advance:
         for degree in leniency:
             if not (isinstance(degree, (int, float)) and 0 <= degree < 100):
                 raise BadInput("leniency", got=degree, want="numbers from 0 (no differences) to 100")
-            truths = draw_means(public, np.full(trials, float(degree)), _SEED)
+            truths = draw_means(public, np.full(trials, float(degree)), _SEED + seed)
             without[float(degree)] = float(np.sqrt(np.mean((truths - blind) ** 2)))
             for epsilon in wanted:
-                mechanism = LaplaceMeans(epsilon)
-                scale, variance = mechanism.scale(public), mechanism.variance(public)
+                mechanism = LaplaceMeans(epsilon=epsilon)
+                noise_scale, variance = mechanism.scale(public), mechanism.variance(public)
                 errors = np.zeros(4)
                 for truth in truths:
-                    noisy = truth + rng.laplace(scale=scale, size=truth.size) if scale else truth
+                    noisy = truth + rng.laplace(scale=noise_scale, size=truth.size) if noise_scale else truth
                     guesses = (
                         noisy,
                         estimate_means(noisy, variance, region, "projection", prior),
@@ -171,10 +181,21 @@ def plan_release(
                 rows.append(PlanRow(epsilon, float(degree), *np.sqrt(errors / trials).tolist()))
     noticed = {}
     for epsilon in wanted:
-        test = spread_test(expectation, LaplaceMeans(epsilon).variance(public), prior.means[0])
+        test = spread_test(expectation, LaplaceMeans(epsilon=epsilon).variance(public), prior.means[0])
         if test is not None:
             noticed[epsilon] = test.detectable
     return ReleasePlan(weight, public.reviewers, tuple(rows), _worthwhile(rows, without), noticed)
+
+
+def _read_public(
+    reviews: Any, weight: str, scale: tuple[float, float] | None, columns: Mapping[str, str] | None
+) -> PublicScores:
+    if not isinstance(reviews, PublicScores):
+        return PublicScores.of(reviews, weight=weight, scale=scale, columns=columns)
+    for name, value in (("scale", scale), ("columns", columns)):
+        if value is not None:
+            raise BadInput(name, got=value, want="None: PublicScores have their weights already")
+    return reviews
 
 
 def _worthwhile(rows: list[PlanRow], without: dict[float, float]) -> dict[float, float | None]:

@@ -16,7 +16,7 @@ from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements import Reviews
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -75,23 +75,32 @@ class PublicScores:
         object.__setattr__(self, "bounds", (float(bounds[0]), float(bounds[1])))
 
     @classmethod
-    def of(cls, reviews: Any, weight: str = "rating", *, scale: tuple[float, float] | None = None) -> PublicScores:
+    def of(
+        cls,
+        reviews: Any,
+        *,
+        weight: str = "rating",
+        scale: tuple[float, float] | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> PublicScores:
         """The public side of a table of reviews.
 
         Parameters
         ----------
-        reviews
-            Who scored which paper: Reviews, a pandas or Polars frame, or a file name.
-        weight
-            ``"rating"``, ``"miscalibration"``, ``"normalised"`` or ``"subjectivity"``: see
+        reviews : Reviews, DataFrame or path
+            Who scored which paper.
+        weight : str, optional
+            ``"rating"`` (default), ``"miscalibration"``, ``"normalised"`` or ``"subjectivity"``: see
             :mod:`peerveil.release.weights`.
-        scale
-            The declared lowest and highest score; a score outside is refused.
+        scale : tuple of float, optional
+            The declared lowest and highest score; a score outside is refused. Default: the range of the scores.
+        columns : mapping, optional
+            Our names for columns that the table calls otherwise: ``{"paper": "submission"}``.
         """
         from peerveil.release.weights import review_weights
 
-        reviews = Reviews.of(reviews, "reviews")
-        weights = review_weights(reviews, weight, scale=scale)
+        reviews = Reviews.of(reviews, "reviews", columns=columns)
+        weights = review_weights(reviews, weight=weight, scale=scale)
         paper, _ = reviews.numbered("paper")
         reviews.require_reviewers("publishing reviewers' means")
         reviewer, _ = reviews.numbered("reviewer")

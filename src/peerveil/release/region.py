@@ -86,14 +86,14 @@ class FeasibleRegion:
         return array
 
 
-def feasible_region(public: PublicScores, bounds: str = "counting") -> FeasibleRegion:
+def feasible_region(public: PublicScores, *, bounds: str = "counting") -> FeasibleRegion:
     """The region that the public data allow.
 
     Parameters
     ----------
-    public
+    public : PublicScores
         The public side of the conference.
-    bounds
+    bounds : str, optional
         ``"counting"`` (default): as tight as the counting arguments of :mod:`peerveil.release.counting` allow.
         ``"range"``: only the range of the weights.
 

@@ -35,19 +35,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from peerveil.errors import BadInput, Verbatim
+from peerveil.judgements import Reviews
 from peerveil.release.monotone import MonotoneMap, monotone_l1_map
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
-
-    from peerveil.judgements import Reviews
 
     Floats = NDArray[np.float64]
 
@@ -82,36 +81,40 @@ class ReviewWeights:
 
 
 def review_weights(
-    reviews: Reviews,
-    weight: str,
+    reviews: Any,
     *,
+    weight: str = "rating",
     scale: tuple[float, float] | None = None,
     criteria: Sequence[str] | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> ReviewWeights:
     """The weight of every review.
 
     Parameters
     ----------
-    reviews
+    reviews : Reviews, DataFrame or path
         Scores of papers; who wrote them is not looked at.
-    weight
-        ``"rating"``, ``"miscalibration"``, ``"normalised"`` or ``"subjectivity"``.
-    scale
-        The declared lowest and highest score; the range of scores that occur, if left out.
-    criteria
-        Which columns the community's map may use; all but :data:`NOT_OF_THE_PAPER`, if left out.
+    weight : str, optional
+        ``"rating"`` (default), ``"miscalibration"``, ``"normalised"`` or ``"subjectivity"``.
+    scale : tuple of float, optional
+        The declared lowest and highest score. Default: the range of the scores.
+    criteria : list of str, optional
+        Which columns the community's map may use. Default: all but :data:`NOT_OF_THE_PAPER`.
+    columns : mapping, optional
+        Our names for columns that the table calls otherwise: ``{"paper": "submission"}``.
 
     Examples
     --------
     >>> from peerveil.judgements import Reviews
     >>> reviews = Reviews(paper=[1, 1, 1, 2], score=[2, 4, 9, 5], criteria={"soundness": [1, 2, 2, 3]})
-    >>> review_weights(reviews, "miscalibration", scale=(1, 10)).values.tolist()  # the last paper has one review
+    >>> review_weights(reviews, weight="miscalibration", scale=(1, 10)).values.tolist()  # the last paper has one review
     [-4.5, -1.5, 6.0, 0.0]
-    >>> review_weights(reviews, "subjectivity", scale=(1, 10))
+    >>> review_weights(reviews, weight="subjectivity", scale=(1, 10))
     ReviewWeights(subjectivity, 4 reviews, -9 to 9)
     """
     if not isinstance(weight, str) or weight not in WEIGHTS:
         raise BadInput("weight", got=weight, want=f"one of {', '.join(WEIGHTS)}")
+    reviews = Reviews.of(reviews, "reviews", columns=columns)
     low, high = _read_scale(reviews, scale)
     if not math.isfinite(high - low):
         raise BadInput("scale", got=(low, high), want="scores whose differences a float can hold")
@@ -125,8 +128,8 @@ def review_weights(
         values, compared = _miscalibration(paper, score)
         bounds = (-spread, spread) if compared else (0.0, 0.0)
     else:
-        community, columns = _map_of(reviews, weight, criteria)
-        values = community.predict(columns)
+        community, judged = _map_of(reviews, weight, criteria)
+        values = community.predict(judged)
         if weight == "subjectivity":
             values = score - values
             bounds = (-spread, spread)
@@ -135,9 +138,11 @@ def review_weights(
     return ReviewWeights(values, bounds, weight)
 
 
-def community_map(reviews: Reviews, *, criteria: Sequence[str] | None = None) -> MonotoneMap:
+def community_map(
+    reviews: Any, *, criteria: Sequence[str] | None = None, columns: Mapping[str, str] | None = None
+) -> MonotoneMap:
     """The community's map from criteria to overall score, learned from all reviews."""
-    return _map_of(reviews, "the community's map", criteria)[0]
+    return _map_of(Reviews.of(reviews, "reviews", columns=columns), "the community's map", criteria)[0]
 
 
 def _miscalibration(paper: NDArray[np.int32], score: Floats) -> tuple[Floats, bool]:

@@ -68,10 +68,10 @@ def timing_figure_1(quick: bool = False, progress: bool | None = None) -> Reprod
     times = ["2026-01-05T09:00:00", "2026-01-05T09:02:00", "2026-01-05T10:30:00", "2026-01-05T12:10:00"]
     who = ["Ana", "Ana", "Ben", "Cid"]
     events = Events(time=times, actor=who, thread=[1, 2, 1, 2])
-    together = int(find_batches(events, 300, baseline=False).batched.sum())
-    mechanism = FollowUp(1, gap=45 * 60, beta=300)
-    posted = post(events, mechanism, randomness=Randomness.simulation(_SEED))
-    raw = linkage_attack(events, [300], window=300)
+    together = int(find_batches(events, window=300, baseline=False).batched.sum())
+    mechanism = FollowUp(epsilon=1, gap=45 * 60, beta=300)
+    schedule = post(events, mechanism=mechanism, randomness=Randomness.simulation(_SEED)).operator
+    raw = linkage_attack(events, thresholds=[300], window=300)
     errs = optimal_attack(mechanism, (0, 45 * 60)).crossover
     rows = (
         Comparison("comments of the sitting", "two, on two papers, at nearly the same time", f"{together}",
@@ -83,10 +83,8 @@ def timing_figure_1(quick: bool = False, progress: bool | None = None) -> Reprod
                    f"errs {100 * errs:.0f} times in 100 both ways", Verdict.NOTHING_PRINTED, "ours"),
     )  # fmt: skip
     axes = new_axes(height=2.6, columns=2)
-    start = posted.truth.arrival.min()
-    for ax, (title, when) in zip(
-        axes, (("as written", posted.truth.arrival), ("as posted", posted.truth.posted)), strict=True
-    ):
+    start = schedule.arrival.min()
+    for ax, (title, when) in zip(axes, (("as written", schedule.arrival), ("as posted", schedule.posted)), strict=True):
         hours = (when - start) / 3.6e9
         for hour, name, thread in zip(hours, who, (1, 2, 1, 2), strict=True):
             ax.plot(hour, -thread, "o", color=COLOURS["leak" if name == "Ana" else "truth"])

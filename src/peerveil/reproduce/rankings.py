@@ -15,6 +15,7 @@ from peerveil.progress import progress_bar
 from peerveil.randomness import Randomness
 from peerveil.rankings import Mallows, power_of
 from peerveil.rankings.kernels import distance
+from peerveil.rankings.mallows import sample_rankings
 from peerveil.rankings.nulls import concordance_critical
 from peerveil.report import COLOURS, new_axes
 from peerveil.reproduce.experiment import Comparison, Reproduction, Verdict
@@ -78,7 +79,8 @@ def _samples(m: int, k: int, spread: float, trials: int, source: SimulationRando
     at_once = max(1, _CELLS // (m * k))
     for start in range(0, trials, at_once):
         number = min(at_once, trials - start)
-        yield Mallows(m, spread, source.permutation(m)).sample(number * k, source).reshape(number, k, m)
+        model = Mallows(m, spread, source.permutation(m))
+        yield sample_rankings(model, number * k, source).reshape(number, k, m)
 
 
 def _pair_sums(block: Any, source: SimulationRandomness) -> Any:
@@ -187,9 +189,10 @@ def figure_3(name: str, panel: _Panel, quick: bool = False, progress: bool | Non
                     paper.trunc_reject_probability_as_printed(sums, k, m, bias, 1 / 3, _LEVEL)
                     for sums in _pair_sums(block, source)
                 ]
-            ours = power_of("auto", k, m, spread, epsilon="1/3", trials=trials, seed=_SEED + i)
+            signal: dict[str, Any] = {"items": m, "spread": spread, "epsilon": "1/3"}
+            ours = power_of("auto", rankings=k, **signal, trials=trials, seed=_SEED + i)
             bits = bits_power(panel.people, m, spread, "1/3", trials=20 * trials)
-            local = power_of("local", panel.people, m, spread, epsilon="1/3", trials=20 * trials)
+            local = power_of("local", rankings=panel.people, **signal, trials=20 * trials)
             table.append([float(np.mean(bunif)), float(np.mean(trunc)), bits, ours.power, local.power])
             advance(1)
     powers = np.array(table)

@@ -100,7 +100,7 @@ def errors_at(
         region, prior = feasible_region(public), public_prior(public)
         guesses = {
             "noisy": noisy,
-            "baseline": feasible_region(public, "range").project(noisy),
+            "baseline": feasible_region(public, bounds="range").project(noisy),
             "paper": chain_region(public).project(noisy),
             "counting": region.project(noisy),
             "default": estimate_means(noisy, 2 * scale**2, region, "shrinkage", prior),
@@ -235,7 +235,7 @@ def proposition_4_2(quick: bool = False, progress: bool | None = None) -> Reprod
             before = float(np.sum((noisy - conference.truth) ** 2))
             public = conference.public
             regions = (
-                feasible_region(public, "range"),
+                feasible_region(public, bounds="range"),
                 chain_region(public),
                 feasible_region(public),
                 chain_region(public, start="counting"),

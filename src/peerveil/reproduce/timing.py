@@ -17,14 +17,8 @@ from peerveil.report import COLOURS, logarithmic, new_axes
 from peerveil.reproduce.experiment import Comparison, Reproduction, Verdict
 from peerveil.reproduce.illustrations import of_room
 from peerveil.reproduce.timing_streams import STREAMS
-from peerveil.timing import (
-    Exponential,
-    FollowUp,
-    Staircase,
-    Uniform,
-    ZeroInflatedUniform,
-    posterior,
-)
+from peerveil.timing import Exponential, FollowUp, Staircase, Uniform, ZeroInflatedUniform
+from peerveil.timing.batches import posterior
 from peerveil.timing.figures import SHADES
 
 if TYPE_CHECKING:
@@ -75,7 +69,7 @@ def figure_3(quick: bool, progress: bool | None) -> Reproduction:  # noqa: ARG00
         ("zero-inflated", partial(ZeroInflatedUniform, weight=0.0)),
     ]
     for (name, kind), colour in zip(kinds, ("#8a8f98", "#c98a00", "#7fb8de", "#0b3c5d"), strict=True):
-        made = [kind(round(float(e), 6), 1) for e in epsilons]
+        made = [kind(epsilon=round(float(e), 6), gap=1) for e in epsilons]
         axes[0].plot(epsilons, [m.mean_batched for m in made], color=colour, label=name)
         axes[1].plot(epsilons, [m.mean_unbatched for m in made], color=colour)
     for ax, title in zip(axes, ("batched", "unbatched"), strict=True):
@@ -83,9 +77,9 @@ def figure_3(quick: bool, progress: bool | None) -> Reproduction:  # noqa: ARG00
         logarithmic(ax.yaxis)
     axes[0].set_ylabel("expected delay, in gaps")
     axes[0].legend()
-    ratios = [Staircase("0.2", 1).mean_batched / Uniform("0.2", 1).mean_batched,
-              Staircase("0.2", 1).mean_unbatched / Uniform("0.2", 1).mean_unbatched]  # fmt: skip
-    zero = ZeroInflatedUniform(4, 1, weight=0.25)
+    ratios = [Staircase(epsilon="0.2", gap=1).mean_batched / Uniform(epsilon="0.2", gap=1).mean_batched,
+              Staircase(epsilon="0.2", gap=1).mean_unbatched / Uniform(epsilon="0.2", gap=1).mean_unbatched]  # fmt: skip
+    zero = ZeroInflatedUniform(epsilon=4, gap=1, weight=0.25)
     rows = (
         Comparison("staircase / uniform at small epsilon", "nearly two times",
                    f"{ratios[0]:.2f} (batched), {ratios[1]:.2f} (others)", Verdict.AGREES),
@@ -126,9 +120,9 @@ def table(name: str, quick: bool, progress: bool | None) -> Reproduction:  # noq
     (ax,) = new_axes(height=3.2)
     for label, gap, means, maxima in _TABLES[name]:
         for i, epsilon in enumerate(_EPSILONS):
-            printed = ZeroInflatedUniform(epsilon, gap * _MINUTE)
-            full = ZeroInflatedUniform(epsilon, gap * _MINUTE, beta=_BETA)
-            ours = FollowUp(epsilon, gap * _MINUTE, _BETA)
+            printed = ZeroInflatedUniform(epsilon=epsilon, gap=gap * _MINUTE)
+            full = ZeroInflatedUniform(epsilon=epsilon, gap=gap * _MINUTE, beta=_BETA)
+            ours = FollowUp(epsilon=epsilon, gap=gap * _MINUTE, beta=_BETA)
             got = [_mixed(printed, _BETA), (_BETA + printed.max_delay) / _MINUTE]
             true = [_mixed(full, _BETA), (_BETA + full.max_delay) / _MINUTE]
             mine = [_mixed(ours, 0.0), ours.max_delay / _MINUTE]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from peerveil.reproduce.experiment import Experiment
-    from peerveil.timing import Posted
+    from peerveil.timing import PostingSchedule
 
 _SEED: Final = 20220131
 _LOG: Final = Path(__file__).parents[3] / "tests" / "timing" / "data" / "wikipedia_edits_2015_09_12.csv.gz"
@@ -87,11 +87,11 @@ def wikipedia(name: str, percentiles: tuple[int, ...], quick: bool, progress: bo
     panels = [(stream, percentile) for stream in streams for percentile in percentiles]
     with progress_bar(name, len(panels) * len(_EPSILONS) * 2, show=progress) as advance:
         for ax, (stream, percentile) in zip(axes, panels, strict=True):
-            raw = linkage_attack(stream.log, cuts, window=_BETA, within=stream.within)
+            raw = linkage_attack(stream.log, thresholds=cuts, window=_BETA, within=stream.within)
             raw.draw(ax, "no protection", color=COLOURS["leak"])
             invented = stream is made
             # the paper's own gaps for the stream made to its rates, the percentile of history for the real log
-            gap = 60 * _GAPS[percentile] if invented else choose_gap(stream.history, percentile, beta=_BETA)
+            gap = 60 * _GAPS[percentile] if invented else choose_gap(stream.history, percentile=percentile, beta=_BETA)
             if percentile == percentiles[0]:
                 says = "80%" if invented else "another log"
                 found = raw.precision_at(0.85)
@@ -99,15 +99,15 @@ def wikipedia(name: str, percentiles: tuple[int, ...], quick: bool, progress: bo
                                        *(_near(found, 0.80) if invented else
                                          (Verdict.NOTHING_PRINTED, "for comparison"))))  # fmt: skip
             for epsilon, colour in zip(_EPSILONS, SHADES, strict=False):
-                theirs = _attacks(stream, WithoutRoom(ZeroInflatedUniform(epsilon, gap), _BETA), runs, cuts)
+                theirs = _attacks(stream, WithoutRoom(ZeroInflatedUniform(epsilon=epsilon, gap=gap), _BETA), runs, cuts)
                 advance(1)
-                ours = _attacks(stream, FollowUp(epsilon, gap, _BETA), runs, cuts)
+                ours = _attacks(stream, FollowUp(epsilon=epsilon, gap=gap, beta=_BETA), runs, cuts)
                 advance(1)
                 ax.plot(*theirs, color=colour, linewidth=1.3, label=f"epsilon {epsilon:g}")
                 ax.plot(*ours, color=colour, linewidth=1.1, linestyle="--")
                 rows.append(_fallen(stream, percentile, gap, epsilon, raw, theirs, ours))
             if invented and percentile == 25:
-                early = _attacks(stream, WithoutRoom(ZeroInflatedUniform(0.5, 193), _BETA), runs, cuts)
+                early = _attacks(stream, WithoutRoom(ZeroInflatedUniform(epsilon=0.5, gap=193), _BETA), runs, cuts)
                 rows.append(Comparison("the same at g = 193 s, epsilon 0.5, which the authors' notebook ran",
                                        "80% to 60%", f"{100 * raw.precision_at(0.65):.2g}% to {100 * _at(early, 0.65):.2g}%",
                                        *_near(_at(early, 0.65), 0.6)))  # fmt: skip
@@ -147,8 +147,8 @@ def _attacks(stream: Stream, mechanism: Any, runs: int, cuts: Any) -> tuple[Any,
     """Recall and precision, means over runs."""
     found = []
     for k in range(runs):
-        posted = post(stream.log, mechanism, randomness=Randomness.simulation(_SEED + k))
-        attack = linkage_attack(posted, cuts, window=stream.beta, within=stream.within)
+        schedule = post(stream.log, mechanism=mechanism, randomness=Randomness.simulation(_SEED + k)).operator
+        attack = linkage_attack(schedule, thresholds=cuts, window=stream.beta, within=stream.within)
         found.append((attack.recall, attack.precision))
     recall, precision = np.mean(found, axis=0)
     return recall, precision
@@ -179,18 +179,20 @@ def _transfers(percentile: int, quick: bool, progress: bool | None, name: str) -
         for stream in streams:
             by = "actor" if stream.beta == 60 else "wiki"
             least, default = (1, 600.0) if by == "actor" else (5, None)  # the paper: 10 minutes without history
-            gaps = choose_gaps(stream.history, percentile, per=by, between="actor", beta=stream.beta, least=least,
+            gaps = choose_gaps(stream.history, percentile=percentile, per=by, between="actor", beta=stream.beta, least=least,
                                default=default)  # fmt: skip
             gaps = {key: max(value, stream.beta + 1) for key, value in gaps.items()}
-            plain = 600.0 if by == "actor" else choose_gap(stream.history, percentile, beta=stream.beta)
-            posted: dict[float, list[Posted]] = {}
+            plain = 600.0 if by == "actor" else choose_gap(stream.history, percentile=percentile, beta=stream.beta)
+            posted: dict[float, list[PostingSchedule]] = {}
             for epsilon in _EPSILONS:
+                printed = WithoutRoom(Uniform(epsilon=epsilon, gap=plain), stream.beta)
                 posted[epsilon] = []
                 for k in range(runs):
                     posted[epsilon].append(
-                        post(stream.log, WithoutRoom(Uniform(epsilon, plain), stream.beta), gaps=gaps, by=by,
-                             randomness=Randomness.simulation(_SEED + k))
-                    )  # fmt: skip
+                        post(
+                            stream.log, mechanism=printed, gaps=gaps, by=by, randomness=Randomness.simulation(_SEED + k)
+                        ).operator
+                    )
                     advance(1)
             out.append((stream, posted))
     return out
@@ -202,7 +204,7 @@ def bitcoin_attack(name: str, percentile: int, quick: bool, progress: bool | Non
     axes = new_axes(width=3.4 * 2 * len(streams), height=3.3, columns=2 * len(streams))
     rows = []
     for i, (stream, posted) in enumerate(streams):
-        raw = linkage_attack(stream.log, [stream.beta], window=stream.beta, within=stream.within)
+        raw = linkage_attack(stream.log, thresholds=[stream.beta], window=stream.beta, within=stream.within)
         first = i == 0
         rows.append(Comparison(f"{stream.name}, unprotected: precision and recall at beta",
                                "100%, 100%" if first else "another log",
@@ -214,7 +216,7 @@ def bitcoin_attack(name: str, percentile: int, quick: bool, progress: bool | Non
             for ax, informed in zip(axes[2 * i : 2 * i + 2], (False, True), strict=True):
                 cuts = np.geomspace(0.003, 30, 80) if informed else np.geomspace(5, 1e6, 80)
                 found = [
-                    linkage_attack(p, cuts, within=stream.within, gaps=p.truth.gap if informed else None)
+                    linkage_attack(p, thresholds=cuts, within=stream.within, gaps=p.gap if informed else None)
                     for p in posted[epsilon]
                 ]
                 curve = tuple(np.mean([(a.recall, a.precision) for a in found], axis=0))
@@ -257,7 +259,7 @@ def bitcoin_delay(name: str, percentile: int, quick: bool, progress: bool | None
     rows = []
     for ax, (stream, posted) in zip(axes, streams, strict=True):
         for epsilon, colour in zip(posted, SHADES, strict=False):
-            delay = np.sort(np.concatenate([p.truth.delay[p.truth.batched] for p in posted[epsilon]])) / 3600
+            delay = np.sort(np.concatenate([p.delay[p.batched] for p in posted[epsilon]])) / 3600
             ax.plot(delay, np.linspace(0, 1, delay.size), color=colour, label=f"epsilon {epsilon:g}")
             under = [float(np.mean(delay < hours)) for hours in (2, 4)]
             said = stream is streams[0][0] and epsilon == 1 and percentile == 50

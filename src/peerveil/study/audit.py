@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from peerveil.audit import Report
+    from peerveil.audit.cases import Case
     from peerveil.study.actions import Context
     from peerveil.study.inputs import Inputs
     from peerveil.study.outcome import Outcome
@@ -46,7 +47,8 @@ class Run(Action[None]):
         from peerveil.audit.cases import response_losses, samples_needed
         from peerveil.study.outcome import Outcome
 
-        cases, faults = audit_cases(), broken_cases() if self.broken else []
+        cases = [case for _, case in audit_cases()]
+        faults = [case for _, case in broken_cases()] if self.broken else []
         reports: list[Report] = []
         for number, case in enumerate(cases):
             context.progress(number / (len(cases) + len(faults)), case.name)
@@ -113,24 +115,36 @@ class Run(Action[None]):
         return outcome
 
 
-def audit_cases() -> list[Any]:
-    """Every mechanism that is audited by sampling."""
+def audit_cases() -> list[tuple[str, Case]]:
+    """Every mechanism that is audited by sampling, and the module that it belongs to."""
     from peerveil.audit.cases import house_cases
     from peerveil.rankings import adversary as rankings
     from peerveil.release import adversary as release
     from peerveil.truth import adversary as truth
 
-    return [*house_cases(), *release.audit_cases(), *rankings.audit_cases(), *truth.audit_cases()]
+    modules = {
+        "randomness": house_cases,
+        "release": release.audit_cases,
+        "rankings": rankings.audit_cases,
+        "truth": truth.audit_cases,
+    }
+    return [(module, case) for module, cases in modules.items() for case in cases()]
 
 
-def broken_cases() -> list[Any]:
-    """The same mechanisms, deliberately broken."""
+def broken_cases() -> list[tuple[str, Case]]:
+    """Every deliberately broken mechanism, and the module that it belongs to."""
     from peerveil.audit.cases import planted_faults
     from peerveil.rankings import adversary as rankings
     from peerveil.release import adversary as release
     from peerveil.truth import adversary as truth
 
-    return [*planted_faults(), *release.planted_faults(), *rankings.planted_faults(), *truth.planted_faults()]
+    modules = {
+        "randomness": planted_faults,
+        "release": release.planted_faults,
+        "rankings": rankings.planted_faults,
+        "truth": truth.planted_faults,
+    }
+    return [(module, case) for module, cases in modules.items() for case in cases()]
 
 
 def draw_audit(ax: Axes, reports: list[Report]) -> None:

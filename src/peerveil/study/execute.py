@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from peerveil.errors import BadInput, Verbatim
+from peerveil.files import check_out
 from peerveil.study.actions import Context, no_progress
 from peerveil.study.inputs import read_inputs
 
@@ -85,16 +85,3 @@ def check_spending(action: Action[Any], ledger: str | None, account: str | None,
         raise BadInput("--account", got=account, want=f"no account: {action.name} spends nothing")
     if ledger is not None and seed is not None:
         raise BadInput("--seed", got=seed, want="no seed with a ledger: a simulation is never debited")
-
-
-def check_out(out: Path, force: bool, *, again: str = "") -> None:
-    """Refuse a folder that cannot be written to, or that holds something already; before anything is read or spent."""
-    if out.suffix and not out.is_dir():
-        want = f"a folder, without a file suffix, for example {out.with_suffix('')}"
-        raise BadInput("--out", got=str(out), want=want)
-    place = next(path for path in (out, *out.absolute().parents) if path.exists())
-    if not place.is_dir() or not os.access(place, os.W_OK):
-        raise BadInput("--out", got=str(out), want="a folder that can be written to")
-    if out.is_dir() and any(out.iterdir()) and not force:
-        got = Verbatim(f"{out}, which is not empty")
-        raise BadInput("--out", got=got, want=f"a new or empty folder, or --force to replace files in it{again}")

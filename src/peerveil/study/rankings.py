@@ -1,82 +1,378 @@
-"""The step of the rankings room: is there any signal?"""
+"""Actions of the rankings module: test whether rankings differ from chance, plan for it, and do it from local reports."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from annotated_types import Ge, Gt, Le, Lt
 
 from peerveil.errors import BadInput
-from peerveil.rankings import uniformity_test
-from peerveil.rankings.uniformity import PRIVATE, TAKE_PARTIAL, ranking_guarantee
-from peerveil.study.outcome import Outcome
-from peerveil.study.step import REQUIRED, Option, Step, epsilon, number, one_of
+from peerveil.study.actions import Action, Setting, Suggestion
+from peerveil.study.spelling import Epsilon, EpsilonOrNone
 
 if TYPE_CHECKING:
     from peerveil.guarantee import Guarantee
     from peerveil.judgements import Rankings
-    from peerveil.ledger import Account
-    from peerveil.randomness import Randomness
+    from peerveil.rankings import LocalProtocol, UniformityTest
+    from peerveil.study.actions import Context
+    from peerveil.study.inputs import Inputs, Source
+    from peerveil.study.outcome import Outcome
+
+_QUESTION: Final = "Do the rankings differ from chance?"
+_NEED_EPSILON: Final = ("rank-norm", "clipped-norm", "clipped-batches", "local", "local-pairs")
+_PARTIAL: Final = "pairs-norm"  # takes rankings that leave items out or have ties
+_MOST_NAMES: Final = 20
+
+Level = Annotated[
+    float,
+    Gt(0),
+    Lt(1),
+    Setting("Significance level: the probability that rankings made by pure chance are called different.", common=True),
+]
+Budget = Annotated[
+    Epsilon, Setting("Privacy budget (epsilon) for one person's ranking. Smaller is more private.", common=True)
+]
 
 
-class Test(Step):
+class Test(Action["Rankings"]):
     """Do rankings differ from chance?"""
 
-    room, do = "rankings", "test"
-    about = "test whether rankings differ from chance, with a p-value that may be published"
-    output = "the noised statistic, its p-value and the answer"
-    wants = "rankings"
+    name, title = "rankings.test", "Test rankings"
+    about = "Test whether rankings differ from chance, with a p-value that may be published."
+    details = (
+        "auto takes the private test that finds the weakest signal for this number of rankings and items, and Friedman's test "
+        "without an epsilon. pairs-norm is the only test for rankings that leave items out or have ties."
+    )
+    publishes = "the noisy statistic, its p-value and the decision (nothing without an epsilon)"
+    operator = "the names of the items as they were read"
+    kinds = ("rankings",)
     spends = True
-    options: ClassVar = (
-        Option("epsilon", epsilon, REQUIRED, "the privacy of one person's ranking"),
-        Option("level", number(1e-9, 0.5), 0.05, "how often uniform rankings may be called different"),
-        Option("method", one_of("auto", *PRIVATE), "auto", "which test"),
+    calls = "peerveil.rankings.uniformity_test"
+    examples = (
+        "rankings.csv --epsilon 0.5",
+        "rankings.csv --epsilon 0.5 --ledger budget.db --account survey-2026",
+        "rankings.csv --epsilon none --method friedman",
     )
 
+    epsilon: Annotated[
+        EpsilonOrNone,
+        Setting("Privacy budget (epsilon) for one person's ranking. Smaller is more private.", common=True),
+    ]
+    method: Annotated[
+        Literal["auto", "friedman", "rank-norm", "clipped-norm", "clipped-batches", "pairs-norm"],
+        Setting("The test to use."),
+    ] = "auto"
+    level: Level = 0.05
+
+    def __post_init__(self) -> None:
+        if self.epsilon == "none" and self.method in _NEED_EPSILON:
+            raise BadInput("epsilon", got="none", want=f"a number above 0 for {self.method}")
+        if self.epsilon != "none" and self.method == "friedman":
+            raise BadInput("epsilon", got=self.epsilon, want="'none' for friedman, which is not private")
+
     @classmethod
-    def suggest(cls, data: str, table: Rankings) -> str | None:  # noqa: ARG003
+    def suggest(cls, table: Rankings) -> Suggestion:
         """For every table of rankings."""
-        return f"""# Do these rankings carry any signal? The p-value may be published.
-[[steps]]
-room = "rankings"
-do = "test"
-data = "{data}"
-account = "main"
-epsilon = 1
-level = 0.05
-"""
+        settings: dict[str, Any] = {"epsilon": 1}
+        remarks = {}
+        if not table.is_complete:
+            settings["method"] = _PARTIAL
+            remarks["method"] = "the only test for rankings that leave items out or have ties"
+        return Suggestion("Do these rankings differ from chance? The p-value may be published.", settings, remarks)
 
-    def promise(self, table: Rankings) -> Guarantee:
-        """The test's own."""
-        if not table.is_complete and self.method not in TAKE_PARTIAL:
-            raise BadInput(
-                "method", got=self.method, want=f"one of {', '.join(TAKE_PARTIAL)}: some rankings are incomplete"
-            )
-        return ranking_guarantee(self.epsilon, partial=self.method in TAKE_PARTIAL)
+    def guarantee(self, inputs: Inputs[Rankings]) -> Guarantee | None:
+        """The test's own; none without an epsilon."""
+        from peerveil.rankings.intake import Ballots
+        from peerveil.rankings.uniformity import ranking_guarantee
 
-    def carry_out(self, table: Rankings, randomness: Randomness, account: Account | None) -> Outcome:
+        partial = self.method == _PARTIAL
+        ballots = Ballots.of(inputs.table)
+        ballots.require_enough()
+        if not partial:
+            ballots.require_complete(self.method)
+        return None if self.epsilon == "none" else ranking_guarantee(self.epsilon, partial=partial)
+
+    def run(self, inputs: Inputs[Rankings], context: Context) -> Outcome:
         """Test once."""
-        found = uniformity_test(table, self.method, self.epsilon, self.level, account, randomness)
-        outcome = Outcome("Do the rankings carry any signal, or could they be chance?")
-        outcome.promises(found.guarantee)
-        p = f"p-value {found.p_value:.2g}" if found.p_value >= 1e-6 else "p-value below 0.000001"
-        if found.reject:
-            outcome.answer = f"Yes, they carry a signal: chance would hardly give rankings that agree so well ({p})."
-        else:
-            outcome.answer = (
-                f"No sign of any: chance could give such rankings ({p}, above the level of {self.level:g})."
-            )
-        outcome.protect("one person's ranking", found.guarantee)
-        outcome.protect("everything one person gave (one ranking)", found.guarantee)
-        outcome.found = [f"{found.summary()[0].upper()}{found.summary()[1:]}. {self.level:g} is how often chance alone may be "
-                         "taken for a signal."]  # fmt: skip
-        outcome.attack = [
-            "Whoever knows everybody's ranking but one person's learns at most what the promise above says."
-        ]
-        outcome.picture(found.plot, f"The statistic of uniform rankings, and the observed one. {found.summary()}.",
-                        "What chance would give (curve), where a signal is taken for one, and what was observed.",
-                        public=True)  # fmt: skip
-        outcome.file("test.json", found.to_json(indent=2) + "\n", public=True)
-        outcome.results = {"reject": found.reject, "p_value": found.p_value, "method": found.method}
+        from peerveil.rankings import uniformity_test
+        from peerveil.study.outcome import Outcome
+
+        private = self.epsilon != "none"
+        test = uniformity_test(
+            inputs.table,
+            epsilon=self.epsilon if private else None,
+            method=self.method,
+            level=self.level,
+            randomness=context.randomness,
+            account=context.account if private else None,
+        )
+        outcome = Outcome(_QUESTION)
+        _add_test(outcome, test, "test.json", public=private)
+        if private:
+            outcome.protect("one person's ranking", test.guarantee)
+            outcome.protect("everything one person gave (one ranking)", test.guarantee)
+            outcome.attack = [
+                f"Somebody who knows every ranking but one guesses between two candidates for the last one correctly at most "
+                f"{_allowed(test.guarantee)}% of the time."
+            ]
+        _add_items(outcome, inputs.table)
         return outcome
 
 
-STEPS = (Test,)
+class Plan(Action[None]):
+    """How many people are needed."""
+
+    name, title = "rankings.plan", "Plan the number of people"
+    about = "Find how many people each test needs to detect a signal of a given strength."
+    details = (
+        "The signal is a Mallows model: each person's ranking scatters around a common one. A spread near 0 means that all "
+        "agree, 1 is pure chance. By simulation; no data are read."
+    )
+    publishes = "everything: it depends on no data"
+    calls = "peerveil.rankings.plan_rankings"
+    examples = (
+        "--items 30 --spread 0.95 --epsilon 1",
+        "--items 20 --spread 0.95 --method friedman --method pairs-norm",
+    )
+
+    items: Annotated[int, Ge(2), Le(10_000_000), Setting("How many items are ranked.", common=True)]
+    spread: Annotated[float, Gt(0), Lt(1), Setting("Spread of the signal to detect; 1 would be chance.", common=True)]
+    epsilon: Annotated[
+        Epsilon | None,
+        Setting("Privacy budget (epsilon) for one person's ranking; by default without privacy.", common=True),
+    ] = None
+    level: Level = 0.05
+    power: Annotated[
+        float, Gt(0), Lt(1), Setting("The probability with which the signal is to be detected.", common=True)
+    ] = 0.8
+    methods: Annotated[
+        tuple[
+            Literal[
+                "auto",
+                "friedman",
+                "rank-norm",
+                "clipped-norm",
+                "clipped-batches",
+                "pairs-norm",
+                "local",
+                "local-pairs",
+            ],
+            ...,
+        ]
+        | None,
+        Setting("Tests to compare; by default auto and local with an epsilon, friedman without."),
+    ] = None
+    trials: Annotated[int, Ge(2), Le(100_000), Setting("Simulated data sets for each number of people.")] = 100
+    seed: Annotated[int, Ge(0), Setting("Seed of the simulation.")] = 0
+
+    def __post_init__(self) -> None:
+        if self.power <= self.level:
+            raise BadInput("power", got=self.power, want=f"more than the level ({self.level:g})")
+        for method in self.methods or ():
+            if self.epsilon is None and method in _NEED_EPSILON:
+                raise BadInput("epsilon", got=None, want=f"a number above 0 for {method}")
+            if self.epsilon is not None and method == "friedman":
+                raise BadInput("methods", got=method, want="a private test: friedman takes no epsilon")
+
+    def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
+        """Simulate."""
+        from peerveil.rankings import plan_rankings
+        from peerveil.study.outcome import Outcome
+
+        plan = plan_rankings(
+            items=self.items,
+            spread=self.spread,
+            epsilon=self.epsilon,
+            level=self.level,
+            power=self.power,
+            methods=self.methods,
+            trials=self.trials,
+            seed=self.seed,
+            progress=False,
+        )
+        outcome = Outcome("How many people are needed?")
+        outcome.promise = "Computed by simulation, without any data: nothing is spent."
+        outcome.plan(
+            plan, "Power against the number of people, one line per test; the dotted line is the power wanted."
+        )
+        return outcome
+
+
+class Randomize(Action["Rankings"]):
+    """Local reports of a table of rankings."""
+
+    name, title = "rankings.randomize", "Randomize rankings"
+    about = "Turn rankings into one randomized report per person, as each person's device would."
+    details = (
+        "Each report is the randomized answer to one of a few public questions about the ranking. The reports are written in "
+        "random order, after a line that states the protocol; `peerveil rankings aggregate` tests from them."
+    )
+    publishes = "one randomized report per person, in random order"
+    operator = "the names of the items as they were read"
+    kinds = ("rankings",)
+    spends = True
+    calls = "peerveil.rankings.randomize_rankings"
+    examples = ("rankings.csv --epsilon 0.5 --public-seed 7", "rankings.csv --epsilon 1 --about pairs --questions 2")
+
+    epsilon: Budget
+    ask: Annotated[
+        Literal["items", "pairs"],
+        Setting(
+            "What the questions are about: whether an item is in the upper half, or which of two items comes first.",
+            common=True,
+        ),
+    ] = "items"
+    questions: Annotated[int, Ge(1), Setting("How many questions all people share.", common=True)] = 3
+    public_seed: Annotated[
+        int, Ge(0), Lt(2**53), Setting("Fixes the shared questions; publish it beforehand.", common=True)
+    ] = 0
+
+    def _protocol(self, table: Rankings) -> LocalProtocol:
+        from peerveil.rankings import LocalProtocol
+
+        items, settings = len(table.items), {"ask": self.ask, "questions": self.questions, "seed": self.public_seed}
+        return LocalProtocol(items, epsilon=self.epsilon, **settings)  # type: ignore[arg-type]
+
+    def guarantee(self, inputs: Inputs[Rankings]) -> Guarantee:
+        """That of one report."""
+        inputs.table.require_complete("a report")
+        return self._protocol(inputs.table).guarantee
+
+    def run(self, inputs: Inputs[Rankings], context: Context) -> Outcome:
+        """Randomize once."""
+        from peerveil.rankings import randomize_rankings
+        from peerveil.rankings.randomize import FILE_NAME
+        from peerveil.study.outcome import Outcome
+
+        randomized = randomize_rankings(
+            inputs.table,
+            epsilon=self.epsilon,
+            ask=self.ask,
+            questions=self.questions,
+            public_seed=self.public_seed,
+            randomness=context.randomness,
+            account=context.account,
+        )
+        protocol = randomized.protocol
+        outcome = Outcome("What would people report who never hand over their rankings?")
+        outcome.promises(randomized.guarantee)
+        outcome.answer = (
+            f"{len(randomized.reports):,} randomized reports, one per person and in random order, on {protocol.questions} shared "
+            f"{'question' if protocol.questions == 1 else 'questions'}."
+        )
+        outcome.found = [outcome.answer]
+        outcome.protect("one person's ranking", randomized.guarantee)
+        outcome.protect("everything one person gave (one ranking)", randomized.guarantee)
+        outcome.attack = [_report_attack(randomized.guarantee)]
+        alt = f"{randomized.summary()}: the share of randomized answers that say yes, by question."
+        outcome.picture(
+            randomized.plot,
+            alt,
+            "The share of randomized answers that say yes, by question; chance alone would give one half.",
+            public=True,
+        )
+        outcome.file(FILE_NAME, randomized.text(), public=True)
+        answers, yes = randomized.counts()
+        outcome.results = {
+            "reports": len(randomized.reports),
+            "protocol": protocol.to_dict(),
+            "answers": answers.tolist(),
+            "yes": yes.tolist(),
+        }
+        _add_items(outcome, inputs.table)
+        return outcome
+
+
+class Aggregate(Action[None]):
+    """The test from local reports alone."""
+
+    name, title = "rankings.aggregate", "Test from reports"
+    about = "Test whether rankings differ from chance, from randomized reports alone."
+    details = (
+        "FILE is what `peerveil rankings randomize` or `peerveil collect export` writes: a line that states the protocol and one "
+        "line of JSON per report, or a CSV or Parquet table of reports. Nothing private is left in it, so nothing is spent."
+    )
+    publishes = "the statistic, its p-value and the decision (nothing if the reports were simulated)"
+    kinds = ("rankings",)
+    calls = "peerveil.rankings.aggregate_reports"
+    examples = ("out/rankings-randomize/public/reports.jsonl", "collected.parquet --level 0.01")
+
+    level: Level = 0.05
+
+    def in_memory(self, source: Source) -> bool:  # noqa: ARG002
+        """No: reports are not rankings, and may be many."""
+        return False
+
+    def _test(self, inputs: Inputs[None]) -> UniformityTest:
+        from peerveil.rankings import aggregate_reports
+
+        source = inputs.source
+        assert source is not None  # an action with a kind has a source
+        for setting in ("format", "columns", "layout"):
+            if getattr(source, setting):
+                want = "nothing: a file of reports states everything itself"
+                raise BadInput(setting, got=getattr(source, setting), want=want)
+        return aggregate_reports(source.path, level=self.level)
+
+    def guarantee(self, inputs: Inputs[None]) -> None:
+        """None: the reports are private already. A file that cannot be read is refused."""
+        self._test(inputs)
+
+    def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
+        """Test."""
+        from peerveil.study.outcome import Outcome
+
+        test = self._test(inputs)
+        outcome = Outcome(_QUESTION)
+        _add_test(outcome, test, "aggregate.json", public=test.mark is None)
+        outcome.protect("one person's ranking", test.guarantee)
+        outcome.protect("everything one person reported", test.guarantee)
+        outcome.attack = [_report_attack(test.guarantee)]
+        return outcome
+
+
+def _add_test(outcome: Outcome, test: UniformityTest, name: str, *, public: bool) -> None:
+    """A test's answer, figures and files."""
+    outcome.promises(test.guarantee)
+    pvalue = f"p-value {test.pvalue:.2g}" if test.pvalue >= 1e-6 else "p-value below 0.000001"
+    verdict = (
+        "Yes, the rankings differ from chance" if test.reject else "No evidence that the rankings differ from chance"
+    )
+    answer = f"{verdict} ({pvalue}, level {test.level:g})."
+    summary = test.summary()
+    sentence = f"{summary[0].upper()}{summary[1:]}."
+    fields = ("reject", "pvalue", "statistic", "critical", "level", "method", "rankings", "items")
+    results = {field: getattr(test, field) for field in fields}
+    if public:
+        outcome.answer, outcome.found, outcome.results = answer, [sentence], results
+    else:
+        outcome.private_answer, outcome.private_found, outcome.private_results = answer, [sentence], results
+    caption = "The statistic under pure chance (curve), the critical value, and the observed statistic."
+    outcome.picture(test.plot, f"The statistic under chance, and the observed one. {sentence}", caption, public=public)
+    outcome.file(name, test.to_json(indent=2) + "\n", public=public)
+
+
+def _add_items(outcome: Outcome, table: Rankings) -> None:
+    """The items as they were read, so that the operator notices a misread table."""
+    names = ", ".join(table.items[:_MOST_NAMES])
+    more = f", ... ({len(table.items):,} in all)" if len(table.items) > _MOST_NAMES else ""
+    outcome.private_found.append(f"Read {table.total:,} rankings of the items {names}{more}.")
+    outcome.private_results["item_names"] = list(table.items)
+
+
+def _report_attack(guarantee: Guarantee) -> str:
+    return (
+        f"Whoever reads the reports guesses between two possible rankings of one person correctly at most "
+        f"{_allowed(guarantee)}% of the time."
+    )
+
+
+def _allowed(guarantee: Guarantee) -> str:
+    """How often in 100 a 50:50 guess may be correct: rounded up, as in the guarantee itself."""
+    from peerveil.guarantee import odds_in_words
+
+    assert guarantee.exact_epsilon is not None
+    return odds_in_words(guarantee.exact_epsilon)[1]
+
+
+ACTIONS: Final[tuple[type[Action[Any]], ...]] = (Test, Plan, Randomize, Aggregate)

@@ -73,7 +73,7 @@ window = "5m"                # comments of one sitting are this close
         """Audit the log."""
         found = audit_log(
             table,
-            self.window,
+            window=self.window,
             gap=self.gap,
             percentile=self.percentile,
             epsilons=self.epsilons,
@@ -83,7 +83,7 @@ window = "5m"                # comments of one sitting are this close
         outcome.promise = "Nothing is published by this step, and nothing of it may be: it states facts about people."
         assert self.file is not None
         found = replace(found, log=as_typed(self.file.path, self.file.columns, self.file.format))
-        outcome.private_answer = found.short
+        outcome.private_answer = found.summary()
         outcome.protect("everybody in the log", "nothing of this step is published")
         outcome.private_found = [
             f"{found.leak}", f"Without protection: {found.raw}.", *found.advice
@@ -132,7 +132,7 @@ class Post(Step):
     @property
     def mechanism(self) -> FollowUp:
         """Delays by what a post follows."""
-        return FollowUp(self.epsilon, self.gap, self.window)
+        return FollowUp(epsilon=self.epsilon, gap=self.gap, beta=self.window)
 
     def promise(self, table: Events) -> Guarantee:  # noqa: ARG002
         """The mechanism's own."""
@@ -141,9 +141,7 @@ class Post(Step):
     def carry_out(self, table: Events, randomness: Randomness, account: Account | None) -> Outcome:
         """Debit, draw every delay once, and attack what the public sees."""
         mechanism = m = self.mechanism
-        if account is not None:
-            account.spend(mechanism.guarantee, purpose="delayed posts", data=table, randomness=randomness)
-        posted = post(table, mechanism, causal=self.causal, randomness=randomness)
+        posted, schedule = post(table, mechanism=mechanism, causal=self.causal, account=account, randomness=randomness)
         outcome = Outcome("What does the public see if posts are delayed?")
         outcome.promises(posted.guarantee)
         outcome.found = [
@@ -155,9 +153,9 @@ class Post(Step):
             f"The best possible test on a pair of comments errs {100 * attacks[0].crossover:.1f} times in 100 both ways "
             f"({100 * attacks[1].crossover:.1f} if the order of the two is known; a coin errs 50 times)."
         ]
-        before, after = linkage_attack(table, window=self.window), linkage_attack(posted)
+        before, after = linkage_attack(table, window=self.window), linkage_attack(schedule)
         outcome.private_found = [
-            f"Before: {before}.", f"After, in this draw of the delays: {after}.", f"{posted.for_operator}."
+            f"Before: {before}.", f"After, in this draw of the delays: {after}.", f"{schedule}."
         ]  # fmt: skip
         outcome.answer = (
             f"{len(posted):,} posts with new ids, each delayed by chance, none longer than {in_words(m.max_delay)} (replies may "
@@ -166,8 +164,8 @@ class Post(Step):
         outcome.protect("whether two posts of one person were written in one sitting", posted.guarantee)
         outcome.protect("everything one person posts", "not promised: each pair of posts by itself")
         outcome.picture(posted.plot, "Histogram of public posts over time.", "Public posts over time.", public=True)
-        outcome.file("posted.csv", csv_text(posted.public), public=True)
-        outcome.file("schedule.csv", csv_text(posted.schedule), public=False)
+        outcome.file("posted.csv", csv_text(posted.frame()), public=True)
+        outcome.file("schedule.csv", csv_text(schedule.frame()), public=False)
         outcome.results = {"posts": len(posted), "mechanism": repr(mechanism)}
         return outcome
 

@@ -50,8 +50,8 @@ Unit = Annotated[
     Literal["answer", "person"],
     Setting("What epsilon protects: each answer, or all answers of one person together.", common=True),
 ]
-AllClasses = Annotated[Classes, Setting("All possible answers, from a public list.", common=True)]
-SeenClasses = Annotated[Classes | None, Setting("All possible answers; by default those in the data.", common=True)]
+AllClasses = Annotated[Classes, Setting("Classes of the answers, from a public list.", common=True)]
+SeenClasses = Annotated[Classes | None, Setting("Classes of the answers; by default those in the data.", common=True)]
 ClassPrior = Annotated[
     Literal["shrunk", "uniform", "estimated"],
     Setting(
@@ -486,7 +486,7 @@ class Simulate(Action[None]):
     tasks: Annotated[int, Ge(1), Le(1_000_000), Setting("Number of tasks.", common=True)] = 500
     workers: Annotated[int, Ge(1), Le(100_000), Setting("Number of workers.", common=True)] = 50
     answers: Annotated[int, Ge(1), Le(100_000), Setting("Workers who answer each task.", common=True)] = 10
-    classes: Annotated[Classes, Setting("Possible answers, or how many.", common=True)] = 2
+    classes: Annotated[Classes, Setting("Classes of the answers.", common=True)] = 2
     kind: Annotated[
         Literal["one-coin", "two-coin", "biased", "confusion", "spammers", "experts", "hard-tasks"],
         Setting("What the crowd is like.", "Kind of crowd"),

@@ -1,56 +1,51 @@
-"""When people post: see the leak, choose the delay, beat the adversary.
+"""When people post: see the leak, choose the delay, post with it, attack it.
 
-Comments that one person writes in one sitting appear minutes apart under several pseudonyms, and link them. The room
-delays posts just enough that "written together" can hardly be told from "written apart".
+Comments that one person writes in one sitting appear minutes apart under several pseudonyms, and link them. The module
+delays posts just enough that "written together" can hardly be distinguished from "written apart".
 
-- **See the leak**: :func:`find_batches` (a :class:`Batches`), :func:`posterior`, the columns that betray the order of
-  arrival (:func:`find_leaks`, :class:`Leak`), and all of it at once: :func:`audit_log` (a :class:`TimingAudit`).
-- **Choose**: :func:`choose_gap` and :func:`choose_gaps` from history, :func:`intervals` and :func:`covered`.
-- **Protect**: :func:`post` (a :class:`Posted`) under :class:`FollowUp`, the default, or the symmetric mechanisms
-  :class:`ZeroInflatedUniform`, :class:`Uniform`, :class:`Exponential`, :class:`Staircase`; :class:`Queue`; a mechanism of
-  your own: :class:`DelayMechanism`.
-- **Attack**: :func:`linkage_attack` (a :class:`LinkageAttack`), the best attack there is, :func:`optimal_attack`
-  (an :class:`OptimalAttack`), and :func:`partial_adoption`.
-- **Check a promise**: :func:`exact_check`, :func:`grid_check` (a :class:`LossCheck`) and :func:`sampled_check`.
-- **Out of core**: :func:`audit_table`, on DuckDB or Spark through Ibis.
+- **See the leak**: :func:`audit_log` (a :class:`TimingAudit`), :func:`find_batches`; out of core, on DuckDB or Spark
+  through Ibis: :func:`audit_table`.
+- **Plan**: :func:`plan_delays` (a :class:`DelayPlan`) from history; :func:`choose_gap` and :func:`choose_gaps` alone.
+- **Protect**: :func:`post` returns what the public sees (:class:`Posted`) and what only the operator may see
+  (:class:`PostingSchedule`), under :class:`FollowUp`, the default, or the symmetric mechanisms
+  :class:`ZeroInflatedUniform`, :class:`Uniform`, :class:`Exponential`, :class:`Staircase`; or :class:`Queue`.
+- **Attack**: :func:`linkage_attack`, and the best attack there is on a pair, :func:`optimal_attack`.
+- **Check a guarantee**: :func:`exact_check`.
 
-Times are seconds (or timedeltas) everywhere.
+A mechanism of your own derives from :class:`peerveil.timing.mechanism.DelayMechanism`. Further functions are in
+:mod:`peerveil.timing.choose`, :mod:`peerveil.timing.check`, :mod:`peerveil.timing.leaks`, :mod:`peerveil.timing.batches` and
+:mod:`peerveil.timing.adoption`. Times are seconds (or timedeltas) everywhere.
 
 >>> from peerveil import Randomness
 >>> from peerveil.judgements import synthetic_conference
 >>> history, log = (synthetic_conference(papers=60, reviewers=40, seed=s).events for s in (1, 2))
->>> mechanism = FollowUp(1, gap=choose_gap(history, 25, beta=300), beta=300)
->>> posted = post(log, mechanism, randomness=Randomness.simulation(1))
->>> len(posted) == len(log), posted.mark
+>>> mechanism = FollowUp(epsilon=1, gap=choose_gap(history, percentile=25, beta=300), beta=300)
+>>> posted, schedule = post(log, mechanism=mechanism, randomness=Randomness.simulation(1))
+>>> len(posted) == len(schedule) == len(log), posted.mark
 (True, 'simulation, not private')
 """
 
-from peerveil.timing.adoption import partial_adoption
-from peerveil.timing.adversary import LinkageAttack, linkage_attack
-from peerveil.timing.batches import Batches, find_batches, posterior
-from peerveil.timing.check import LossCheck, exact_check, grid_check, sampled_check
-from peerveil.timing.choose import choose_gap, choose_gaps, covered, intervals
+from peerveil.timing.adversary import linkage_attack
+from peerveil.timing.batches import find_batches
+from peerveil.timing.check import exact_check
+from peerveil.timing.choose import choose_gap, choose_gaps
 from peerveil.timing.engine import audit_table
 from peerveil.timing.exposure import TimingAudit, audit_log
 from peerveil.timing.follow_up import FollowUp
-from peerveil.timing.leaks import Leak, find_leaks
-from peerveil.timing.mechanism import DelayMechanism
-from peerveil.timing.optimal import OptimalAttack, optimal_attack
+from peerveil.timing.optimal import optimal_attack
+from peerveil.timing.plan import DelayPlan, plan_delays
 from peerveil.timing.post import Posted, post
 from peerveil.timing.queue import Queue
+from peerveil.timing.schedule import PostingSchedule
 from peerveil.timing.unbounded import Exponential, Staircase
 from peerveil.timing.zero_inflated import Uniform, ZeroInflatedUniform
 
 __all__ = [
-    "Batches",
-    "DelayMechanism",
+    "DelayPlan",
     "Exponential",
     "FollowUp",
-    "Leak",
-    "LinkageAttack",
-    "LossCheck",
-    "OptimalAttack",
     "Posted",
+    "PostingSchedule",
     "Queue",
     "Staircase",
     "TimingAudit",
@@ -60,16 +55,10 @@ __all__ = [
     "audit_table",
     "choose_gap",
     "choose_gaps",
-    "covered",
     "exact_check",
     "find_batches",
-    "find_leaks",
-    "grid_check",
-    "intervals",
     "linkage_attack",
     "optimal_attack",
-    "partial_adoption",
+    "plan_delays",
     "post",
-    "posterior",
-    "sampled_check",
 ]

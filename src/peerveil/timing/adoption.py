@@ -10,12 +10,12 @@ import numpy as np
 from peerveil.errors import BadInput
 from peerveil.randomness import Randomness
 from peerveil.timing.adversary import linkage_attack
-from peerveil.timing.post import post
+from peerveil.timing.reading import read_log
+from peerveil.timing.schedule import prepare_posting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from peerveil.judgements import Events
     from peerveil.timing.mechanism import DelayMechanism
 
 
@@ -41,15 +41,18 @@ class Adoption:
 
 
 def partial_adoption(
-    events: Events,
+    events: Any,
+    *,
     mechanism: DelayMechanism,
     shares: Sequence[float] = (0.1, 0.5, 1.0),
-    *,
     window: float | None = None,
     within: Any = None,
+    columns: Mapping[str, str] | None = None,
     seed: int = 0,
 ) -> list[Adoption]:
     """Attack a log of which only some people use the mechanism. A simulation: the delays protect nobody."""
+    events = read_log(events, "events", columns=columns, group=within if isinstance(within, str) else None)
+    groups = events.numbered(within)[0] if isinstance(within, str) else within
     window = mechanism.beta if window is None else window
     people = events.frame["actor"].unique().sort()
     rng = np.random.default_rng(seed)
@@ -58,13 +61,14 @@ def partial_adoption(
         if not 0 <= share <= 1:
             raise BadInput("shares", got=shares, want="shares from 0 to 1")
         users = people.gather(np.sort(rng.permutation(len(people))[: round(share * len(people))])).to_list()
-        posted = post(events, mechanism, adopters=users, randomness=Randomness.simulation(seed))
-        attack = linkage_attack(posted, window=window, within=within)
+        schedule = prepare_posting(events, mechanism, adopters=users).draw(Randomness.simulation(seed))
+        attack = linkage_attack(schedule, window=window, within=groups)
         cut, precision, _ = attack.best
         mine, theirs = (
-            linkage_attack(posted, [cut], window=window, within=within, among=among) for among in ("adopters", "others")
+            linkage_attack(schedule, thresholds=[cut], window=window, within=groups, among=among)
+            for among in ("adopters", "others")
         )
         found.append(
-            Adoption(share, float(mine.recall[0]), float(theirs.recall[0]), precision, float(posted.truth.delay.mean()))
+            Adoption(share, float(mine.recall[0]), float(theirs.recall[0]), precision, float(schedule.delay.mean()))
         )
     return found

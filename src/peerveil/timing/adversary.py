@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import polars as pl
 
 from peerveil.errors import BadInput, Verbatim
-from peerveil.judgements import Events
-from peerveil.result import Pictured
+from peerveil.result import Pictured, Result
 from peerveil.timing.batches import codes
 from peerveil.timing.durations import in_words, read_duration
 from peerveil.timing.pairs import count_joint, count_within
-from peerveil.timing.post import Posted
+from peerveil.timing.reading import read_log
+from peerveil.timing.schedule import PostingSchedule
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
@@ -44,6 +47,8 @@ class LinkageAttack(Pictured):
     batched : int
         Pairs that were written in one sitting.
     """
+
+    operator_only: ClassVar[bool] = True
 
     threshold: Floats
     flagged: Whole
@@ -77,7 +82,23 @@ class LinkageAttack(Pictured):
         enough = self.recall >= recall
         return float(self.precision[enough].max()) if enough.any() else 0.0
 
+    def frame(self) -> pl.DataFrame:
+        """One row per cut-off."""
+        return pl.DataFrame(
+            {
+                "threshold": self.threshold,
+                "flagged": self.flagged,
+                "right": self.right,
+                "precision": self.precision,
+                "recall": self.recall,
+            }
+        )
+
     def __str__(self) -> str:
+        return self.summary()
+
+    def summary(self) -> str:
+        """Precision and recall at the best cut-off."""
         cut, precision, recall = self.best
         unit = f"{cut:.3g} gaps" if self.informed else in_words(cut)
         return (
@@ -97,53 +118,59 @@ class LinkageAttack(Pictured):
 
 
 def linkage_attack(
-    posted: Posted | Events,
-    thresholds: ArrayLike | None = None,
+    log: Any,
     *,
+    thresholds: ArrayLike | None = None,
     window: Duration | None = None,
     within: Any = None,
     gaps: ArrayLike | None = None,
     among: str = "everybody",
+    columns: Mapping[str, str] | None = None,
 ) -> LinkageAttack:
     """Attack what was posted, and compare with the truth.
 
     Parameters
     ----------
-    posted
-        What :func:`peerveil.timing.post` returned; or a log as it is, to see the leak without any protection.
+    log
+        The operator's :class:`PostingSchedule` that :func:`peerveil.timing.post` returned; or a log as it is (Events, a
+        frame, a file name), to see the leak without any protection.
     thresholds
         Cut-offs in seconds (for an informed attack in gaps); a useful range unless given.
     window
         Seconds: two comments of one person on different threads that *arrived* this close are a batched pair. The
         mechanism's beta unless given; a raw log needs it.
     within
-        One value an event (an array, or the name of a column of a raw log): the attacker compares only posts with
+        One value per event (an array, or the name of a column of a raw log): the attacker compares only posts with
         the same value, such as one category of pages, or one receiving address.
     gaps
-        Seconds, one an event and the same within each group of ``within``: an informed attack. ``True`` takes those
+        Seconds, one per event and the same within each group of ``within``: an informed attack. ``True`` takes those
         that the log was posted with.
     among
         ``"everybody"``, or ``"adopters"`` / ``"others"``: count as right only pairs of people who did (did not) use
-        the mechanism. The attacker, who cannot tell them apart, still flags all.
+        the mechanism. The attacker, who cannot distinguish them, still flags all.
+    columns
+        Our names for columns that a frame or file calls otherwise: ``{"actor": "user"}``.
 
     Examples
     --------
+    >>> from peerveil.judgements import Events
     >>> log = Events(actor=["a", "a", "b"], thread=[1, 2, 3], time=[1e9, 1e9 + 60, 1e9 + 3600])
-    >>> attack = linkage_attack(log, [120, 7200], window=300)
+    >>> attack = linkage_attack(log, thresholds=[120, 7200], window=300)
     >>> attack.precision.round(3).tolist(), attack.recall.tolist()
     ([1.0, 0.333], [1.0, 1.0])
     """
-    if isinstance(posted, Posted):
-        truth = posted.truth
-        actor, thread, arrival, seen = truth.actor, truth.thread, truth.arrival, truth.posted
-        adopted, beta, used = truth.adopted, truth.window, truth.gap
-    elif isinstance(posted, Events):
-        actor, thread, arrival = codes(posted)
+    if isinstance(log, Result):
+        want = "a log, or the PostingSchedule that post() returned beside it: what is public does not say who is right"
+        raise BadInput("log", got=Verbatim(type(log).__name__), want=want)
+    if isinstance(log, PostingSchedule):
+        actor, thread, arrival, seen = log.actor, log.thread, log.arrival, log.posted
+        adopted, beta, used = log.adopted, log.window, log.gap
+    else:
+        events = read_log(log, "log", columns=columns, group=within if isinstance(within, str) else None)
+        actor, thread, arrival = codes(events)
         seen, adopted, beta, used = arrival, np.ones(arrival.size, dtype=np.bool_), None, None
         if isinstance(within, str):
-            within = posted.numbered(within)[0]
-    else:
-        raise BadInput("posted", got=posted, want="what post() returned, or an Events table")
+            within = events.numbered(within)[0]
     if window is None and beta is None:
         raise BadInput("window", got=window, want="seconds within which two comments are a batch, such as 300")
     micro = read_duration(beta if window is None else window, "window", zero=True) // 1000  # type: ignore[arg-type]

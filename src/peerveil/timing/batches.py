@@ -10,16 +10,21 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import polars as pl
 from numba import njit
 
 from peerveil.errors import BadInput
 from peerveil.judgements import Events
+from peerveil.result import Pictured
 from peerveil.timing.durations import in_words, read_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
     from peerveil.timing.durations import Duration
@@ -31,8 +36,8 @@ _LONGEST_WALK = 300_000_000  # events that all persons together look at before a
 
 
 @dataclass(frozen=True)
-class Batches:
-    """What :func:`find_batches` found; arrays have one entry an event, in the order of the table.
+class Batches(Pictured):
+    """What :func:`find_batches` found, for the operator only; arrays have one entry per event, in the order of the table.
 
     Attributes
     ----------
@@ -54,6 +59,8 @@ class Batches:
     steps, pairs : int
         How many consecutive comments and how many pairs of persons the two rates are taken over.
     """
+
+    operator_only: ClassVar[bool] = True
 
     window: float
     batched: Flags
@@ -89,7 +96,22 @@ class Batches:
         costs = epsilon * ((self.sizes - 1.0) if by_predecessor else self.sizes / 2.0)
         return float(costs.mean()), float(costs.max())
 
+    def frame(self) -> pl.DataFrame:
+        """How many batches there are of each size."""
+        size, batches = np.unique(self.sizes, return_counts=True)
+        return pl.DataFrame({"size": size, "batches": batches})
+
+    def draw(self, ax: Axes) -> None:
+        """How many batches there are of each size."""
+        counts = self.frame()
+        ax.bar(counts["size"].to_numpy(), counts["batches"].to_numpy(), color="#2b7bba")
+        ax.set(xlabel="comments in a batch", ylabel="batches")
+
     def __str__(self) -> str:
+        return self.summary()
+
+    def summary(self) -> str:
+        """How many batches there are, how large they are, and both rates."""
         share = 100 * float(self.batched.mean())
         text = f"{len(self):,} batches within {in_words(self.window)} hold {share:.3g}% of {self.batched.size:,} events"
         if len(self):
@@ -100,7 +122,9 @@ class Batches:
         )
 
 
-def find_batches(events: Any, window: Duration, *, baseline: bool = True) -> Batches:
+def find_batches(
+    events: Any, *, window: Duration, baseline: bool = True, columns: Mapping[str, str] | None = None
+) -> Batches:
     """Find batches, and the two rates of Appendix B.
 
     Parameters
@@ -111,6 +135,8 @@ def find_batches(events: Any, window: Duration, *, baseline: bool = True) -> Bat
         Seconds (or a timedelta); 0 for simultaneous comments only.
     baseline
         False leaves out ``other_rate`` (it is NaN then), which costs more time than all the rest.
+    columns
+        Our names for columns that a frame or file calls otherwise: ``{"actor": "user"}``.
 
     Notes
     -----
@@ -125,11 +151,11 @@ def find_batches(events: Any, window: Duration, *, baseline: bool = True) -> Bat
     The paper's example (minutes 0, 5, 6, 8, 100 on papers 1, 2, 2, 2, 3) has rate 1/2:
 
     >>> log = Events(actor=["r"] * 5, thread=[1, 2, 2, 2, 3], time=[60 * m + 1e9 for m in (0, 5, 6, 8, 100)])
-    >>> found = find_batches(log, 300)
+    >>> found = find_batches(log, window=300)
     >>> found.same_rate, found.steps, found.batched.tolist()
     (0.5, 2, [True, True, False, False, False])
     """
-    events = Events.of(events, "events")
+    events = Events.of(events, "events", columns=columns)
     micro = read_duration(window, "window", zero=True) // 1000
     actor, thread, times = codes(events)
     # posts of one moment in order of thread, so that the counts are the same for every row order and every engine

@@ -22,11 +22,13 @@ from peerveil.audit import check as audit_check
 from peerveil.errors import BadInput
 from peerveil.judgements import Events
 from peerveil.numerics.exact import exp_bounds
+from peerveil.result import Pictured
 from peerveil.timing.delays import Scaled, Steps
 from peerveil.timing.durations import TICKS
-from peerveil.timing.post import post
+from peerveil.timing.schedule import prepare_posting
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
     from peerveil.randomness import Randomness
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LossCheck:
+class LossCheck(Pictured):
     """The loss that was computed against the one that is claimed.
 
     Attributes
@@ -57,12 +59,27 @@ class LossCheck:
     passed: bool
     exact: bool
 
+    def summary(self) -> str:
+        """Whether the claim holds, with both numbers."""
+        how = "in exact arithmetic" if self.exact else "on a grid"
+        verdict = "holds" if self.passed else "does not hold"
+        return f"a pair of comments loses {self.total:.6g}, {self.claimed:.6g} is claimed: the claim {verdict} ({how})"
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def draw(self, ax: Axes) -> None:
+        """The loss beside the claim; an infinite loss has no bar."""
+        loss = self.total if math.isfinite(self.total) else math.nan
+        ax.bar(["computed", "claimed"], [loss, self.claimed], color=["#2b7bba", "#c98a00"])
+        ax.set_ylabel("epsilon of a pair of comments")
+
 
 def exact_check(mechanism: DelayMechanism) -> LossCheck:
     """Lemma A.1's condition in exact arithmetic, for mechanisms made of uniform pieces; on a grid for the others.
 
     >>> from peerveil.timing import FollowUp
-    >>> found = exact_check(FollowUp(1, gap=600, beta=300))
+    >>> found = exact_check(FollowUp(epsilon=1, gap=600, beta=300))
     >>> found.passed, found.exact, round(found.total, 6)
     (True, True, 1.0)
     """
@@ -77,7 +94,7 @@ def exact_check(mechanism: DelayMechanism) -> LossCheck:
     return LossCheck(_log(still), _log(shifted), _log(product), mechanism.epsilon, passed, True)
 
 
-def grid_check(mechanism: DelayMechanism, shifts: int = 33, tolerance: float = 1e-6) -> LossCheck:
+def grid_check(mechanism: DelayMechanism, *, shifts: int = 33, tolerance: float = 1e-6) -> LossCheck:
     """Lemma A.1's condition on a grid of shifts; between the breaks of both densities every stretch is looked at."""
     b, u = mechanism.batched, mechanism.unbatched
     reach = mechanism.reach / TICKS
@@ -89,8 +106,8 @@ def grid_check(mechanism: DelayMechanism, shifts: int = 33, tolerance: float = 1
 
 def sampled_check(
     mechanism: DelayMechanism,
-    samples: int = 20_000,
     *,
+    samples: int = 20_000,
     confidence: float = 0.999999,
     randomness: Randomness | None = None,
 ) -> Report:
@@ -140,10 +157,10 @@ def _two_comments(mechanism: DelayMechanism, offset: float, count: int, source: 
         time=np.concatenate([first, second]).astype("datetime64[us]"),
         id=np.arange(2 * count),
     )
-    truth = post(events, mechanism, randomness=source).truth
+    schedule = prepare_posting(events, mechanism).draw(source)
     ids = events.column("id")
     posted = np.empty(2 * count, dtype=np.int64)
-    posted[ids] = truth.posted
+    posted[ids] = schedule.posted
     return np.stack([posted[:count] - first, posted[count:] - first], axis=1) / 1e6
 
 

@@ -13,8 +13,11 @@ from peerveil.judgements import Events
 from peerveil.judgements.table import is_frame
 from peerveil.timing.batches import codes
 from peerveil.timing.durations import read_duration
+from peerveil.timing.reading import read_log
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from peerveil.numerics.exact import Number
@@ -24,7 +27,9 @@ if TYPE_CHECKING:
     Between = Literal["actor", "thread", "all"]
 
 
-def intervals(history: Events, *, between: Between = "actor", beta: Duration = 0) -> Floats:
+def intervals(
+    history: Any, *, between: Between = "actor", beta: Duration = 0, columns: Mapping[str, str] | None = None
+) -> Floats:
     """Seconds between consecutive events, from which a gap is chosen.
 
     Parameters
@@ -36,32 +41,35 @@ def intervals(history: Events, *, between: Between = "actor", beta: Duration = 0
         ``"thread"``: consecutive posts of a thread, whoever wrote them; ``"all"``: consecutive posts of the log.
     beta
         Leave out intervals up to this, which are sittings. (With 0 only simultaneous posts are left out.)
+    columns
+        Our names for columns that a frame or file calls otherwise: ``{"actor": "user"}``.
     """
-    return _intervals(history, between, beta)[0]
+    return _intervals(Events.of(history, "history", columns=columns), between, beta)[0]
 
 
 def choose_gap(
     history: Any,
-    percentile: float | None = None,
     *,
+    percentile: float | None = None,
     crossover: float | None = None,
     epsilon: Number | None = None,
     between: Between = "actor",
     beta: Duration = 0,
+    columns: Mapping[str, str] | None = None,
 ) -> float:
     """The gap in seconds, from history and either a percentile or the attacker's error that is wanted.
 
     Parameters
     ----------
     history
-        Earlier events (Events, a frame), or intervals in seconds.
+        Earlier events (Events, a frame, a file name), or intervals in seconds.
     percentile
         Cover this percentage of the intervals.
     crossover, epsilon
         Leave every test for batching a cross-over error (type-I error = 1 - power) of at least this: Proposition 5.1
         gives power <= e^epsilon/F(g) type-I error, hence F(g) >= c e^epsilon/(1 - c). For c > 1/(1 + e^epsilon) no gap
         is enough.
-    between, beta
+    between, beta, columns
         As in :func:`intervals`, where history is a log.
 
     Examples
@@ -75,14 +83,14 @@ def choose_gap(
         ...
     peerveil.errors.BadInput: crossover: got 0.4, need at most 1/(1 + e^epsilon) = 0.310026: no gap does more
     """
-    values = _sample(history, between, beta)
+    values = _sample(history, between, beta, columns)
     return _quantile(values, _share(percentile, crossover, epsilon))
 
 
 def choose_gaps(
     history: Any,
-    percentile: float | None = None,
     *,
+    percentile: float | None = None,
     per: str = "thread",
     crossover: float | None = None,
     epsilon: Number | None = None,
@@ -90,12 +98,13 @@ def choose_gaps(
     beta: Duration = 0,
     least: int = 5,
     default: Duration | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> dict[Any, float]:
     """One gap for each thread, or for each value of another column of the log, as :func:`peerveil.timing.post` takes them.
 
     Groups with fewer than ``least`` intervals get ``default`` (seconds), or the gap of the whole history.
     """
-    history = Events.of(history, "history")
+    history = read_log(history, "history", columns=columns, group=per)
     share = _share(percentile, crossover, epsilon)
     values, rows = _intervals(history, between, beta)
     if not values.size and default is None:
@@ -115,15 +124,21 @@ def choose_gaps(
     return dict(zip(names.to_list(), gaps.tolist(), strict=True))
 
 
-def covered(history: Any, gap: Duration, *, between: Between = "actor", beta: Duration = 0) -> float:
+def covered(
+    history: Any,
+    *,
+    gap: Duration,
+    between: Between = "actor",
+    beta: Duration = 0,
+    columns: Mapping[str, str] | None = None,
+) -> float:
     """F(g): the share of history's intervals that a gap covers."""
-    values = _sample(history, between, beta)
+    values = _sample(history, between, beta, columns)
     return float(np.mean(values <= read_duration(gap, "gap") / 1e9))
 
 
-def _intervals(history: Any, between: str, beta: Duration) -> tuple[Floats, NDArray[np.int64]]:
+def _intervals(history: Events, between: str, beta: Duration) -> tuple[Floats, NDArray[np.int64]]:
     """Intervals in seconds, and the row of the later event of each."""
-    history = Events.of(history, "history")
     micro = read_duration(beta, "beta", zero=True) // 1000
     actor, thread, times = codes(history)
     if between == "all":
@@ -142,9 +157,9 @@ def _intervals(history: Any, between: str, beta: Duration) -> tuple[Floats, NDAr
     return waits[chosen] / 1e6, order[1:][chosen]
 
 
-def _sample(history: Any, between: str, beta: Duration) -> Floats:
+def _sample(history: Any, between: str, beta: Duration, columns: Mapping[str, str] | None) -> Floats:
     if isinstance(history, Events | str | os.PathLike) or is_frame(history):
-        values = _intervals(history, between, beta)[0]
+        values = _intervals(Events.of(history, "history", columns=columns), between, beta)[0]
         if not values.size:
             got = Verbatim("no two events that follow one another outside a sitting")
             raise BadInput("history", got=got, want="a longer history, or intervals in seconds")

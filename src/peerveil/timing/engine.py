@@ -8,27 +8,37 @@ person, since a status depends on one person's events only), keep the posting ti
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
+import polars as pl
 
-from peerveil.engines import open_table, rows_of
-from peerveil.result import plain
+from peerveil.engines import is_table, open_table, rows_of
+from peerveil.errors import BadInput
+from peerveil.judgements import Events
+from peerveil.judgements.table import check_mapping, is_frame
+from peerveil.result import Pictured, plain
 from peerveil.timing.adversary import LinkageAttack
 from peerveil.timing.clock import micros
 from peerveil.timing.durations import in_words, percent, read_duration
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
 
+    from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
     from peerveil.timing.durations import Duration
 
+_NEEDED: Final = ("actor", "thread", "time")
+
 
 @dataclass(frozen=True)
-class TableAudit:
-    """What a database counted; the names mean what they mean in :class:`Batches` and :class:`LinkageAttack`."""
+class TableAudit(Pictured):
+    """What a database counted, for the operator only; names are those of :class:`Batches` and :class:`LinkageAttack`."""
+
+    operator_only: ClassVar[bool] = True
 
     events: int
     actors: int
@@ -56,24 +66,37 @@ class TableAudit:
             "linkage": {"cut_off": cut, "precision": precision, "recall": recall, "pairs": self.attack.batched},
         }))  # fmt: skip
 
-    def __str__(self) -> str:
+    def frame(self) -> pl.DataFrame:
+        """The attack, one row per cut-off."""
+        return self.attack.frame()
+
+    def draw(self, ax: Axes) -> None:
+        """Precision and recall of linking posts by time."""
+        self.attack.draw(ax)
+
+    def summary(self) -> str:
+        """Events, batches and the first rate of Appendix B."""
         waits = f"; posts wait {in_words(self.mean_delay)} on average" if self.max_delay else ""
         return (
             f"{self.events:,} events by {self.actors:,} actors, {percent(self.batched / max(self.events, 1))} of them in "
             f"batches; {percent(self.same_rate)} of one person's consecutive comments on different threads are that close"
-            f"{waits}\n{self.attack}"
+            f"{waits}"
         )
+
+    def __str__(self) -> str:
+        return f"{self.summary()}\n{self.attack}"
 
 
 def audit_table(
     source: str | os.PathLike[str] | Any,
-    window: Duration = 300,
     *,
+    window: Duration = 300,
     thresholds: ArrayLike = (10, 30, 60, 120, 300, 600, 1800),
     engine: str = "duckdb",
     memory: str | None = None,
     posted: str | None = None,
     baseline: bool = False,
+    columns: Mapping[str, str] | None = None,
 ) -> TableAudit:
     """Count batches, rates and the linkage attack in a database.
 
@@ -81,7 +104,7 @@ def audit_table(
     ----------
     source
         A Parquet or CSV file (or a pattern such as ``log/*.parquet``; Spark takes Parquet only) with columns actor, thread
-        and time, or an Ibis table that has them. Times are read as in memory, or refused: see
+        and time, or an Ibis table, a frame or Events that have them. Times are read as in memory, or refused: see
         :mod:`peerveil.timing.clock`. Times without a zone are UTC.
     window
         Seconds: two comments of one person on different threads this close are a batch.
@@ -95,20 +118,42 @@ def audit_table(
         The column with posting times; without it the attack sees arrival times.
     baseline
         Also count close pairs of different persons. That is a join of everybody with everybody within the window.
+    columns
+        Our names for columns that the source calls otherwise: ``{"actor": "user"}``.
     """
     micro = read_duration(window, "window", zero=True) // 1000
     limits = np.unique(np.asarray(thresholds, dtype=float))
     cut = [round(1e6 * float(x)) for x in limits]
-    columns = ["actor", "thread", "time", *([posted] if posted else [])]
-    with open_table(source, columns, engine=engine, memory=memory, texts=columns[2:]) as table:
-        return _audit(table, micro, limits, cut, posted, baseline)
+    names = {**{name: name for name in _NEEDED}, **check_mapping(columns)}
+    if set(names) != set(_NEEDED):
+        raise BadInput("columns", got=columns, want=f"our names as keys: {', '.join(_NEEDED)}")
+    actor, thread, time = (names[name] for name in _NEEDED)
+    seen = posted or time
+    wanted = [*dict.fromkeys((actor, thread, time, seen))]
+    with open_table(_as_source(source), wanted, engine=engine, memory=memory, texts=[time, seen]) as table:
+        times = micros(table, time)
+        arrived = table.select(
+            actor=table[actor], thread=table[thread], time=times, seen=micros(table, seen) if posted else times
+        )
+        return _audit(arrived, micro, limits, cut, baseline)
 
 
-def _audit(table: Any, micro: int, limits: Any, cut: list[int], posted: str | None, baseline: bool) -> TableAudit:
+def _as_source(source: Any) -> Any:
+    """A file or an Ibis table; frames and Events become one."""
+    if isinstance(source, Events):
+        source = source.frame
+    if is_table(source) or not is_frame(source):
+        return source
     import ibis
 
-    time, seen = (micros(table, name) for name in ("time", posted or "time"))
-    t = table.select(actor="actor", thread="thread", time=time, seen=seen)
+    if isinstance(source, pl.LazyFrame):
+        source = source.collect()
+    return ibis.memtable(source if hasattr(source, "columns") else pl.DataFrame(source))
+
+
+def _audit(t: Any, micro: int, limits: Any, cut: list[int], baseline: bool) -> TableAudit:
+    import ibis
+
     # the nearest comment of the same person on another thread lies just outside the run of comments on one thread
     mine = ibis.window(group_by=t.actor, order_by=[t.time, t.thread])
     steps = t.mutate(last_thread=t.thread.lag().over(mine), last_time=t.time.lag().over(mine))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import polars as pl
 
 from peerveil.errors import BadInput
-from peerveil.judgements import Events
 from peerveil.progress import progress_bar
 from peerveil.randomness import Randomness
 from peerveil.report import Line
@@ -23,13 +22,15 @@ from peerveil.timing.durations import in_words, percent, read_duration
 from peerveil.timing.follow_up import FollowUp
 from peerveil.timing.leaks import Leak, find_leaks
 from peerveil.timing.optimal import OptimalAttack, optimal_attack
-from peerveil.timing.post import post
+from peerveil.timing.reading import read_log
+from peerveil.timing.schedule import prepare_posting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
 
+    from peerveil.judgements import Events
     from peerveil.numerics.exact import Number
     from peerveil.timing.durations import Duration
     from peerveil.timing.mechanism import DelayMechanism
@@ -88,7 +89,9 @@ NO_NAME_TWICE: Final = (
 class TimingAudit(Pictured):
     """What :func:`audit_log` found. For the operator: it contains facts about people that must not be published."""
 
-    summary: str
+    operator_only: ClassVar[bool] = True
+
+    headline: str
     events: int
     actors: int
     gap: float
@@ -205,7 +208,7 @@ class TimingAudit(Pictured):
         cut, precision, recall = self.raw.best
         return dict(plain({
             "for": "the operator only: these are facts about the people in the log",
-            "log": self.summary,
+            "log": self.headline,
             "window": b.window,
             "gap": self.gap,
             "batches": len(b),
@@ -220,8 +223,26 @@ class TimingAudit(Pictured):
             "recommendation": self.recommendation,
         }))  # fmt: skip
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """What delays would do, as head and rows: one a strength, and one without protection."""
+    def frame(self) -> pl.DataFrame:
+        """What delays would do, one row per strength and one (epsilon null) without protection; delays in seconds."""
+        cut, precision, recall = self.raw.best
+        rows: list[dict[str, float | None]] = [
+            {"epsilon": None, "mean_delay": 0.0, "median_delay": 0.0, "max_delay": 0.0, "precision": precision,
+             "recall": recall, "linked_within": cut, "crossover": None, "crossover_when_order_is_known": None,
+             "crossover_over_all_history": None, "overtaken": 0.0}
+        ]  # fmt: skip
+        for one in self.protected:
+            cut, precision, recall = one.attack.best
+            rows.append({
+                "epsilon": one.mechanism.epsilon, "mean_delay": one.mean_delay, "median_delay": one.median_delay,
+                "max_delay": one.max_delay, "precision": precision, "recall": recall, "linked_within": cut,
+                "crossover": one.best_attack.crossover, "crossover_when_order_is_known": one.known_order.crossover,
+                "crossover_over_all_history": one.all_history.crossover, "overtaken": one.overtaken,
+            })  # fmt: skip
+        return pl.DataFrame(rows, schema_overrides={"epsilon": pl.Float64}, infer_schema_length=None)
+
+    def comparison(self) -> tuple[list[str], list[list[str]]]:
+        """The same for people, as head and rows of text."""
         head = ["epsilon", "delay: mean", "median", "longest", "links right", "true pairs found", "linked within",
                 "best test wrong, up to the gap", "order known", "all history", "replies too early", "if causal",
                 "overtaken", "whole sitting: mean", "largest"]  # fmt: skip
@@ -238,8 +259,7 @@ class TimingAudit(Pictured):
             ])  # fmt: skip
         return head, rows
 
-    @property
-    def short(self) -> str:
+    def summary(self) -> str:
         """How exposed people are, in one sentence."""
         window = in_words(self.batches.window)
         if not self.several:
@@ -257,15 +277,15 @@ class TimingAudit(Pictured):
     @property
     def leak(self) -> str:
         """How exposed people are, in words."""
-        return f"{self.batches}. {self.short}"
+        return f"{self.batches}. {self.summary()}"
 
     def __str__(self) -> str:
-        head, rows = self.table()
+        head, rows = self.comparison()
         parts = [
             "; ".join(f"{name} {cell}" for name, cell in zip(head, row, strict=True) if cell != "-") for row in rows
         ]
         return "\n".join(
-            [self.summary, self.leak, *parts, "", *(text for line in self.advice for text in line.paragraphs())]
+            [self.headline, self.leak, *parts, "", *(text for line in self.advice for text in line.paragraphs())]
         )
 
 
@@ -285,15 +305,16 @@ def as_typed(
 
 def audit_log(
     events: Any,
-    window: Duration = 300,
     *,
+    window: Duration = 300,
     gap: Duration | None = None,
     percentile: float = 50.0,
     epsilons: Sequence[Number] = ("0.5", 1, 2),
     within: Any = None,
     suspects: int = 10,
-    randomness: Randomness | None = None,
     baseline: bool = True,
+    columns: Mapping[str, str] | None = None,
+    randomness: Randomness | None = None,
     progress: bool | None = False,
 ) -> TimingAudit:
     """Audit a log: rates, attack before and after, delays, re-ordered replies, other leaks, and what to do.
@@ -312,25 +333,29 @@ def audit_log(
         Compare only posts with the same value (see :func:`linkage_attack`).
     suspects
         For the posterior of Figure 2.
-    randomness
-        The secure lane unless given. Delays are drawn to be measured; nothing is posted.
     baseline
         False leaves out the rate of close pairs of different persons.
+    columns
+        Our names for columns that a frame or file calls otherwise: ``{"actor": "user"}``.
+    randomness
+        The secure lane unless given. Delays are drawn to be measured; nothing is posted.
     progress
         Show a bar on standard error; None shows it on a terminal only.
     """
-    events = Events.of(events, "events")
+    events = read_log(events, "events", columns=columns, group=within if isinstance(within, str) else None)
     seconds = read_duration(window, "window", zero=True) / 1e9
     source = Randomness.secure() if randomness is None else randomness
     waits = intervals(events, beta=seconds)
-    history = float(np.ceil(choose_gap(waits, percentile))) if waits.size else 0.0  # whole seconds, for people
+    history = (
+        float(np.ceil(choose_gap(waits, percentile=percentile))) if waits.size else 0.0
+    )  # whole seconds, for people
     chosen = history if gap is None else read_duration(gap, "gap") / 1e9
     if gap is not None and chosen <= seconds:
         raise BadInput("gap", got=gap, want=f"more than the window of one sitting ({in_words(seconds)})")
-    mechanisms = [FollowUp(e, chosen, seconds) for e in epsilons] if chosen > seconds else []
+    mechanisms = [FollowUp(epsilon=e, gap=chosen, beta=seconds) for e in epsilons] if chosen > seconds else []
     tried = []
     with progress_bar("auditing", 2 + len(mechanisms), show=progress) as advance:
-        batches = find_batches(events, seconds, baseline=baseline)
+        batches = find_batches(events, window=seconds, baseline=baseline)
         advance(1)
         groups = events.numbered(within)[0] if isinstance(within, str) else within
         raw = linkage_attack(events, window=seconds, within=groups)
@@ -340,7 +365,7 @@ def audit_log(
             tried.append(_try(events, mechanism, batches, share, groups, source))
             advance(1)
     return TimingAudit(
-        summary=events.headline,
+        headline=events.headline,
         events=len(events),
         actors=len(events.numbered("actor")[1]),
         gap=chosen,
@@ -366,8 +391,8 @@ def _several(events: Events) -> bool:
 def _try(
     events: Events, mechanism: DelayMechanism, batches: Batches, waits: Any, groups: Any, source: Randomness
 ) -> Protected:
-    posted = post(events, mechanism, randomness=source)
-    delay = posted.truth.delay
+    schedule = prepare_posting(events, mechanism).draw(source)
+    delay = schedule.delay
     near = waits[waits <= mechanism.gap]
     # what the attacker believes about lone comments: history up to the gap, to which the guarantee applies
     away = near if near.size else np.array([mechanism.gap])
@@ -376,11 +401,11 @@ def _try(
         mean_delay=float(delay.mean()),
         median_delay=float(np.median(delay)),
         max_delay=float(delay.max()),
-        attack=linkage_attack(posted, window=batches.window, within=groups),
+        attack=linkage_attack(schedule, window=batches.window, within=groups),
         best_attack=optimal_attack(mechanism, away, cells=100),
         known_order=optimal_attack(mechanism, away, order="known", cells=100),
         all_history=optimal_attack(mechanism, waits, cells=100),
-        early_replies=posted.truth.early_replies,
-        overtaken=posted.truth.overtaken,
+        early_replies=schedule.early_replies,
+        overtaken=schedule.overtaken,
         batch_cost=batches.cost(mechanism.epsilon),
     )

@@ -82,8 +82,8 @@ def audit_page(audit: TimingAudit, events: Events) -> Page:
     """The audit as one page for the operator."""
     b = audit.batches
     with house_style():
-        page = Page("How exposed are people by when they post?", lead=audit.summary)
-        page.paragraph(audit.short)
+        page = Page("How exposed are people by when they post?", lead=audit.headline)
+        page.paragraph(audit.summary())
         page.see_words()
         page.heading("What to do")
         for line in audit.advice:
@@ -127,7 +127,7 @@ def _protection(page: Page, audit: TimingAudit) -> None:
         f"The gap is {in_words(audit.gap)}. Posts that follow a post of the same person on another thread wait longest; "
         "the tables show what that does at several strengths, in one random draw of the delays."
     )
-    head, rows = audit.table()
+    head, rows = audit.comparison()
     for columns in (
         [0, 1, 2, 3, 10, 11, 12],
         [0, 4, 5, 6, 7, 8, 9, 13, 14],

@@ -47,7 +47,7 @@ class FollowUp(ZeroInflated):
 
     Examples
     --------
-    >>> mechanism = FollowUp("0.5", gap=11 * 60, beta=5 * 60)
+    >>> mechanism = FollowUp(epsilon="0.5", gap=11 * 60, beta=5 * 60)
     >>> round(mechanism.mean_batched / 60, 1), round(mechanism.mean_unbatched / 60, 1), mechanism.hold
     (19.5, 14.0, 0.0)
     """
@@ -55,9 +55,9 @@ class FollowUp(ZeroInflated):
     by_predecessor: ClassVar[bool] = True
 
     def __init__(
-        self, epsilon: Number, gap: Duration, beta: Duration = 0, *, weight: float = 1.0, eta: float | None = None
+        self, *, epsilon: Number, gap: Duration, beta: Duration = 0, weight: float = 1.0, eta: float | None = None
     ) -> None:
-        super().__init__(epsilon, gap, beta, weight, eta)
+        super().__init__(epsilon=epsilon, gap=gap, beta=beta, weight=weight, eta=eta)
 
     @property
     def neighbours(self) -> str:
@@ -73,8 +73,8 @@ class FollowUp(ZeroInflated):
 
     def with_beta(self, beta: Duration) -> Self:
         """The same for sittings of another width."""
-        return type(self)(self._epsilon, self.gap, beta, weight=self._weight, eta=self._given_eta)
+        return type(self)(epsilon=self._epsilon, gap=self.gap, beta=beta, weight=self._weight, eta=self._given_eta)
 
     def with_gap(self, gap: Duration) -> Self:
         """The same for another gap."""
-        return type(self)(self._epsilon, gap, self.beta, weight=self._weight, eta=self._given_eta)
+        return type(self)(epsilon=self._epsilon, gap=gap, beta=self.beta, weight=self._weight, eta=self._given_eta)

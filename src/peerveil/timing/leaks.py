@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from peerveil.judgements import Events
 from peerveil.judgements.events import ORDER_LEAKS, SECOND_CLOCKS
 from peerveil.timing.batches import codes
 
 if TYPE_CHECKING:
-    from peerveil.judgements import Events
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Leak:
         )
 
 
-def find_leaks(events: Events, *, least: float = 0.8) -> list[Leak]:
+def find_leaks(events: Any, *, least: float = 0.8, columns: Mapping[str, str] | None = None) -> list[Leak]:
     """Columns kept with the log that follow the order of arrival in at least this share of cases.
 
     >>> from peerveil.judgements import Events
@@ -61,6 +62,7 @@ def find_leaks(events: Events, *, least: float = 0.8) -> list[Leak]:
     >>> [(leak.column, leak.agreement, leak.scope) for leak in find_leaks(log)]
     [('number', 1.0, 'thread')]
     """
+    events = Events.of(events, "events", columns=columns)
     _, thread, times = codes(events)
     found = []
     names = [name for name in events.extra if name in ORDER_LEAKS] + _ordered_ids(events)

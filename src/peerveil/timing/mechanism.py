@@ -52,7 +52,7 @@ class DelayMechanism(ABC):
     batched: Delay
     unbatched: Delay
 
-    def __init__(self, epsilon: Number, gap: Duration, beta: Duration = 0) -> None:
+    def __init__(self, *, epsilon: Number, gap: Duration, beta: Duration = 0) -> None:
         self._epsilon = read_epsilon(epsilon)
         if self._epsilon > MOST:
             raise BadInput("epsilon", got=epsilon, want=f"at most {MOST}; beyond 10 hardly anything is promised anyway")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import polars as pl
 
 from peerveil.errors import BadInput
 from peerveil.result import Pictured
@@ -72,7 +73,15 @@ class OptimalAttack(Pictured):
         others = check_suspects(suspects) - 1
         return np.ones(others.shape) if math.isinf(self.ratio) else np.asarray(self.ratio / (self.ratio + others))
 
+    def frame(self) -> pl.DataFrame:
+        """The curve, one row per point."""
+        return pl.DataFrame({"type_one": self.type_one, "power": self.power})
+
     def __str__(self) -> str:
+        return self.summary()
+
+    def summary(self) -> str:
+        """The cross-over error, and what the guarantee alone leaves."""
         return (
             f"the best attack has a cross-over error of {self.crossover:.3f} (order of the two {self.order}; "
             f"the guarantee alone: at least {self.least_crossover:.3f})"
@@ -118,11 +127,12 @@ def optimal_attack(
     Examples
     --------
     >>> from peerveil.timing import FollowUp, Uniform
-    >>> [round(optimal_attack(m, (0, 660), cells=120).crossover, 3) for m in (FollowUp(1, 660), Uniform(1, 660))]
+    >>> mechanisms = FollowUp(epsilon=1, gap=660), Uniform(epsilon=1, gap=660)
+    >>> [round(optimal_attack(m, (0, 660), cells=120).crossover, 3) for m in mechanisms]
     [0.293, 0.269]
     """
     if not isinstance(mechanism, DelayMechanism):
-        raise BadInput("mechanism", got=mechanism, want="a mechanism such as FollowUp(1, gap=600, beta=300)")
+        raise BadInput("mechanism", got=mechanism, want="a mechanism such as FollowUp(epsilon=1, gap=600, beta=300)")
     if order not in ORDERS:
         raise BadInput("order", got=order, want="'unknown', 'known' or 'known in batches'")
     away = _separations(separation)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from peerveil.judgements import Events
     from peerveil.randomness import Randomness
-    from peerveil.timing.post import Truth
+    from peerveil.timing.schedule import PostingSchedule
 
     Whole = NDArray[np.int64]
 
@@ -45,13 +45,12 @@ ORDER_UNKNOWN = (
 )
 
 
-def arrival_order(events: Events, randomness: Randomness) -> tuple[Whole, bool]:
-    """The events in order of arrival, as positions in the table, and whether the file's own order was used.
+def file_order(events: Events) -> tuple[Whole, bool]:
+    """The events by time, equal times as in the file (as positions in the table), and whether that is how they arrived.
 
     >>> from peerveil.judgements import Events
-    >>> from peerveil.randomness import Randomness
     >>> log = Events(actor=["ann", "ann"], thread=["T", "S"], time=[1e9, 1e9])
-    >>> order, known = arrival_order(log, Randomness.simulation(1))
+    >>> order, known = file_order(log)
     >>> log.frame["thread"].gather(order).to_list(), known
     (['T', 'S'], True)
     """
@@ -63,9 +62,15 @@ def arrival_order(events: Events, randomness: Randomness) -> tuple[Whole, bool]:
     tied = np.diff(times[order]) == 0
     in_time = oldest_first or newest_first
     whole = np.diff(actor[np.argsort(rows)].astype(np.int64))
-    if not _sorted(np.diff(actor[order].astype(np.int64))[tied]) and (in_time or not _sorted(whole)):
-        return order, True
-    return (np.lexsort((randomness.permutation(times.size), times)) if tied.any() else order), False
+    known = not _sorted(np.diff(actor[order].astype(np.int64))[tied]) and (in_time or not _sorted(whole))
+    return order, bool(known)
+
+
+def shuffle_ties(order: Whole, times: Whole, randomness: Randomness) -> Whole:
+    """The same order by time, with events of one moment in random order."""
+    if not (np.diff(times[order]) == 0).any():
+        return order
+    return np.lexsort((randomness.permutation(times.size), times))
 
 
 def _sorted(steps: Whole) -> bool:
@@ -94,16 +99,16 @@ def behind_parents(own: Whole, parent: Whole) -> Whole:
         latest[going], above[going] = np.maximum(latest[going], latest[up]), above[up]
 
 
-def posting_order(truth: Truth) -> Whole:
+def posting_order(schedule: PostingSchedule) -> Whole:
     """The order of posting; parents before replies that appear in the same moment.
 
     Replies that waited for one parent share its moment. Their order is that of their own drawn times, which the
     guarantee covers, and random where these are equal. The order of the rows is that of arrival: it must never break
     a tie, or ids would tell what the delays hide.
     """
-    depth = np.zeros(truth.posted.size, dtype=np.int64)
-    above = truth.parent.copy()
+    depth = np.zeros(schedule.posted.size, dtype=np.int64)
+    above = schedule.parent.copy()
     while (going := np.flatnonzero(above >= 0)).size:
         depth[going] += 1
-        above[going] = truth.parent[above[going]]
-    return np.lexsort((truth.shuffle, truth.own, depth, truth.posted))
+        above[going] = schedule.parent[above[going]]
+    return np.lexsort((schedule.shuffle, schedule.own, depth, schedule.posted))

@@ -43,13 +43,13 @@ class Queue:
     In a step in which nothing arrives the queue goes on emptying (the paper's model has no such step). The promise is
     not one of differential privacy, so results carry the mark *not private*: read :data:`PROMISE`.
 
-    >>> Queue(60).promise[:36]
+    >>> Queue(step=60).promise[:36]
     'Batching privacy with epsilon 0, on '
     """
 
     beta: float = 0.0
 
-    def __init__(self, step: Duration) -> None:
+    def __init__(self, *, step: Duration) -> None:
         self._step = max(1, read_duration(step, "step") // 1000)
 
     @property

@@ -26,12 +26,12 @@ class Exponential(DelayMechanism):
     with a = exp(-1/scale), so for a shift 0 <= s <= g their ratio is at most e^(g/scale) <= e^l, as scale >= g/l.
     Two comments as in :class:`peerveil.timing.ZeroInflatedUniform`. ∎
 
-    >>> Exponential(1, gap=60).mean_batched, Exponential(1, gap=60).max_delay
+    >>> Exponential(epsilon=1, gap=60).mean_batched, Exponential(epsilon=1, gap=60).max_delay
     (180.0, inf)
     """
 
-    def __init__(self, epsilon: Number, gap: Duration, *, beta: Duration = 0) -> None:
-        super().__init__(epsilon, gap, beta)
+    def __init__(self, *, epsilon: Number, gap: Duration, beta: Duration = 0) -> None:
+        super().__init__(epsilon=epsilon, gap=gap, beta=beta)
         reach = -(-self.reach // 1000)  # microseconds, rounded up
         scale = at_least(reach / self.loss)
         if 30 * scale > LONGEST * 1e6:
@@ -50,11 +50,11 @@ class Exponential(DelayMechanism):
 
     def with_beta(self, beta: Duration) -> Self:
         """The same for sittings of another width."""
-        return type(self)(self._epsilon, self.gap, beta=beta)
+        return type(self)(epsilon=self._epsilon, gap=self.gap, beta=beta)
 
     def with_gap(self, gap: Duration) -> Self:
         """The same for another gap."""
-        return type(self)(self._epsilon, gap, beta=self.beta)
+        return type(self)(epsilon=self._epsilon, gap=gap, beta=self.beta)
 
 
 class Staircase(DelayMechanism):
@@ -65,12 +65,12 @@ class Staircase(DelayMechanism):
     comments as in :class:`peerveil.timing.ZeroInflatedUniform`. ∎ The share of a period on the higher tread is
     1/(1 + e^(l/2)), which makes the mean smallest.
 
-    >>> round(Staircase(1, gap=60).mean_unbatched, 3)
+    >>> round(Staircase(epsilon=1, gap=60).mean_unbatched, 3)
     118.759
     """
 
-    def __init__(self, epsilon: Number, gap: Duration, *, beta: Duration = 0) -> None:
-        super().__init__(epsilon, gap, beta)
+    def __init__(self, *, epsilon: Number, gap: Duration, beta: Duration = 0) -> None:
+        super().__init__(epsilon=epsilon, gap=gap, beta=beta)
         if 30 * self.reach / self.loss > LONGEST * TICKS:
             raise BadInput("epsilon", got=float(epsilon), want="an epsilon and a gap whose delays stay below ten years")
         tread = max(1, round(self.reach / (1 + math.exp(float(self.loss) / 2))))
@@ -89,8 +89,8 @@ class Staircase(DelayMechanism):
 
     def with_beta(self, beta: Duration) -> Self:
         """The same for sittings of another width."""
-        return type(self)(self._epsilon, self.gap, beta=beta)
+        return type(self)(epsilon=self._epsilon, gap=self.gap, beta=beta)
 
     def with_gap(self, gap: Duration) -> Self:
         """The same for another gap."""
-        return type(self)(self._epsilon, gap, beta=self.beta)
+        return type(self)(epsilon=self._epsilon, gap=gap, beta=self.beta)

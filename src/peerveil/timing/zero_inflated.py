@@ -26,8 +26,8 @@ class ZeroInflated(DelayMechanism):
     E[U] = g/2 eta^2/(eta - e^-l) (Theorem 4.3 (4), corrected).
     """
 
-    def __init__(self, epsilon: Number, gap: Duration, beta: Duration, weight: float, eta: float | None) -> None:
-        super().__init__(epsilon, gap, beta)
+    def __init__(self, *, epsilon: Number, gap: Duration, beta: Duration, weight: float, eta: float | None) -> None:
+        super().__init__(epsilon=epsilon, gap=gap, beta=beta)
         self._weight, self._given_eta = read_weight(weight), eta
         eta_ = best_eta(float(self.loss), self._weight) if eta is None else eta
         self.batched, self.unbatched, self._whole_eta = build(self.reach, self.loss, eta_, self._epsilon)
@@ -85,48 +85,48 @@ class ZeroInflatedUniform(ZeroInflated):
 
     Examples
     --------
-    >>> mechanism = ZeroInflatedUniform(4, gap=600, weight=0.25)
+    >>> mechanism = ZeroInflatedUniform(epsilon=4, gap=600, weight=0.25)
     >>> round(mechanism.eta, 4), round(mechanism.mean_batched), round(mechanism.mean_unbatched)
     (0.3872, 761, 179)
     """
 
     def __init__(
         self,
+        *,
         epsilon: Number,
         gap: Duration,
-        *,
         weight: float = 1.0,
         eta: float | None = None,
         beta: Duration = 0,
     ) -> None:
-        super().__init__(epsilon, gap, beta, weight, eta)
+        super().__init__(epsilon=epsilon, gap=gap, beta=beta, weight=weight, eta=eta)
 
     def with_beta(self, beta: Duration) -> Self:
         """The same for sittings of another width."""
-        return type(self)(self._epsilon, self.gap, weight=self._weight, eta=self._given_eta, beta=beta)
+        return type(self)(epsilon=self._epsilon, gap=self.gap, weight=self._weight, eta=self._given_eta, beta=beta)
 
     def with_gap(self, gap: Duration) -> Self:
         """The same for another gap."""
-        return type(self)(self._epsilon, gap, weight=self._weight, eta=self._given_eta, beta=self.beta)
+        return type(self)(epsilon=self._epsilon, gap=gap, weight=self._weight, eta=self._given_eta, beta=self.beta)
 
 
 class Uniform(ZeroInflatedUniform):
     """Uniform delays, Theorem 4.3 (3): :class:`ZeroInflatedUniform` with eta = 1.
 
-    >>> Uniform(1, gap=60).eta
+    >>> Uniform(epsilon=1, gap=60).eta
     1.0
     """
 
-    def __init__(self, epsilon: Number, gap: Duration, *, beta: Duration = 0) -> None:
-        super().__init__(epsilon, gap, weight=1.0, eta=1.0, beta=beta)
+    def __init__(self, *, epsilon: Number, gap: Duration, beta: Duration = 0) -> None:
+        super().__init__(epsilon=epsilon, gap=gap, weight=1.0, eta=1.0, beta=beta)
 
     def with_beta(self, beta: Duration) -> Self:
         """The same for sittings of another width."""
-        return type(self)(self._epsilon, self.gap, beta=beta)
+        return type(self)(epsilon=self._epsilon, gap=self.gap, beta=beta)
 
     def with_gap(self, gap: Duration) -> Self:
         """The same for another gap."""
-        return type(self)(self._epsilon, gap, beta=self.beta)
+        return type(self)(epsilon=self._epsilon, gap=gap, beta=self.beta)
 
 
 def best_eta(loss: float, weight: float) -> float:

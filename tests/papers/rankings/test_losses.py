@@ -15,6 +15,7 @@ from peerveil.papers.rankings.losses import bucket_loss, bucket_loss_as_printed,
 from peerveil.papers.rankings.repaired import Bucket, LaplaceSquares, Trunc
 from peerveil.rankings import Mallows
 from peerveil.rankings.adversary import all_rankings, noised_loss, pair_sums
+from peerveil.rankings.mallows import sample_rankings
 from peerveil.rankings.nulls import squares_null
 
 
@@ -88,6 +89,6 @@ def test_the_power_of_bits_agrees_with_whole_reports() -> None:
     m, n, spread, trials = 12, 600, 0.75, 200
     short = bits_power(n, m, spread, 1, trials=3000)
     source, critical = Randomness.simulation(4), squares_null((n,) * (m // 2)).critical(0.05)
-    rows = (Mallows(m, spread).sample(n, source) for _ in range(trials))
+    rows = (sample_rankings(Mallows(m, spread), n, source) for _ in range(trials))
     hits = sum(float((bit_sums(r, source.permutation(m), 1, source) ** 2).sum()) >= critical for r in rows)
     assert hits / trials == pytest.approx(short, abs=5 * math.sqrt(0.25 / trials))

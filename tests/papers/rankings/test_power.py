@@ -12,6 +12,7 @@ from peerveil.papers.rankings import printed as paper
 from peerveil.papers.rankings.local_bits import bits_power
 from peerveil.papers.rankings.two_sample import distance_critical, distance_tail
 from peerveil.rankings import Mallows, people_needed, power_of
+from peerveil.rankings.mallows import sample_rankings
 
 
 def test_distances_have_exact_tails() -> None:
@@ -25,8 +26,8 @@ def test_distances_have_exact_tails() -> None:
 def test_the_theorems_ask_for_far_more_people_than_are_needed() -> None:
     m, spread, epsilon = 60, 0.9, 2.0
     asked = paper.theorems_as_printed(m, spread, 0.05, epsilon)
-    central = people_needed("rank-norm", m, spread, epsilon=epsilon, trials=10)
-    local = people_needed("local", m, spread, epsilon=epsilon, trials=100)
+    central = people_needed("rank-norm", items=m, spread=spread, epsilon=epsilon, trials=10)
+    local = people_needed("local", items=m, spread=spread, epsilon=epsilon, trials=100)
     assert central is not None
     assert local is not None
     assert asked["Theorem 4"] == math.inf  # promises nothing here
@@ -63,10 +64,10 @@ def test_the_default_is_never_behind_the_printed_tests_that_keep_their_level(
         if null <= 0.05:
             biases.append(bias)
     for spread in spreads:
-        ours = power_of("auto", k, m, spread, epsilon="1/3", trials=trials, seed=2)
+        ours = power_of("auto", rankings=k, items=m, spread=spread, epsilon="1/3", trials=trials, seed=2)
         rival: list[list[float]] = [[] for _ in range(1 + len(biases))]
         for _ in range(trials):
-            rows = Mallows(m, spread, source.permutation(m)).sample(k, source)
+            rows = sample_rankings(Mallows(m, spread, source.permutation(m)), k, source)
             signs = np.where(rows[:, 0 : 2 * (m // 2) : 2] < rows[:, 1::2], 1, -1)
             batches = [signs[i * (k // 3) : (i + 1) * (k // 3)].sum(axis=0) for i in range(3)]
             rival[0].append(float(np.mean([paper.unif_as_printed(s, k // 3, m, 0.05)[2] for s in batches])))

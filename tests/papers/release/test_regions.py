@@ -57,7 +57,7 @@ def test_counting_is_tighter_than_chains_on_the_papers_own_simulations() -> None
             chain_region(public, start="counting"),
             feasible_region(public),
             chain_region(public),
-            feasible_region(public, "range"),
+            feasible_region(public, bounds="range"),
         )
         row[:] = [float((region.upper - region.lower).mean()) for region in regions]
     both, counting, chains, whole = widths.mean(axis=0)
@@ -85,7 +85,7 @@ def test_chains_do_not_make_the_default_release_more_accurate(epsilon: int) -> N
     for seed in (1, 2, 3):
         made = simulate_conference(20, 3, 3, rng=np.random.default_rng(seed))
         conferences.append((made.public, made.truth))
-    mechanism, errors, widths = LaplaceMeans(epsilon), np.zeros(2), np.zeros(2)
+    mechanism, errors, widths = LaplaceMeans(epsilon=epsilon), np.zeros(2), np.zeros(2)
     for public, truth in conferences:
         scale = public.bounds[1] - public.bounds[0]
         regions, prior = (chain_region(public, start="counting"), feasible_region(public)), public_prior(public)

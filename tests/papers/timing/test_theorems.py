@@ -15,20 +15,18 @@ from peerveil.papers.timing.streams import bitcoin_like, wikipedia_like
 from peerveil.papers.timing.two_sided import TruncatedLaplace, convict, late, late_as_printed
 from peerveil.papers.timing.uneven import UnevenSplit, narrowest
 from peerveil.timing import (
-    DelayMechanism,
     Exponential,
     FollowUp,
     Staircase,
     ZeroInflatedUniform,
     exact_check,
-    grid_check,
     linkage_attack,
     optimal_attack,
-    sampled_check,
 )
-from peerveil.timing.check import shortened
+from peerveil.timing.check import grid_check, sampled_check, shortened
+from peerveil.timing.mechanism import DelayMechanism
 
-SPLITS: list[DelayMechanism] = [UnevenSplit(4, 600), UnevenSplit(3, 600, weight=0.6, beta=60)]
+SPLITS: list[DelayMechanism] = [UnevenSplit(epsilon=4, gap=600), UnevenSplit(epsilon=3, gap=600, weight=0.6, beta=60)]
 
 
 @pytest.mark.parametrize("mechanism", SPLITS, ids=repr)
@@ -37,7 +35,7 @@ def test_an_uneven_split_keeps_its_guarantee_and_a_short_delay_fails(mechanism: 
     assert exact.passed
     assert grid.passed
     assert exact.total == pytest.approx(mechanism.epsilon, rel=1e-6)  # nothing is wasted
-    assert sampled_check(mechanism, 8_000, randomness=Randomness.simulation(1)).passed
+    assert sampled_check(mechanism, samples=8_000, randomness=Randomness.simulation(1)).passed
     for others_too in (False, True):
         broken = shortened(mechanism, 0.1, others_too=others_too)
         assert not exact_check(broken).passed
@@ -54,14 +52,14 @@ def test_an_uneven_split_keeps_its_guarantee_and_a_short_delay_fails(mechanism: 
 
 def test_the_best_attack_on_an_uneven_split_stays_under_proposition_5_1() -> None:
     for separation in (600.0, (0.0, 1200.0)):
-        attack = optimal_attack(UnevenSplit(2, 600), separation, cells=60)
+        attack = optimal_attack(UnevenSplit(epsilon=2, gap=600), separation, cells=60)
         assert (attack.power <= attack.bound(attack.type_one) + 1e-6).all()
 
 
 def test_an_uneven_split_has_short_delays_and_costs_long_sittings_more() -> None:
-    even, uneven = ZeroInflatedUniform(4, 600), UnevenSplit(4, 600)
-    assert UnevenSplit(4, 1).mean_batched == pytest.approx(1.037, abs=1e-3)
-    assert UnevenSplit(3, 1).mean_batched == pytest.approx(1.10, abs=1e-3)
+    even, uneven = ZeroInflatedUniform(epsilon=4, gap=600), UnevenSplit(epsilon=4, gap=600)
+    assert UnevenSplit(epsilon=4, gap=1).mean_batched == pytest.approx(1.037, abs=1e-3)
+    assert UnevenSplit(epsilon=3, gap=1).mean_batched == pytest.approx(1.10, abs=1e-3)
     assert (uneven.rho, uneven.width) == pytest.approx((2, 4 * math.exp(-4)), rel=1e-6)
     assert even.batch_cost(2) == uneven.batch_cost(2) == 4
     assert uneven.batch_cost(5) > 1.3 * even.batch_cost(5)
@@ -70,10 +68,10 @@ def test_an_uneven_split_has_short_delays_and_costs_long_sittings_more() -> None
 @pytest.mark.parametrize(
     ("make", "argument"),
     [
-        (lambda: UnevenSplit(2000, 60), "epsilon"),
-        (lambda: UnevenSplit(4, 60, rho=1.0), "rho"),
-        (lambda: UnevenSplit(4, 60, rho=2.0, width=0.01), "width"),
-        (lambda: UnevenSplit(4, 60).batch_cost(1), "size"),
+        (lambda: UnevenSplit(epsilon=2000, gap=60), "epsilon"),
+        (lambda: UnevenSplit(epsilon=4, gap=60, rho=1.0), "rho"),
+        (lambda: UnevenSplit(epsilon=4, gap=60, rho=2.0, width=0.01), "width"),
+        (lambda: UnevenSplit(epsilon=4, gap=60).batch_cost(1), "size"),
         (lambda: frontier(1, family="best"), "family"),
         (lambda: convict(lambda x: 0.0 * x, 1, 0.1), "below"),
     ],
@@ -89,11 +87,11 @@ def test_bad_parameters_are_named(make: Any, argument: str) -> None:
 def test_the_frontiers_against_a_linear_program(epsilon: float, weight: float) -> None:
     """Within (epsilon/2, g)-indistinguishable pairs the paper's is best; over all splits the uneven one is."""
     root = math.exp(epsilon / 2)
-    paper = ZeroInflatedUniform(epsilon, 1, weight=weight)
+    paper = ZeroInflatedUniform(epsilon=epsilon, gap=1, weight=weight)
     closed = weight * paper.mean_batched + (1 - weight) * paper.mean_unbatched
     program = best_pair(root, root, weight, cells=24, horizon=max(3.0, 1.15 * paper.max_delay))
     assert closed - 1e-9 <= program.value <= closed + 0.002
-    ours = UnevenSplit(epsilon, 1, weight=weight)
+    ours = UnevenSplit(epsilon=epsilon, gap=1, weight=weight)
     mixed = weight * ours.mean_batched + (1 - weight) * ours.mean_unbatched
     values = [
         best_pair(rho, math.exp(epsilon) / rho, weight, cells=24,
@@ -119,7 +117,7 @@ def test_the_frontier_is_one_point_up_to_two_ln_two() -> None:
 @pytest.mark.parametrize("part", [1, 2])
 @pytest.mark.parametrize("delta", [0.0, 0.5, 0.999])
 def test_parts_one_and_two_convict_every_mechanism(part: int, delta: float) -> None:
-    for mechanism in (FollowUp(1, 1), Exponential(1, 1), Staircase("0.1", 1)):
+    for mechanism in (FollowUp(epsilon=1, gap=1), Exponential(epsilon=1, gap=1), Staircase(epsilon="0.1", gap=1)):
         found = convict(lambda x, m=mechanism: float(m.batched.below(x)), part, delta)  # type: ignore[misc]
         assert found.here > delta
         assert found.there == 0
@@ -141,7 +139,7 @@ def test_part_three_as_printed_is_refuted_and_as_corrected_holds() -> None:
 def test_invented_streams() -> None:
     """Their rates are checked against the paper's in tests/reproduce/test_timing.py."""
     transfers = bitcoin_like(5000)
-    attack = linkage_attack(transfers, [60], window=60, within="actor")
+    attack = linkage_attack(transfers, thresholds=[60], window=60, within="actor")
     assert (attack.precision[0], attack.recall[0]) == (1.0, 1.0)
     with pytest.raises(BadInput):
         wikipedia_like(2)

@@ -58,7 +58,15 @@ def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dic
         spread = spread_of(items, int(agreement) / 100)
         found[f"{level} {agreement}"] = rising(
             [
-                power_of(method, people, items, spread, epsilon=epsilon, level=float(level), trials=_TRIALS).power
+                power_of(
+                    method,
+                    rankings=people,
+                    items=items,
+                    spread=spread,
+                    epsilon=epsilon,
+                    level=float(level),
+                    trials=_TRIALS,
+                ).power
                 for epsilon in EPSILONS
             ]
         )
@@ -112,7 +120,7 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
     found, alarms = in_hundred(power[place]), in_hundred(float(level))
     people, items = simulation["rankings"], simulation["items"]
     best, reason = _recommend(power, agreement)
-    step: dict[str, Any] = {"room": "rankings", "do": "test", "epsilon": epsilon, "level": float(level)}
+    step: dict[str, Any] = {"action": "rankings.test", "epsilon": epsilon, "level": float(level)}
     if not simulation["complete"]:
         step["method"] = TAKE_PARTIAL[0]
     return Exploration(

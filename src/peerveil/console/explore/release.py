@@ -53,10 +53,10 @@ def public_facts(table: Reviews | None) -> dict[str, Any]:
     reviews.require_reviewers("exploring a release of reviewers' means")
     low, high = (float(f(reviews.scores)) for f in (np.min, np.max))
     scale = (low, high) if low < high else None
-    sides = {name: PublicScores.of(reviews, name, scale=scale) for name in WEIGHTS[:2]}
+    sides = {name: PublicScores.of(reviews, weight=name, scale=scale) for name in WEIGHTS[:2]}
     for name in WEIGHTS[2:] if reviews.criteria else ():
         with suppress(BadInput):  # criteria that say nothing of the paper, such as confidence alone
-            sides[name] = PublicScores.of(reviews, name, scale=scale)
+            sides[name] = PublicScores.of(reviews, weight=name, scale=scale)
     return {
         "built_in": table is None,
         "scale": [low, high],
@@ -75,14 +75,14 @@ def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dic
         progress(done / len(facts["weights"]))
         public = PublicScores(side["papers"], facts["loads"], bounds=tuple(side["bounds"]))
         plan = plan_release(
-            public, EPSILONS, leniency=(_MODERATE, _STRONG), trials=_TRIALS, weight=name, progress=False
+            public, epsilons=EPSILONS, weight=name, leniency=(_MODERATE, _STRONG), trials=_TRIALS, progress=False
         )
         plans[name] = {
             "published": {f"{d:g}": falling(_column(plan.rows, d, "shrinkage")) for d in (_MODERATE, _STRONG)},
             "public": {f"{d:g}": _column(plan.rows, d, "expectation") for d in (_MODERATE, _STRONG)},
             "worthwhile": {f"{d:g}": None if e is None else _nearest(e) for d, e in plan.worthwhile.items()},
             "noticed": {_nearest(e): float(share) for e, share in plan.noticed.items()},
-            "advice": replace(plan, noticed={}).advice(),
+            "advice": replace(plan, noticed={}).recommendation,
         }
     loads = np.array(facts["loads"])
     return {

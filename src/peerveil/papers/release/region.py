@@ -26,7 +26,7 @@ def chain_region(public: PublicScores, *, start: str = "range") -> FeasibleRegio
     >>> chain_region(public).project([5, -1, 2, 0]).round(6).tolist()
     [0.0, 0.333333, 0.666667, 1.0]
     """
-    region, (lower, upper) = feasible_region(public, start), chain_bounds(public)
+    region, (lower, upper) = feasible_region(public, bounds=start), chain_bounds(public)
     slack = _SLACK * max(float(np.abs(public.values).max()), 1e-300)
     lower = np.maximum(region.lower, lower - slack)
     return replace(

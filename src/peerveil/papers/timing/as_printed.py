@@ -9,13 +9,14 @@ import numpy as np
 
 from peerveil.errors import BadInput
 from peerveil.guarantee import Guarantee
-from peerveil.timing import DelayMechanism, ZeroInflatedUniform
 from peerveil.timing.batches import check_suspects
 from peerveil.timing.durations import TICKS, read_duration
+from peerveil.timing.mechanism import DelayMechanism
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from peerveil.timing import ZeroInflatedUniform
     from peerveil.timing.durations import Duration
 
 
@@ -34,14 +35,19 @@ class WithoutRoom(DelayMechanism):
     Examples
     --------
     >>> from peerveil.timing import Uniform, exact_check
-    >>> exact_check(Uniform(1, 660, beta=300)).passed, exact_check(WithoutRoom(Uniform(1, 660), 300)).passed
+    >>> (
+    ...     exact_check(Uniform(epsilon=1, gap=660, beta=300)).passed,
+    ...     exact_check(WithoutRoom(Uniform(epsilon=1, gap=660), 300)).passed,
+    ... )
     (True, False)
     """
 
     def __init__(self, inner: DelayMechanism, beta: Duration) -> None:
         if inner.by_predecessor or inner.beta:
-            raise BadInput("inner", got=inner, want="a symmetric mechanism without beta, such as Uniform(1, 660)")
-        super().__init__(inner.exact_epsilon, inner.gap)
+            raise BadInput(
+                "inner", got=inner, want="a symmetric mechanism without beta, such as Uniform(epsilon=1, gap=660)"
+            )
+        super().__init__(epsilon=inner.exact_epsilon, gap=inner.gap)
         self._beta = read_duration(beta, "beta", zero=True)  # the paper also runs a beta above the gap
         self.inner, self.batched, self.unbatched = inner, inner.batched, inner.unbatched
 

@@ -45,21 +45,21 @@ class UnevenSplit(DelayMechanism):
     batched in both inputs, rho2 <= e^epsilon. The mass fits if 1/rho1 + g/(W rho2) <= 1. ∎
     At weight 1 the best is rho1 = 2, W = 4 g e^-epsilon.
 
-    >>> round(UnevenSplit(4, gap=1).mean_batched, 3), round(UnevenSplit(3, gap=1).mean_batched, 3)
+    >>> round(UnevenSplit(epsilon=4, gap=1).mean_batched, 3), round(UnevenSplit(epsilon=3, gap=1).mean_batched, 3)
     (1.037, 1.1)
     """
 
     def __init__(
         self,
+        *,
         epsilon: Number,
         gap: Duration,
-        *,
         weight: float = 1.0,
         rho: float | None = None,
         width: float | None = None,
         beta: Duration = 0,
     ) -> None:
-        super().__init__(epsilon, gap, beta)
+        super().__init__(epsilon=epsilon, gap=gap, beta=beta)
         self._weight, self._given = read_weight(weight), (rho, width)
         best = best_split(self.epsilon, self._weight)
         rho_ = best[0] if rho is None else rho
@@ -96,7 +96,7 @@ class UnevenSplit(DelayMechanism):
 
         That is more than the size epsilon/2 of an even split. It is what a short delay costs people with long sittings.
 
-        >>> round(UnevenSplit(4, gap=1).batch_cost(5), 2), UnevenSplit(4, gap=1).batch_cost(2)
+        >>> round(UnevenSplit(epsilon=4, gap=1).batch_cost(5), 2), UnevenSplit(epsilon=4, gap=1).batch_cost(2)
         (13.92, 4.0)
         """
         further = check_size(size) - 2
@@ -105,12 +105,12 @@ class UnevenSplit(DelayMechanism):
     def with_beta(self, beta: Duration) -> Self:
         """The same for sittings of another width."""
         rho, width = self._given
-        return type(self)(self._epsilon, self.gap, weight=self._weight, rho=rho, width=width, beta=beta)
+        return type(self)(epsilon=self._epsilon, gap=self.gap, weight=self._weight, rho=rho, width=width, beta=beta)
 
     def with_gap(self, gap: Duration) -> Self:
         """The same for another gap."""
         rho, width = self._given
-        return type(self)(self._epsilon, gap, weight=self._weight, rho=rho, width=width, beta=self.beta)
+        return type(self)(epsilon=self._epsilon, gap=gap, weight=self._weight, rho=rho, width=width, beta=self.beta)
 
 
 def narrowest(epsilon: float, rho: float) -> float:

@@ -1,0 +1,79 @@
+"""The actions of the rankings module in a study: what is debited, what is published, and what is refused beforehand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from peerveil.errors import BadInput
+from peerveil.judgements import Rankings
+from peerveil.ledger import Ledger
+from peerveil.rankings import Mallows, randomize_rankings
+from peerveil.study import Study, check_study, run_study
+from peerveil.study.rankings import Test as RankingsTest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VOTES = Rankings(Mallows(6, 0.6).sample(80, seed=1))
+HEAD = """
+[study]
+title = "Votes"
+[accounts.main]
+epsilon = 3
+[data.votes]
+path = "votes.csv"
+kind = "rankings"
+[data.reports]
+path = "reports.jsonl"
+"""
+TEST = '[[steps]]\naction = "rankings.test"\ndata = "votes"\naccount = "main"\n'
+AGGREGATE = '[[steps]]\naction = "rankings.aggregate"\ndata = "reports"\n'
+
+
+def study(folder: Path, *steps: str) -> Path:
+    VOTES.write(folder / "votes.csv")
+    if not (folder / "reports.jsonl").exists():
+        (folder / "reports.jsonl").write_text(randomize_rankings(VOTES, epsilon=2).text(), encoding="utf-8")
+    (folder / "study.toml").write_text(HEAD + "".join(steps), encoding="utf-8")
+    return folder / "study.toml"
+
+
+def test_what_is_private_is_debited_and_what_is_not_is_not_published(tmp_path: Path) -> None:
+    randomize = '[[steps]]\naction = "rankings.randomize"\ndata = "votes"\naccount = "main"\nepsilon = "1/2"\n'
+    file = study(tmp_path, f"{TEST}epsilon = 1\n", f'{TEST}epsilon = "none"\nname = "plain"\n', randomize, AGGREGATE)
+    done = run_study(file, tmp_path / "out", progress=False)
+    with Ledger.open(tmp_path / "peerveil-ledger.db", create=False) as book:
+        assert [entry.debit for entry in book.account("main").entries()] == [1, 0.5]
+    public = {
+        path.relative_to(tmp_path / "out" / "public").as_posix() for path in (tmp_path / "out").rglob("public/*/*")
+    }
+    assert public == {
+        "rankings-test/test.json", "rankings-test/figure-1.svg", "rankings-randomize/reports.jsonl",
+        "rankings-randomize/figure-1.svg", "rankings-aggregate/aggregate.json", "rankings-aggregate/figure-1.svg",
+    }  # fmt: skip
+    plain = done.outcomes["plain"]
+    assert (plain.answer, plain.found, plain.results, plain.mark) == ("", [], {}, "not private")
+    assert plain.private_answer.startswith("Yes, the rankings differ from chance")
+
+
+def test_a_file_without_reports_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    (tmp_path / "reports.jsonl").write_text("{}\n", encoding="utf-8")
+    with pytest.raises(BadInput, match=r"steps\[2\]: .*line 1"):
+        check_study(Study.read(study(tmp_path, f"{TEST}epsilon = 1\n", AGGREGATE)))
+    assert not (tmp_path / "peerveil-ledger.db").exists()
+
+
+def test_partial_rankings_need_the_test_that_takes_them(tmp_path: Path) -> None:
+    partial = Rankings([[0, 1, -1], [0, -1, 1], [0, 0, 1]])
+    suggestion = RankingsTest.suggest(partial)
+    assert suggestion.settings == {"epsilon": 1, "method": "pairs-norm"}
+    assert RankingsTest.suggest(VOTES).settings == {"epsilon": 1}
+    file = study(tmp_path, f"{TEST}epsilon = 1\n")
+    partial.write(tmp_path / "votes.csv")
+    with pytest.raises(BadInput, match="'pairs-norm' takes partial rankings"):
+        check_study(Study.read(file))
+    file = study(tmp_path, f'{TEST}epsilon = 1\nmethod = "pairs-norm"\n')
+    partial.write(tmp_path / "votes.csv")
+    assert check_study(Study.read(file)).spends == {"main": 1}
