@@ -74,7 +74,7 @@ def truth(size: int) -> Callable[[], object]:
     from peerveil.truth import PrivateDawidSkene, simulate_crowd
 
     crowd = simulate_crowd(size // 10, max(20, size // 2000), 10, epsilon=2, seed=1)
-    return lambda: PrivateDawidSkene(2, "one-coin").fit(crowd.reports)
+    return lambda: PrivateDawidSkene(epsilon=2, model="one-coin").fit(crowd.reports)
 
 
 ROOMS: dict[str, tuple[Callable[[int], Callable[[], object]], str, tuple[int, ...]]] = {

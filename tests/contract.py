@@ -265,20 +265,20 @@ def answers() -> Any:
 
 
 def guess_answer() -> tuple[float, float]:
-    found = truth_adversary.answer_attack(1, trials=TRIALS, randomness=lane())
+    found = truth_adversary.answer_attack(epsilon=1, trials=TRIALS, randomness=lane())
     return found.right, found.bound + SLACK
 
 
 def over_the_wire(_: Randomness) -> Result:
     """Clients draw from the operating system, always."""
-    asked = truth.invitation(2, ["no", "yes"])
+    asked = truth.invitation(epsilon=2, classes=["no", "yes"])
     lines = [truth.Client(asked, worker=w).report(t, "yes") for w in range(6) for t in range(4)]
-    return truth.collect(asked, lines).fit("one-coin")
+    return truth.collect(asked, lines).fit(model="one-coin").public
 
 
 def accepts_terms(epsilon: str) -> bool:
     """Does a client accept an invitation that claims epsilon 1, with the thresholds of this epsilon?"""
-    terms, other = (json.loads(truth.invitation(e, 2)) for e in ("1", epsilon))
+    terms, other = (json.loads(truth.invitation(epsilon=e, classes=2)) for e in ("1", epsilon))
     try:
         truth.Client({**terms, "response": other["response"]})
     except BadInput:
@@ -291,7 +291,7 @@ def sheets(epsilon: str) -> bool:
 
 
 ANSWERS = Entry(
-    make=lambda r: truth.randomize_answers(answers(), 1, 2, randomness=r),
+    make=lambda r: truth.randomize_answers(answers(), epsilon=1, classes=2, randomness=r).public,
     honest=lambda: sheets("1"),
     broken=lambda: sheets("1.2"),
     adversary=truth_adversary.answer_attack,
@@ -306,7 +306,7 @@ CLIENT = Entry(
     has_lanes=False,
 )
 FITTED = Entry(
-    make=lambda r: truth.randomize_answers(answers(), 1, 2, randomness=r).fit("one-coin"),
+    make=lambda r: truth.randomize_answers(answers(), epsilon=1, classes=2, randomness=r).public.fit(model="one-coin"),
     honest=ANSWERS.honest,
     broken=ANSWERS.broken,
     adversary=truth_adversary.answer_attack,

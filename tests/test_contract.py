@@ -184,7 +184,7 @@ def test_every_result_is_made_by_an_entry() -> None:
 
 def test_a_comparison_on_private_answers_is_marked_as_not_private() -> None:
     crowd = truth.simulate_crowd(20, 5, 3, epsilon=None, seed=1)
-    found = truth.compare_truth(crowd.answers, [2], draws=2, progress=False)
+    found = truth.compare_truth(crowd.answers, epsilons=[2], draws=2, progress=False)
     assert found.mark == "not private"
     assert "[not private]" in str(found)
     assert json.loads(found.to_json())["mark"] == "not private"
@@ -217,7 +217,9 @@ def findings() -> dict[str, Any]:
         "calibration.Frontier": panel().frontier(),
         "calibration.Tradeoff": plan_conference(meeting),
         "rankings.PowerCurve": rankings.plan_rankings(items=6, spread=0.5, epsilon=1, methods=["rank-norm"], trials=4),
-        "truth.TruthPlan": truth.plan_truth(0.7, [4], answers=(5,), tasks=20, trials=1, progress=False),
+        "truth.TruthPlan": truth.plan_truth(
+            accuracy=0.7, epsilons=[4], answers=(5,), tasks=20, trials=1, progress=False
+        ),
     }
 
 

@@ -68,12 +68,12 @@ GROUPS: Final[dict[str, list[str]]] = {
         "rankings aggregate reports/simulated/simulated-reports.jsonl --out aggregate",
     ],
     "truth": [
-        "truth simulate invented.csv --tasks 20 --workers 6 --answers 4 --classes yes,no",
-        "truth randomize invented.csv --epsilon 2 --classes yes,no --seed 1 --out sent",
-        "truth infer sent/reports.jsonl --out inferred",
-        "truth infer invented.csv --epsilon none --model majority --out raw",
-        "truth compare invented.csv --epsilons 1,4 --draws 2",
-        "truth plan --accuracy 0.7 --epsilons none,2 --tasks 20 --trials 1",
+        "truth simulate --tasks 20 --workers 6 --answers 4 --classes yes,no --out crowd",
+        "truth randomize crowd/public/answers.csv --epsilon 2 --classes yes,no --seed 1 --out sent",
+        "truth infer sent/private/reports.jsonl --out inferred",
+        "truth label crowd/public/answers.csv --model majority --out raw",
+        "truth compare crowd/public/answers.csv --epsilon 1 --epsilon 4 --draws 2 --out compared",
+        "truth plan --accuracy 0.7 --epsilon none --epsilon 2 --tasks 20 --trials 1 --out planned",
     ],
     "ledger": [
         "ledger add-account budget.db --account chairs --epsilon 1",

@@ -72,11 +72,15 @@ class Data:
 
     @cached_property
     def sent(self) -> Any:
-        return truth.randomize_answers(self.crowd.answers, 2, 2, randomness=lane())
+        return truth.randomize_answers(self.crowd.answers, epsilon=2, classes=2, randomness=lane())
+
+    @cached_property
+    def estimator(self) -> Any:
+        return truth.PrivateDawidSkene(epsilon=2, model="one-coin")
 
     @cached_property
     def fitted(self) -> Any:
-        return truth.PrivateDawidSkene(2, "one-coin").fit(self.crowd.reports)
+        return self.estimator.fit(self.crowd.reports)
 
     @cached_property
     def book(self) -> Any:

@@ -234,42 +234,46 @@ TRUTH: Final[dict[str, Case]] = {
         "answers": d.crowd.answers,
         "reports": d.crowd.reports,
     },
-    "randomize": lambda d: truth.randomize(["yes", "no"] * 10, 1, ["yes", "no"], lane()),
+    "randomize": lambda d: truth.randomize(["yes", "no"] * 10, epsilon=1, classes=["yes", "no"], randomness=lane()),
     "randomize_answers": lambda d: {
-        "answer": d.sent,
-        "reports": d.sent.reports,
-        "person": truth.randomize_answers(d.crowd.answers, 4, 2, unit="person", randomness=lane()),
+        "answer": d.sent.public,
+        "reports": d.sent.operator.reports,
+        "person": truth.randomize_answers(
+            d.crowd.answers, epsilon=4, classes=2, unit="person", randomness=lane()
+        ).public,
     },
-    "reports_per_person": lambda d: [truth.reports_per_person(epsilon, 10, 2) for epsilon in (1, 4, 16)],
     "PrivateDawidSkene": lambda d: {
-        model: truth.PrivateDawidSkene(2, model).fit(d.crowd.reports)
+        model: truth.PrivateDawidSkene(epsilon=2, model=model).fit(d.crowd.reports)
         for model in ("auto", "one-coin", "two-coin", "confusion")
     },
-    "PrivateMajority": lambda d: truth.PrivateMajority(2).fit(d.crowd.reports),
+    "PrivateMajority": lambda d: truth.PrivateMajority(epsilon=2).fit(d.crowd.reports),
     "TruthResult": lambda d: {
         "labels": d.fitted.frame(),
-        "workers": d.fitted.worker_frame(),
+        "workers": d.estimator.workers_.frame(),
         "accuracy": d.fitted.accuracy(d.crowd.truth),
         "person": str(d.fitted.person_guarantee),
     },
-    "NotConverged": lambda d: refused(lambda: truth.PrivateDawidSkene(2, iterations=1).fit(d.crowd.reports)),
-    "invitation": lambda d: truth.invitation(1, ["no", "yes"]),
+    "NotConverged": lambda d: refused(lambda: truth.PrivateDawidSkene(epsilon=2, iterations=1).fit(d.crowd.reports)),
+    "invitation": lambda d: truth.invitation(epsilon=1, classes=["no", "yes"]),
     "Client": lambda d: using(
-        truth.Client(truth.invitation(1, ["no", "yes"]), worker=7),
+        truth.Client(truth.invitation(epsilon=1, classes=["no", "yes"]), worker=7),
         lambda client: [client.report(task, "yes") for task in range(6)],
     ),
     "collect": lambda d: using(
-        truth.invitation(2, ["no", "yes"]),
+        truth.invitation(epsilon=2, classes=["no", "yes"]),
         lambda asked: truth.collect(
             asked, [truth.Client(asked, worker=w).report(t, "yes") for w in range(3) for t in range(4)]
         ),
     ),
-    "write_reports": lambda d: truth.write_reports(d.sent, d.root / "reports.jsonl").read_text(encoding="utf-8")[:400],
-    "read_reports": lambda d: truth.read_reports(truth.write_reports(d.sent, d.root / "again.jsonl")),
-    "compare_truth": lambda d: truth.compare_truth(d.crowd.answers, [1, 4], draws=2, progress=False),
-    "plan_truth": lambda d: truth.plan_truth(0.7, [None, 4], answers=(3, 5), tasks=20, trials=1, progress=False),
-    "abilities_like": lambda d: truth.abilities_like(d.fitted.worker_frame()),
-    "connect": lambda d: type(truth.connect("duckdb")).__module__,
+    "write_reports": lambda d: truth.write_reports(d.sent.operator, d.root / "reports.jsonl").read_text(
+        encoding="utf-8"
+    )[:400],
+    "read_reports": lambda d: truth.read_reports(truth.write_reports(d.sent.operator, d.root / "again.jsonl")),
+    "compare_truth": lambda d: truth.compare_truth(d.crowd.answers, epsilons=[1, 4], draws=2, progress=False),
+    "plan_truth": lambda d: truth.plan_truth(
+        accuracy=0.7, epsilons=[None, 4], answers=(3, 5), tasks=20, trials=1, progress=False
+    ),
+    "abilities_like": lambda d: truth.abilities_like(d.fitted),
 }
 JUDGEMENTS: Final[dict[str, Case]] = {
     "synthetic_conference": lambda d: {

@@ -38,9 +38,12 @@ FUNCTIONS: dict[str, tuple[str, Callable[[Any], object]]] = {
     "timing.choose_gap": ("Events", lambda data: timing.choose_gap(data, percentile=50)),
     "timing.find_batches": ("Events", lambda data: timing.find_batches(data, window=300)),
     "timing.post": ("Events", lambda data: timing.post(data, mechanism=timing.FollowUp(epsilon=1, gap=2700, beta=300))),
-    "truth.randomize_answers": ("Labels", lambda data: truth.randomize_answers(data, 1, classes=[0, 1])),
-    "truth.PrivateDawidSkene.fit": ("Labels", lambda data: truth.PrivateDawidSkene(1, "one-coin").fit(data)),
-    "truth.PrivateMajority.fit": ("Labels", lambda data: truth.PrivateMajority(1).fit(data)),
+    "truth.randomize_answers": ("Labels", lambda data: truth.randomize_answers(data, epsilon=1, classes=[0, 1])),
+    "truth.PrivateDawidSkene.fit": (
+        "Labels",
+        lambda data: truth.PrivateDawidSkene(epsilon=1, model="one-coin").fit(data),
+    ),
+    "truth.PrivateMajority.fit": ("Labels", lambda data: truth.PrivateMajority(epsilon=1).fit(data)),
 }
 
 
