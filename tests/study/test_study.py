@@ -172,7 +172,7 @@ def test_somebody_else_who_names_the_run_in_words_does_not_pay_for_it(
         account, one = book.account("chairs", epsilon=3), checked.planned[0]
         assert one.guarantee is not None
         words = f"a title of somebody else's [run {run}] [step release-publish]"
-        account.spend(one.guarantee, purpose=words, data=one.table, randomness=Randomness.secure())
+        account.spend(one.guarantee, purpose=words, data=one.inputs.table, randomness=Randomness.secure())
     done = run_study(file, tmp_path / "out")
     with Ledger.open(tmp_path / "peerveil-ledger.db") as book:
         assert [entry.key for entry in book.account("chairs").entries()] == [None, f"{run}/release-publish"]
@@ -242,9 +242,9 @@ def test_data_that_change_between_check_and_run_or_while_read_are_refused(
         run_study(file, tmp_path / "out")
     # what is used is what was checked: a change after the check changes nothing
     checked = check_study(Study.read(file))
-    size = len(checked.planned[0].table)
+    size = len(checked.planned[0].inputs.table)
     reviews.write_text("paper,reviewer,score\n1,a,3\n")
-    assert len(checked.planned[0].table) == size
+    assert len(checked.planned[0].inputs.table) == size
 
 
 @pytest.mark.parametrize(
@@ -253,11 +253,11 @@ def test_data_that_change_between_check_and_run_or_while_read_are_refused(
         (("epsilon = 1\n", "epsilon = 0\n"), r"steps\[1\]\.epsilon"),
         (("epsilon = 1\n", "epsilon = true\n"), r"steps\[1\]\.epsilon"),
         (("epsilon = 1\n", "epsilon = nan\n"), r"steps\[1\]\.epsilon"),
-        (("epsilon = 1\n", "epsilom = 1\n"), r"'epsilom', need 'epsilon'\?"),
+        (("epsilon = 1\n", "epsilom = 1\n"), r"'epsilom', need 'epsilon'"),
         (('weight = "rating"', 'weight = "fame"'), r"steps\[1\]\.weight"),
         (("[1, 10]", "[10, 1]"), r"steps\[1\]\.scale"),
         (("[1, 10]", "[2, 3]"), r"steps\[1\]: .*score"),
-        (('do = "means"', 'do = "means; rm -rf /"'), r"steps\[1\]: got 'release/means; rm -rf /'"),
+        (('"release.publish"', '"release.publish; rm -rf /"'), r"steps\[1\]\.action: got 'release.publish; rm -rf /'"),
         (('data = "reviews"', 'data = "nobody"'), r"steps\[1\]\.data"),
         (('data = "reviews"', 'data = "events"'), r"steps\[1\]\.data: got events, which holds events, need reviews"),
         (('account = "chairs"', 'account = "nobody"'), r"steps\[1\]\.account"),
@@ -320,7 +320,7 @@ def test_a_new_study_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     file = tmp_path / "fresh.toml"
     file.write_text(new_study("data"))
     checked = check_study(Study.read(file))
-    assert {one.step.room for one in checked.planned} >= {"release", "timing"}
+    assert {planned.action.module() for planned in checked.planned} >= {"release", "timing"}
     assert checked.spends == {"main": checked.study.accounts["main"]}
 
 

@@ -125,7 +125,7 @@ def _run(kind: type[Action[Any]], given: dict[str, Any]) -> None:
     source = None
     columns = given.get("columns") or {}
     if kind.kinds:
-        reading = {name: given.get(name) for name in ("kind", "time_zone", "layout")}
+        reading: dict[str, Any] = {name: given.get(name) for name in ("kind", "time_zone", "layout")}
         source = Source(Path(given["file"]), format=given["format_"], columns=columns, **reading)
     others = {
         parameter.name: [
