@@ -60,16 +60,14 @@ scale = [1, 10]
 
 # How exposed are people by when they post? For the operator alone.
 [[steps]]
-room = "timing"
-do = "audit"
+action = "timing.audit"
 name = "exposure"
 data = "events"
 percentile = 25
 
 # What the public sees if posts are delayed; the gap was taken from last year's log.
 [[steps]]
-room = "timing"
-do = "post"
+action = "timing.post"
 name = "delayed-posts"
 data = "events"
 account = "chairs"

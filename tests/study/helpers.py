@@ -20,8 +20,7 @@ scale = [1, 10]
 """
 AUDIT = """
 [[steps]]
-room = "timing"
-do = "audit"
+action = "timing.audit"
 data = "events"
 percentile = 25
 epsilons = [1]
