@@ -308,7 +308,7 @@ def audit_log(
     window: Duration = 300,
     gap: Duration | None = None,
     percentile: float = 50.0,
-    epsilons: Sequence[Number] = ("0.5", 1, 2),
+    epsilons: Sequence[Number] = ("0.5", "1", "2"),
     within: Any = None,
     suspects: int = 10,
     baseline: bool = True,
