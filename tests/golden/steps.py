@@ -19,6 +19,7 @@ STEPS: Final = {
     ("release", "means"): 'data = "reviews"\nepsilon = 2\nweight = "miscalibration"\nscale = [1, 10]',
     ("release", "plan"): 'data = "reviews"\nepsilons = [1, 10]\nscale = [1, 10]\ntrials = 2',
     ("timing", "audit"): 'data = "events"\npercentile = 25\nepsilons = [1]',
+    ("timing", "plan"): 'data = "events"\npercentile = 25\nper = "thread"',
     ("timing", "post"): 'data = "events"\nepsilon = 1\ngap = "45m"',
     (
         "calibration",
@@ -68,7 +69,7 @@ def run_steps(root: Path) -> Iterator[tuple[str, str]]:
     """What every step found, published and kept; then the two reports."""
     synthetic_conference(24, 16, ranked_items=4, seed=4, people_seed=4).write(root / "data")
     synthetic_conference(40, 16, seed=5, people_seed=4).write(root / "past")
-    crowd = simulate_crowd(20, 6, 4, epsilon=1, seed=2)
+    crowd = simulate_crowd(tasks=20, workers=6, answers=4, epsilon=1, seed=2)
     crowd.answers.write(root / "answers.csv")
     crowd.reports.write(root / "reports.csv")
     votes = Mallows(4, 0.8).sample(40, seed=1)

@@ -513,10 +513,10 @@ class Simulate(Action[None]):
 
         names = check_classes(_numbers(self.classes))
         crowd = simulate_crowd(
-            self.tasks,
-            self.workers,
-            self.answers,
-            len(names),
+            tasks=self.tasks,
+            workers=self.workers,
+            answers=self.answers,
+            classes=len(names),
             kind=self.kind,
             ability=self.ability,
             epsilon=None,
