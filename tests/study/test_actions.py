@@ -1,4 +1,4 @@
-"""One declaration, five surfaces: commands, study files, console forms, JSON schema and reference say the same of every action."""
+"""One declaration, five surfaces: commands, study files, forms, JSON schema and reference say the same of every action."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ EACH_PARAMETER = pytest.mark.parametrize(
 
 # whatever somebody might write in a study file
 VALUES: list[Any] = [
-    None, True, False, 0, 1, 2, 3, 7, 60, 100, 999, 10**6, 10**9, 10**20, -1, 0.0, 0.05, 0.25, 0.5, 0.9, 1.0, 1.5, 50.0, 99.5, 1e-12, 1e300, -0.5,
+    None, True, False, 0, 1, 2, 3, 7, 60, 100, 999, 10**6, 10**9, 10**20, -1,
+    0.0, 0.05, 0.25, 0.5, 0.9, 1.0, 1.5, 50.0, 99.5, 1e-12, 1e300, -0.5,
     "", " ", "0", "1", "0.5", "1/3", "0/3", "3/0", "01/2", ".5", "5.", "1e3", "-1", "none", "None", "nan", "inf", "٣",
     "5m", "90s", "1.5h", "2d", "1.5.h", "45 min", "10 sec", "5", "5x", "-5m", "0s", "1:10", "4,2", "yes,no", "yes", "no", "true",
     "rating", "miscalibration", "auto", "memory", "paper", "items", "thread", "reviews", "x" * 5000, "a\0b", "$(rm)", "file.csv",

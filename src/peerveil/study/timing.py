@@ -9,7 +9,7 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.study.actions import Action, Setting, Suggestion
-from peerveil.study.spelling import Name, Duration, Epsilon, File
+from peerveil.study.spelling import Duration, Epsilon, File, Name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
