@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.timing import Row, best_of
-from peerveil.calibration import Affine, Conference, Pair, Panel, Threshold, pair_frontiers
+from peerveil.calibration import Affine, Conference, Pair, Panel, Threshold
+from peerveil.calibration.arrays import pair_frontiers
 from peerveil.judgements import Reviews
 from peerveil.randomness import Randomness
 
@@ -25,9 +26,9 @@ def bench() -> list[Row]:
 def pairs() -> list[Row]:
     rng = np.random.default_rng(0)
     scores = rng.standard_normal((PAIRS, 2))
-    shared = PAIRS / best_of(3, lambda: pair_frontiers(scores, [1.0, 0.7], [0.2, -0.3], 0.4))[0]
+    shared = PAIRS / best_of(3, lambda: pair_frontiers(scores, scales=[1.0, 0.7], biases=[0.2, -0.3], noise=0.4))[0]
     scales, biases = np.exp(0.4 * rng.standard_normal((PAIRS, 2))), 0.5 * rng.standard_normal((PAIRS, 2))
-    own = PAIRS / best_of(3, lambda: pair_frontiers(scores, scales, biases, 0.4))[0]
+    own = PAIRS / best_of(3, lambda: pair_frontiers(scores, scales=scales, biases=biases, noise=0.4))[0]
     few = scores[:300].tolist()
     two = (Affine(1.0, 0.2), Affine(0.7, -0.3))
     single = len(few) / best_of(2, lambda: [Pair(s, two, 0.4).frontier() for s in few])[0]
@@ -71,7 +72,7 @@ def conference(accept: int | Threshold, papers: int = 10_000) -> Row:
     people = {j: Affine(float(scale[j]), float(bias[j])) for j in range(papers)}
     secure = Randomness.secure()
     took = _seconds(
-        lambda: Conference(reviews, people, 0.3, accept, size=5).decide(
+        lambda: Conference(reviews, functions=people, noise=0.3, accept=accept, group_size=5).decide(
             adversary_error=0.6, randomness=secure, progress=False
         )
     )

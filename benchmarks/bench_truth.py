@@ -45,11 +45,12 @@ print((peak() - before) * 1024)
 """
 _LARGE = """
 import json, sys, time
-from peerveil.truth import PrivateDawidSkene, connect
+from peerveil.engines import connect
+from peerveil.truth import PrivateDawidSkene
 engine, path, master = sys.argv[1:4]
 start = time.perf_counter()
 connection = connect(engine, master=master or None) if engine == "spark" else connect(engine, memory="5GB")
-estimator = PrivateDawidSkene(1, "one-coin", iterations=10, tolerance=0.0, must_converge=False)
+estimator = PrivateDawidSkene(epsilon=1, model="one-coin", iterations=10, tolerance=0.0, must_converge=False)
 result = estimator.fit(path, engine=engine, connection=connection)
 took = time.perf_counter() - start
 peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) * 1024
@@ -76,7 +77,7 @@ def crowd(reports: int, tasks: int, workers: int, seed: int = 0, classes: int = 
 
 
 def ours_run(model: str, frame: Any) -> Any:
-    return partial(PrivateDawidSkene(None, model, classes=2, **PLAIN).fit, frame)
+    return partial(PrivateDawidSkene(epsilon=None, model=model, classes=2, **PLAIN).fit, frame)
 
 
 def peer_run(model: str, frame: Any) -> Any:
@@ -90,7 +91,7 @@ def first_call() -> list[Row]:
     code = (
         "import time; s = time.perf_counter()\n"
         "from peerveil.truth import PrivateDawidSkene, simulate_crowd\n"
-        "PrivateDawidSkene(1).fit(simulate_crowd(100, 10, 4).reports)\n"
+        "PrivateDawidSkene(epsilon=1).fit(simulate_crowd(100, 10, 4).reports)\n"
         "print(time.perf_counter() - s)"
     )
     seconds = float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
@@ -141,7 +142,12 @@ def linear() -> list[Row]:
     for n in (10**5, 10**6, 10**7):
         frame = pl.from_pandas(crowd(n, n // 10, max(200, n // 500)))
         few, many = (
-            best_of(2, partial(PrivateDawidSkene(1, "one-coin", classes=2, **{**FIXED, "iterations": i}).fit, frame))[0]
+            best_of(
+                2,
+                partial(
+                    PrivateDawidSkene(epsilon=1, model="one-coin", classes=2, **{**FIXED, "iterations": i}).fit, frame
+                ),
+            )[0]
             for i in (5, 25)
         )
         each = (many - few) / 20 / n

@@ -57,7 +57,7 @@ def calibration(size: int) -> Callable[[], object]:
     quality = rng.normal(size=size)
     score = np.array([people[j].scale * quality[p] + people[j].bias for p, j in zip(paper, person, strict=True)])
     table = Reviews(paper=paper, reviewer=person, score=score + 0.3 * rng.normal(size=score.size))
-    meeting = Conference(table, people, 0.3, Threshold.share(0.25), size=3)
+    meeting = Conference(table, functions=people, noise=0.3, accept=Threshold.share(0.25), group_size=3)
     return lambda: meeting.decide(adversary_error=0.5, randomness=Randomness.secure(), progress=False)
 
 
@@ -74,7 +74,7 @@ def truth(size: int) -> Callable[[], object]:
     from peerveil.truth import PrivateDawidSkene, simulate_crowd
 
     crowd = simulate_crowd(size // 10, max(20, size // 2000), 10, epsilon=2, seed=1)
-    return lambda: PrivateDawidSkene(2, "one-coin").fit(crowd.reports)
+    return lambda: PrivateDawidSkene(epsilon=2, model="one-coin").fit(crowd.reports)
 
 
 ROOMS: dict[str, tuple[Callable[[int], Callable[[], object]], str, tuple[int, ...]]] = {

@@ -36,15 +36,19 @@ def gains(name: str, seeds: int) -> np.ndarray:
     with progress_bar(name, total=len(EPSILONS) * seeds) as advance:
         for (i, epsilon), seed in itertools.product(enumerate(EPSILONS), range(seeds)):
             lane = Randomness.simulation(7 + 1000 * seed + round(10 * epsilon))
-            sent = frame.with_columns(label=randomize(frame["label"], epsilon, classes, lane))
+            sent = frame.with_columns(
+                label=randomize(frame["label"], epsilon=epsilon, classes=classes, randomness=lane)
+            )
             reports = Reports.of(Labels.from_frame(sent), classes)
-            votes = np.array(PrivateMajority(epsilon).fit(reports).accuracy(truth))
+            votes = np.array(PrivateMajority(epsilon=epsilon).fit(reports).accuracy(truth))
             for j, (shrink, centre) in enumerate(SETTINGS):
                 with (
                     mock.patch("peerveil.truth.given._SHRINK", shrink),
                     mock.patch("peerveil.truth.choose.STRENGTH", centre),
                 ):
-                    ours = np.array(PrivateDawidSkene(epsilon, must_converge=False).fit(reports).accuracy(truth))
+                    ours = np.array(
+                        PrivateDawidSkene(epsilon=epsilon, must_converge=False).fit(reports).accuracy(truth)
+                    )
                 found[i, j] += 100 * (ours - votes) / seeds
             advance(1)
     return found

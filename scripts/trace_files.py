@@ -1,6 +1,6 @@
 """Count the files of peerveil whose functions run from a command to its result; what runs during imports is left out.
 
-    python scripts/trace_files.py -- release means reviews.csv --epsilon 1 --out out
+    python scripts/trace_files.py -- release publish reviews.csv --epsilon 1 --out out
     python scripts/trace_files.py --study study.toml --out folder     # the way that the console runs a study
 
 The fewer, the easier the path is to read. Prints the files in the order in which they are first called, and their number.

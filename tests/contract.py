@@ -17,6 +17,7 @@ import numpy as np
 from peerveil import BadInput, Randomness, Response, Result, calibration, rankings, release, timing, truth
 from peerveil.audit import exact_loss
 from peerveil.calibration import Affine, MapAdversary
+from peerveil.calibration.simulate import Simulation
 from peerveil.judgements import Events, Reviews, synthetic_conference
 from peerveil.rankings import adversary as rankings_adversary
 from peerveil.release import adversary as release_adversary
@@ -128,7 +129,9 @@ def conference() -> calibration.Conference:
     score = rng.normal(size=12)
     people = {j: Affine(float(np.exp(0.3 * rng.normal())), float(0.5 * rng.normal())) for j in range(12)}
     table = Reviews(paper=np.arange(12), reviewer=np.arange(12), score=score)
-    return calibration.Conference(table, people, 0.3, calibration.Threshold.share(0.3), size=4)
+    return calibration.Conference(
+        table, functions=people, noise=0.3, accept=calibration.Threshold.share(0.3), group_size=4
+    )
 
 
 def guessed(strategy: Any, table: Any = None) -> float:
@@ -158,12 +161,12 @@ def strategy_entry(strategy: Any, true: int = 0) -> Entry:
         rng = np.random.default_rng(SEED)
         row = rng.choice(len(strategy.assignments), size=TRIALS, p=strategy.posterior)
         drawn = np.array([rng.choice(strategy.table.shape[1], p=strategy.table[a]) for a in row])
-        guesses = MapAdversary(strategy).attack(drawn, lane())
+        guesses = MapAdversary(strategy).attack(drawn, randomness=lane())
         true_ = np.array(strategy.assignments)[row] if strategy.adversary == "paper" else row[:, None]
         return float((guesses == true_).mean(axis=0).max()), 1 - strategy.guarantee.error + SLACK
 
     return Entry(
-        make=lambda r: strategy.decide(true, r),
+        make=lambda r: strategy.decide(true, randomness=r),
         honest=lambda: guessed(strategy) >= strategy.guarantee.error,
         broken=leaky,
         adversary=MapAdversary,
@@ -172,14 +175,14 @@ def strategy_entry(strategy: Any, true: int = 0) -> Entry:
 
 
 def response_entry() -> Entry:
-    response = calibration.respond_assignment(pair(), 1)
+    response = calibration.respond_assignment(pair(), epsilon=1)
 
     def within(epsilon: str) -> bool:
         rows = [Response(epsilon, 2).probabilities(a) for a in range(2)]
         return exact_loss(*rows).within(1)
 
     return Entry(
-        make=lambda r: response.decide(0, r),
+        make=lambda r: response.decide(0, randomness=r),
         honest=lambda: within("1") and response.strategy.privacy_loss <= 1 + 1e-12,
         broken=lambda: within("1.2"),
         adversary=MapAdversary,
@@ -187,13 +190,13 @@ def response_entry() -> Entry:
     )
 
 
-def played(found: calibration.Simulation) -> tuple[float, float]:
+def played(found: Simulation) -> tuple[float, float]:
     return 1 - found.adversary.observed, 1 - found.adversary.promised + 5 * found.adversary.standard_error
 
 
 def conference_entry() -> Entry:
     def honest(leak: bool) -> bool:
-        made = conference().decide(adversary_error=0.5, randomness=lane())
+        made = conference().decide(adversary_error=0.5, randomness=lane()).public
         groups = [group.panel.strategy(adversary_error=0.5, capped=True) for group in conference().groups()]
         sharp = [np.eye(s.table.shape[1])[s.errors.argmin(axis=1)] for s in groups]
         promised = made.guarantee.error
@@ -201,7 +204,7 @@ def conference_entry() -> Entry:
         return min(guessed(s, t if leak else None) for s, t in zip(groups, sharp, strict=True)) >= promised
 
     return Entry(
-        make=lambda r: conference().decide(adversary_error=0.5, randomness=r),
+        make=lambda r: conference().decide(adversary_error=0.5, randomness=r).public,
         honest=lambda: honest(leak=False),
         broken=lambda: honest(leak=True),
         adversary=MapAdversary,
@@ -262,20 +265,20 @@ def answers() -> Any:
 
 
 def guess_answer() -> tuple[float, float]:
-    found = truth_adversary.answer_attack(1, trials=TRIALS, randomness=lane())
+    found = truth_adversary.answer_attack(epsilon=1, trials=TRIALS, randomness=lane())
     return found.right, found.bound + SLACK
 
 
 def over_the_wire(_: Randomness) -> Result:
     """Clients draw from the operating system, always."""
-    asked = truth.invitation(2, ["no", "yes"])
+    asked = truth.invitation(epsilon=2, classes=["no", "yes"])
     lines = [truth.Client(asked, worker=w).report(t, "yes") for w in range(6) for t in range(4)]
-    return truth.collect(asked, lines).fit("one-coin")
+    return truth.collect(asked, lines).fit(model="one-coin").public
 
 
 def accepts_terms(epsilon: str) -> bool:
     """Does a client accept an invitation that claims epsilon 1, with the thresholds of this epsilon?"""
-    terms, other = (json.loads(truth.invitation(e, 2)) for e in ("1", epsilon))
+    terms, other = (json.loads(truth.invitation(epsilon=e, classes=2)) for e in ("1", epsilon))
     try:
         truth.Client({**terms, "response": other["response"]})
     except BadInput:
@@ -288,7 +291,7 @@ def sheets(epsilon: str) -> bool:
 
 
 ANSWERS = Entry(
-    make=lambda r: truth.randomize_answers(answers(), 1, 2, randomness=r),
+    make=lambda r: truth.randomize_answers(answers(), epsilon=1, classes=2, randomness=r).public,
     honest=lambda: sheets("1"),
     broken=lambda: sheets("1.2"),
     adversary=truth_adversary.answer_attack,
@@ -303,7 +306,7 @@ CLIENT = Entry(
     has_lanes=False,
 )
 FITTED = Entry(
-    make=lambda r: truth.randomize_answers(answers(), 1, 2, randomness=r).fit("one-coin"),
+    make=lambda r: truth.randomize_answers(answers(), epsilon=1, classes=2, randomness=r).public.fit(model="one-coin"),
     honest=ANSWERS.honest,
     broken=ANSWERS.broken,
     adversary=truth_adversary.answer_attack,

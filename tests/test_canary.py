@@ -47,11 +47,12 @@ STEPS: dict[tuple[str, str], str] = {
     (
         "calibration",
         "decide",
-    ): 'data = "reviews"\nhistory = "past"\naccount = "main"\nadversary_error = 0.4\naccept = 6\ndraws = 1\niterations = 600',
+    ): 'data = "reviews"\nhistory = ["past"]\naccount = "main"\nadversary_error = 0.4\naccept = 6\ndraws = 1\niterations = 600',
+    ("calibration", "plan"): 'data = "reviews"\nhistory = ["past"]\naccept = 6\ndraws = 1\niterations = 600',
     ("rankings", "test"): 'data = "votes"\naccount = "main"\nepsilon = 1\nmethod = "rank-norm"',
     ("rankings", "randomize"): 'data = "votes"\naccount = "main"\nepsilon = 1',
     ("rankings", "aggregate"): 'data = "voted"',
-    ("truth", "infer"): 'data = "reports"\nrandomized = "yes"\nepsilon = 2\nclasses = [0, 1]',
+    ("truth", "infer"): 'data = "reports"\nrandomized = true\nepsilon = 2\nclasses = [0, 1]',
     ("truth", "randomize"): 'data = "labels"\naccount = "main"\nepsilon = 2\nclasses = [0, 1]',
     ("truth", "label"): 'data = "labels"\nclasses = [0, 1]',
     ("truth", "compare"): 'data = "labels"\nepsilons = [1]\ndraws = 2',
@@ -67,19 +68,20 @@ PRIVATELY = {
 
 # the arguments of one run of every command that writes something about people; DATA is the folder of marked tables
 COMMANDS: dict[str, tuple[str, ...]] = {
-    "release means": ("DATA/reviews.csv", "--epsilon", "1", "--scale", "1:10", "--out", "OUT"),
+    "release publish": ("DATA/reviews.csv", "--epsilon", "1", "--scale", "1:10", "--out", "OUT"),
     "release plan": ("DATA/reviews.csv", "--epsilons", "1", "--trials", "2", "--scale", "1:10", "--out", "OUT"),
     "timing audit": ("DATA/events.csv", "--epsilon", "1", "--out", "OUT"),
     "timing plan": ("DATA/events.csv", "--per", "actor", "--out", "OUT"),
     "timing post": ("DATA/events.csv", "--gap", "45m", "--out", "OUT"),
-    "calibration frontier": ("DATA/reviews.csv", "--history", "DATA/past.csv", "--accept", "6", "--figure", "OUT/a.svg"),
+    "calibration plan": ("DATA/reviews.csv", "--history", "DATA/past.csv", "--accept", "6", "--out", "OUT"),
     "calibration decide": ("DATA/reviews.csv", "--history", "DATA/past.csv", "--accept", "6", "--adversary-error", "0.4",
-                           "--no-pictures", "--out", "OUT"),
+                           "--out", "OUT"),
     "rankings test": ("DATA/votes.csv", "--epsilon", "1", "--out", "OUT"),
     "rankings randomize": ("DATA/ballots.csv", "--epsilon", "1", "--out", "OUT"),
     "truth randomize": ("DATA/labels.csv", "--epsilon", "2", "--classes", "0,1", "--out", "OUT"),
     "truth infer": ("DATA/reports.csv", "--randomized", "--epsilon", "2", "--out", "OUT"),
-    "truth compare": ("DATA/labels.csv", "--epsilons", "1", "--draws", "2", "--out", "OUT"),
+    "truth label": ("DATA/labels.csv", "--classes", "0,1", "--out", "OUT"),
+    "truth compare": ("DATA/labels.csv", "--epsilon", "1", "--draws", "2", "--out", "OUT"),
 }  # fmt: skip
 NO_PEOPLE, NO_FILE = "reads no table of people", "writes no file that says something about people"
 OPERATOR = "writes a file or database for the operator of a service, who runs it"
@@ -106,7 +108,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables of a small conference; few enough workers that a figure could show a name for each."""
     folder = tmp_path_factory.mktemp("marked")
     now, past = synthetic_conference(24, 16, seed=4), synthetic_conference(48, 16, seed=5, people_seed=4)
-    sent = randomize_answers(now.labels, 2, 2, randomness=Randomness.simulation(1)).reports
+    sent = randomize_answers(now.labels, epsilon=2, classes=2, randomness=Randomness.simulation(1)).operator.reports
     tables = {"reviews": now.reviews, "past": past.reviews, "events": now.events, "labels": now.labels, "reports": sent}
     for name, table in tables.items():
         table.write(folder / f"{name}.csv")

@@ -19,6 +19,7 @@ from tests import contract
 from tests.contract import Entry, delay, lane, pair, panel, strategy_entry
 
 from peerveil import Guarantee, Randomness, Result, calibration, rankings, release, timing, truth
+from peerveil.calibration.plan import plan_conference
 from peerveil.guarantee import SIMULATION_MARK, Notion
 from peerveil.report import svg
 from peerveil.result import Pictured
@@ -68,9 +69,7 @@ MECHANISMS: dict[str, Entry] = {
     "timing.Exponential": delay(timing.Exponential(epsilon=1, gap=2700, beta=300), grid_check),
     "timing.Staircase": delay(timing.Staircase(epsilon=1, gap=2700, beta=300), grid_check),
     "timing.post": delay(timing.FollowUp(epsilon=2, gap=3600, beta=60)),
-    "calibration.AssignmentResponse": contract.response_entry(),
     "calibration.Conference": contract.conference_entry(),
-    "calibration.PairStrategy": strategy_entry(pair().strategy(adversary_error=0.3)),
     "calibration.Strategy": strategy_entry(panel().strategy(adversary_error=0.55)),
     "rankings.LocalReporter": contract.LOCAL,
     "rankings.randomize_rankings": contract.RANDOMIZED,
@@ -79,6 +78,8 @@ MECHANISMS: dict[str, Entry] = {
 }
 # not found by the rule, and yet used like one: devices draw by themselves, estimates hand out the result
 MORE: dict[str, Entry] = {
+    "calibration.Pair": strategy_entry(pair().strategy(adversary_error=0.3)),
+    "calibration.respond_assignment": contract.response_entry(),
     "rankings.aggregate_reports": contract.LOCAL,
     "truth.Client": contract.CLIENT,
     "truth.PrivateDawidSkene": contract.FITTED,
@@ -183,7 +184,7 @@ def test_every_result_is_made_by_an_entry() -> None:
 
 def test_a_comparison_on_private_answers_is_marked_as_not_private() -> None:
     crowd = truth.simulate_crowd(20, 5, 3, epsilon=None, seed=1)
-    found = truth.compare_truth(crowd.answers, [2], draws=2, progress=False)
+    found = truth.compare_truth(crowd.answers, epsilons=[2], draws=2, progress=False)
     assert found.mark == "not private"
     assert "[not private]" in str(found)
     assert json.loads(found.to_json())["mark"] == "not private"
@@ -203,7 +204,7 @@ def test_the_queue_is_marked_as_not_private() -> None:
 
 def findings() -> dict[str, Any]:
     follow_up = timing.FollowUp(epsilon=1, gap=2700, beta=300)
-    people = [calibration.Affine(1, 0.5), calibration.Affine(0.7, -0.5)]
+    meeting = contract.conference()
     public = release.PublicScores.of(contract.reviews(), weight="rating", scale=(1, 10))
     return {
         "release.ReleasePlan": release.plan_release(public, epsilons=[1, 4], leniency=[0, 1], trials=2, progress=False),
@@ -212,11 +213,13 @@ def findings() -> dict[str, Any]:
         "timing.TimingAudit": timing.audit_log(
             contract.log(), window=300, percentile=25, epsilons=[1], randomness=lane()
         ),
+        "calibration.ChairSheet": meeting.decide(adversary_error=0.5, randomness=lane()).operator,
         "calibration.Frontier": panel().frontier(),
-        "calibration.Simulation": calibration.simulate_pairs(people, 0.4, 0.5, draws=200),
-        "calibration.Tradeoff": contract.conference().tradeoff(),
+        "calibration.Tradeoff": plan_conference(meeting),
         "rankings.PowerCurve": rankings.plan_rankings(items=6, spread=0.5, epsilon=1, methods=["rank-norm"], trials=4),
-        "truth.TruthPlan": truth.plan_truth(0.7, [4], answers=(5,), tasks=20, trials=1, progress=False),
+        "truth.TruthPlan": truth.plan_truth(
+            accuracy=0.7, epsilons=[4], answers=(5,), tasks=20, trials=1, progress=False
+        ),
     }
 
 

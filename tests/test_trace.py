@@ -15,7 +15,7 @@ from peerveil.guarantee import read_epsilon
 from peerveil.judgements import synthetic_conference
 
 MOST = {
-    "release means data/reviews.csv --epsilon 2 --scale 1:10 --out means": 41,
+    "release publish data/reviews.csv --epsilon 2 --scale 1:10 --out means": 41,
     "timing plan data/events.csv --percentile 25 --out plan": 38,
     "truth randomize data/labels.csv --epsilon 1 --classes 2 --out sent": 30,
     "truth infer data/labels.csv --epsilon none --model one-coin --out inferred": 39,

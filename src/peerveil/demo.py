@@ -49,8 +49,7 @@ path = "last-year/reviews.csv"
 
 # Publish how strict reviewers were last year, when each wrote more reviews, without saying who wrote what.
 [[steps]]
-room = "release"
-do = "means"
+action = "release.publish"
 name = "how-strict"
 data = "last-year"
 account = "chairs"
@@ -76,12 +75,11 @@ gap = "{gap:.0f}s"
 
 # Accept the better quarter, correcting for strictness learned last year.
 [[steps]]
-room = "calibration"
-do = "decide"
+action = "calibration.decide"
 name = "decisions"
 data = "reviews"
 account = "chairs"
-history = "last-year"
+history = ["last-year"]
 adversary_error = 0.4
 accept = {accept}
 group_size = 6               # papers whose committees could have been exchanged
@@ -96,8 +94,7 @@ epsilon = 0.5
 
 # A question about every paper, each asked to fifteen people of a crowd; each answer is randomised before it is sent.
 [[steps]]
-room = "truth"
-do = "randomize"
+action = "truth.randomize"
 name = "crowd-answers"
 data = "answers"
 account = "crowd"
@@ -106,8 +103,7 @@ classes = [0, 1]
 
 # Would a lie be noticed? Mechanisms against their claims, and faults planted on purpose.
 [[steps]]
-room = "audit"
-do = "house"
+action = "audit.run"
 name = "lies"
 samples = {samples}
 """

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import stat
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from peerveil.calibration import Affine, Conference, Monotone, Threshold, Uncertain, simulate_conference
+from peerveil.calibration.plan import plan_conference
 from peerveil.errors import BadInput
 from peerveil.judgements import Reviews
 from peerveil.randomness import Randomness
@@ -43,7 +41,9 @@ def made(
     if kind == "curved":
         functions[0] = Monotone(points=[(-2, -1.5), (0, 0.4), (2, 1.5)])
     reviews = Reviews(paper=paper, reviewer=rng.permutation(people), score=score)
-    return Conference(reviews, functions, 0.3, accept, size=size, exchange=exchange, exactly=exactly)
+    return Conference(
+        reviews, functions=functions, noise=0.3, accept=accept, group_size=size, exchange=exchange, exactly=exactly
+    )
 
 
 def exchanged(conference: Conference, seed: int) -> Conference:
@@ -59,10 +59,10 @@ def exchanged(conference: Conference, seed: int) -> Conference:
     again = Reviews(paper=paper, reviewer=reviewer, score=score)
     return Conference(
         again,
-        conference.reviewers,
-        conference.noise,
-        conference.accept,
-        size=conference.size,
+        functions=conference.functions,
+        noise=conference.noise,
+        accept=conference.accept,
+        group_size=conference.group_size,
         exchange=conference.exchange,
     )
 
@@ -90,10 +90,13 @@ def test_clusters_line_places_and_tables_depend_on_public_data_only(
         assert one.panel.pivotal == two.panel.pivotal
         tables = [g.panel.strategy(adversary_error=0.5, capped=True).table for g in (one, two)]
         assert np.array_equal(tables[0], tables[1])
-    published = [c.decide(adversary_error=0.5, randomness=Randomness.simulation(1)).to_dict() for c in (first, second)]
+    outputs = [c.decide(adversary_error=0.5, randomness=Randomness.simulation(1)) for c in (first, second)]
+    published = [output.public.to_dict() for output in outputs]
     for data in published:
         del data["decisions"]  # what is drawn is the only thing that may differ
     assert published[0] == published[1]
+    sheets = [output.operator.reviews.drop("reviewer") for output in outputs]
+    assert sheets[0].equals(sheets[1])  # only that column of the sheet depends on who wrote what
 
 
 @pytest.mark.parametrize("accept", [0, 1, 4, 7, 12])
@@ -101,20 +104,22 @@ def test_a_quota_is_met_exactly(accept: int) -> None:
     conference = made(12, 1, accept)
     assert sum(rule.places or 0 for rule in conference.rules) == accept
     for seed in range(3):
-        drawn = conference.decide(adversary_error=0.5, randomness=Randomness.simulation(seed))
-        assert int(drawn.decisions["accepted"].sum()) == accept
-        wanted = np.minimum(0.5, drawn.chair["from_scores"].to_numpy())
-        assert (drawn.chair["adversary_error"].to_numpy() >= wanted - 1e-8).all()
+        decision, sheet = conference.decide(adversary_error=0.5, randomness=Randomness.simulation(seed))
+        assert int(decision.decisions["accepted"].sum()) == accept
+        wanted = np.minimum(0.5, sheet.reviews["from_scores"].to_numpy())
+        assert (sheet.reviews["adversary_error"].to_numpy() >= wanted - 1e-8).all()
 
 
 def test_what_an_exact_quota_costs() -> None:
     """The same line with and without places: exactness costs error, leaving it out lets the number vary about it."""
     exact, about = (made(60, 1, 20, seed=3, size=5, exactly=one) for one in (True, False))
     assert {rule.quality for rule in exact.rules} == {rule.quality for rule in about.rules}
-    drawn = [c.decide(adversary_error=0.4, randomness=Randomness.simulation(1)) for c in (exact, about)]
-    assert drawn[1].least_error <= drawn[0].least_error < drawn[1].least_error + 0.1
+    least = [
+        c.decide(adversary_error=0.4, randomness=Randomness.simulation(1)).operator.least_error for c in (exact, about)
+    ]
+    assert least[1] <= least[0] < least[1] + 0.1
     counts = [
-        about.decide(adversary_error=0.4, randomness=Randomness.simulation(seed)).decisions["accepted"].sum()
+        about.decide(adversary_error=0.4, randomness=Randomness.simulation(seed)).public.decisions["accepted"].sum()
         for seed in range(4)
     ]
     assert all(12 <= count <= 28 for count in counts)
@@ -217,8 +222,8 @@ def test_reviews_may_be_exchanged_within_a_committee_too() -> None:
     assert [len(g.panel.assignments) for g in whole.groups()] == [2, 2, 2]
     assert [len(g.panel.assignments) for g in within.groups()] == [8, 8, 8]
     drawn = [c.decide(adversary_error=0.4, randomness=Randomness.simulation(1)) for c in (whole, within)]
-    assert drawn[1].named_from_scores < drawn[0].named_from_scores  # there is more to tell apart
-    assert "within a committee" in str(drawn[1].guarantee)
+    assert drawn[1].operator.named_from_scores < drawn[0].operator.named_from_scores  # there is more to tell apart
+    assert "within a committee" in str(drawn[1].public.guarantee)
     with pytest.raises(BadInput, match="smaller groups"):
         made(8, 3, 3, size=4, exchange="reviews")
 
@@ -226,55 +231,37 @@ def test_reviews_may_be_exchanged_within_a_committee_too() -> None:
 def test_uncertain_functions_are_carried_through_and_shared_reviewers_are_named_in_the_promise() -> None:
     conference = made(6, 1, 3, kind="uncertain")
     assert conference.linked == 0
-    drawn = conference.decide(adversary_error=0.5, randomness=Randomness.simulation(1))
+    drawn = conference.decide(adversary_error=0.5, randomness=Randomness.simulation(1)).public
     assert "own group" not in str(drawn.guarantee)
     reviews = Reviews(paper=[1, 2, 3, 4], reviewer=["a", "b", "a", "c"], score=[0.2, 0.4, 0.1, 0.3])
     people = {name: Uncertain((Affine(1, b), Affine(1.3, b))) for name, b in (("a", 0.4), ("b", -0.4), ("c", 0.0))}
-    shared = Conference(reviews, people, 0.3, Threshold(0.2), size=2)
+    shared = Conference(reviews, functions=people, noise=0.3, accept=Threshold(0.2), group_size=2)
     assert shared.linked == 1
-    drawn = shared.decide(adversary_error=0.3, randomness=Randomness.simulation(1))
+    drawn = shared.decide(adversary_error=0.3, randomness=Randomness.simulation(1)).public
     assert "guessed from its own group's scores" in str(drawn.guarantee)
 
 
 def test_a_paper_with_a_number_of_reviews_of_its_own_does_not_empty_the_promise() -> None:
     reviews = Reviews(paper=[1, 2, 3, 3], reviewer=["a", "b", "c", "d"], score=[0.5, 0.45, 0.3, 0.2])
     people = {name: Affine(1, b) for name, b in (("a", 0.2), ("b", -0.1), ("c", 0.0), ("d", 0.1))}
-    conference = Conference(reviews, people, 0.5, Threshold(0.3))
-    drawn = conference.decide(adversary_error=0.4, randomness=Randomness.simulation(1))
+    conference = Conference(reviews, functions=people, noise=0.5, accept=Threshold(0.3))
+    drawn, sheet = conference.decide(adversary_error=0.4, randomness=Randomness.simulation(1))
     assert conference.alone == 1
     assert drawn.guarantee.error is not None
     assert drawn.guarantee.error > 0.3
     assert "1 papers that share their number" in str(drawn.guarantee)
-    assert drawn.chair["adversary_error"].to_list()[2:] == [0.0, 0.0]
+    assert sheet.reviews["adversary_error"].to_list()[2:] == [0.0, 0.0]
 
 
 def test_the_tradeoff_rises_and_the_decision_lies_on_it() -> None:
     conference = made(30, 1, 10)
-    found = conference.tradeoff([0.0, 0.3, 0.6, 1.0])
-    assert (np.diff(found.conference_error) >= -1e-9).all()
-    assert (np.diff(found.adversary_error) >= -1e-9).all()
-    assert found.groups == found.of == len(conference)
-    drawn = conference.decide(adversary_error=0.3, randomness=Randomness.simulation(1))
-    assert drawn.conference_error == pytest.approx(float(found.conference_error[1]))
-    assert 1 - drawn.named == pytest.approx(float(found.adversary_error[1]))
-    assert conference.tradeoff([0.3], most=2).groups == 2
-    with pytest.raises(BadInput, match="asked"):
-        conference.tradeoff([1.4])
-
-
-def test_the_sheet_marks_what_may_be_published(tmp_path: Path) -> None:
-    drawn = made(6, 1, 3).decide(adversary_error=0.4, randomness=Randomness.simulation(1))
-    folder = drawn.write(tmp_path / "out")
-    public = json.loads((folder / "public" / "decisions.json").read_text())
-    private = json.loads((folder / "chair" / "sheet.json").read_text())
-    assert public["may_be_published"] is True
-    assert private["may_be_published"] is False
-    assert set(public) == {
-        *("may_be_published", "decisions", "line", "conference_error", "guarantee", "guarantee_in_words", "mark"),
-    }
-    assert {row["reviewer"] for row in private["reviews"]} == set(range(6))
-    for path in (folder / "chair").iterdir():
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    (tmp_path / "file").write_text("")
-    with pytest.raises(BadInput, match="not a file"):
-        drawn.write(tmp_path / "file")
+    plan = plan_conference(conference, demands=[0.0, 0.3, 0.6, 1.0])
+    assert (np.diff(plan.conference_error) >= -1e-9).all()
+    assert (np.diff(plan.adversary_error) >= -1e-9).all()
+    assert plan.groups == plan.of == len(conference)
+    decision, sheet = conference.decide(adversary_error=0.3, randomness=Randomness.simulation(1))
+    assert decision.conference_error == pytest.approx(float(plan.conference_error[1]))
+    assert 1 - sheet.named == pytest.approx(float(plan.adversary_error[1]))
+    assert plan_conference(conference, demands=[0.3], most_groups=2).groups == 2
+    with pytest.raises(BadInput, match="demands"):
+        plan_conference(conference, demands=[1.4])

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from peerveil.calibration import Affine, Monotone, Pair, Panel, Uncertain, pair_frontiers, simulate_pairs
+from peerveil.calibration import Affine, Monotone, Pair, Panel, Uncertain, simulate_pairs
+from peerveil.calibration.arrays import pair_frontiers
 from peerveil.calibration.strategy import guess_errors
 from peerveil.errors import BadInput
 from peerveil.randomness import Randomness
@@ -61,7 +62,7 @@ def test_closed_form_theorems_and_program_agree_on_all_eight_cases_and_without_n
     worst = 0.0
     for seed, sigma in enumerate((0.02, 0.2, 0.5, 1.0)):
         s, a, b = instances(1400, seed)
-        found = pair_frontiers(s, a, b, sigma)
+        found = pair_frontiers(s, scales=a, biases=b, noise=sigma)
         for i in range(len(s)):
             start, end, case = printed_theorem(s[i], a[i], b[i], sigma)
             worst = max(worst, float(np.abs([*found.start[i], *found.end[i]] - np.array([*start, *end])).max()))
@@ -75,7 +76,7 @@ def test_closed_form_theorems_and_program_agree_on_all_eight_cases_and_without_n
 @pytest.mark.parametrize("sigma", [0.0, 1e-7, 0.1, 0.7])
 def test_pair_array_and_panel_agree(sigma: float) -> None:
     s, a, b = instances(100, 11)
-    found = pair_frontiers(s, a, b, sigma)
+    found = pair_frontiers(s, scales=a, biases=b, noise=sigma)
     torn = 0
     for i in range(len(s)):
         people = [Affine(*one) for one in zip(a[i], b[i], strict=True)]
@@ -92,7 +93,7 @@ def test_pair_array_and_panel_agree(sigma: float) -> None:
 def test_program_agrees_on_five_thousand_instances() -> None:
     for seed, sigma in enumerate((0.0, 1e-8, 0.1, 0.4, 1.0)):
         s, a, b = instances(1000, 100 + seed)
-        found = pair_frontiers(s, a, b, sigma)
+        found = pair_frontiers(s, scales=a, biases=b, noise=sigma)
         for i in range(len(s)):
             panel = Panel(s[i], [Affine(*one) for one in zip(a[i], b[i], strict=True)], sigma, 1).frontier()
             assert np.allclose(panel.start, found.start[i], atol=1e-9, rtol=0)
@@ -101,7 +102,7 @@ def test_program_agrees_on_five_thousand_instances() -> None:
 
 def test_noise_to_zero_is_the_noiseless_theorem() -> None:
     s, a, b = instances(2000, 5)
-    tiny, none = pair_frontiers(s, a, b, 1e-9), pair_frontiers(s, a, b, 0.0)
+    tiny, none = (pair_frontiers(s, scales=a, biases=b, noise=noise) for noise in (1e-9, 0.0))
     assert np.allclose(tiny.start, none.start, atol=1e-6)
     assert np.allclose(tiny.end, none.end, atol=1e-6)
     torn = none.end[:, 1] > none.start[:, 1]
@@ -204,7 +205,7 @@ def test_a_prior_and_uncertain_reviewers() -> None:
 
 def test_decisions_follow_the_table_and_carry_the_promise() -> None:
     strategy = Pair((0.6, 0.5), REVIEWERS, 0.5).strategy(adversary_error=0.3)
-    drawn = strategy.decide((0, 1), Randomness.secure())
+    drawn = strategy.decide((0, 1))
     assert drawn.guarantee.private
     assert drawn.guarantee.error is not None
     assert drawn.guarantee.error <= 0.3 + 1e-12
@@ -212,7 +213,7 @@ def test_decisions_follow_the_table_and_carry_the_promise() -> None:
     again = type(strategy).__mro__[1].from_dict(strategy.to_dict())  # type: ignore[attr-defined]
     assert again.adversary_error == strategy.adversary_error
     randomness, count = Randomness.simulation(2), 4000
-    hits = sum(strategy.decide(0, randomness).accepted == (0,) for _ in range(count))
+    hits = sum(strategy.decide(0, randomness=randomness).accepted == (0,) for _ in range(count))
     chance = strategy.table[0, 0]
     assert abs(hits / count - chance) < 5 * math.sqrt(chance * (1 - chance) / count)
 
@@ -230,13 +231,13 @@ def test_decisions_follow_the_table_and_carry_the_promise() -> None:
         (lambda: Pair((1.0, 2.0), REVIEWERS, -0.1), "standard deviation"),
         (lambda: Pair((1.0, 2.0, 3.0), REVIEWERS), "two scores"),
         (lambda: Pair((1.0, float("inf")), REVIEWERS), "finite"),
-        (lambda: Pair((1.0, 2.0), REVIEWERS[:1]), "reviewers"),
+        (lambda: Pair((1.0, 2.0), REVIEWERS[:1]), "functions"),
         (lambda: Pair((0.6, 0.5), REVIEWERS, 0.5).strategy(), "exactly one"),
         (lambda: Pair((0.6, 0.5), REVIEWERS, 0.5).strategy(conference_error=0.01), "from 0.105"),
         (lambda: Pair((0.6, 0.5), REVIEWERS, 0.5).strategy(adversary_error=0.49), "to 0.4800"),
         (lambda: Pair((-1.0, -2.0), (Monotone(np.exp, np.log),) * 2), "at least one assignment can explain"),
-        (lambda: pair_frontiers([[0.0, 1.0]], [1.0, 0.0], [0.0, 0.0], 0.1), "scales"),
-        (lambda: pair_frontiers([[0.0, 1.0, 2.0]], [1.0, 1.0], [0.0, 0.0], 0.1), "scores"),
+        (lambda: pair_frontiers([[0.0, 1.0]], scales=[1.0, 0.0], biases=[0.0, 0.0]), "scales"),
+        (lambda: pair_frontiers([[0.0, 1.0, 2.0]], scales=[1.0, 1.0], biases=[0.0, 0.0]), "scores"),
     ],
 )
 def test_bad_input_is_named(call: object, words: str) -> None:
@@ -269,6 +270,6 @@ def test_points_are_interpolated_monotonically_and_inverted() -> None:
 @pytest.mark.parametrize("noise", [0.0, 0.05, 0.4, 1.0])
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_simulation_meets_the_promise_of_every_pair_strategy(noise: float, share: float) -> None:
-    found = simulate_pairs([Affine(1.0, 0.5), Affine(0.7, -0.5)], noise, share, draws=1_000_000, seed=3)
+    found = simulate_pairs([Affine(1.0, 0.5), Affine(0.7, -0.5)], noise=noise, share=share, draws=1_000_000, seed=3)
     assert abs(found.conference.distance) < 5
     assert abs(found.adversary.distance) < 5

@@ -13,17 +13,17 @@ from peerveil.calibration import (
     MapAdversary,
     Monotone,
     Pair,
-    PairStrategy,
     Panel,
-    SolverFailed,
     Strategy,
     Threshold,
     Uncertain,
-    all_assignments,
     respond_assignment,
-    simulate_panel,
     simulate_panels,
 )
+from peerveil.calibration.assignments import all_assignments
+from peerveil.calibration.pair import PairStrategy
+from peerveil.calibration.program import SolverFailed
+from peerveil.calibration.replay import simulate_panel
 from peerveil.calibration.strategy import guess_errors
 from peerveil.errors import BadInput
 from peerveil.randomness import Randomness
@@ -103,7 +103,7 @@ def test_guessing_the_whole_hides_what_guessing_one_shows() -> None:
 @pytest.mark.parametrize("accept", [2, Threshold(0.3)])
 def test_simulation_meets_the_promise(adversary: str, accept: int | Threshold) -> None:
     panel = Panel(SCORES, FOUR, 0.4, accept, adversary=adversary)
-    found = simulate_panel(panel, halfway(panel), draws=100_000, seed=4)
+    found = simulate_panel(panel, strategy=halfway(panel), draws=100_000, seed=4)
     assert abs(found.conference.distance) < 5
     assert abs(found.adversary.distance) < 5
 
@@ -122,7 +122,7 @@ def test_simulation_meets_the_promise_in_every_mode(adversary: str, kind: str) -
     if kind == "several":
         scores, people, accept = [[0.4, 0.2], [0.1, 0.5]], list(FOUR), 1
     panel = Panel(scores, people, 0.0 if kind == "noiseless" else 0.4, accept, adversary=adversary)
-    found = simulate_panel(panel, halfway(panel), draws=1_000_000, seed=5)
+    found = simulate_panel(panel, strategy=halfway(panel), draws=1_000_000, seed=5)
     assert abs(found.conference.distance) < 5
     assert abs(found.adversary.distance) < 5
 
@@ -134,7 +134,7 @@ def test_a_planted_fault_is_caught_by_simulation() -> None:
     data = honest.to_dict()
     data["table"] = (0.8 * honest.table + 0.2 * panel.program.greedy().table).tolist()
     faulty = Strategy.from_dict(data)
-    found = simulate_panel(panel, faulty, draws=400_000, seed=6)
+    found = simulate_panel(panel, strategy=faulty, draws=400_000, seed=6)
     claimed = honest.adversary_error
     assert (found.adversary.observed - claimed) / found.adversary.standard_error < -5
     assert abs(found.adversary.distance) < 5  # and the recomputed error is right
@@ -146,7 +146,9 @@ def test_quota_of_none_or_all_leaks_nothing() -> None:
         frontier = panel.frontier()
         assert len(frontier.points) == 1
         assert frontier.start == pytest.approx((0.0, float(panel.ceilings.min())))
-        assert panel.strategy(conference_error=0.0).decide(3, Randomness.simulation(1)).accepted == tuple(range(accept))
+        assert panel.strategy(conference_error=0.0).decide(3, randomness=Randomness.simulation(1)).accepted == tuple(
+            range(accept)
+        )
 
 
 def test_without_noise_ties_for_the_last_place_are_equally_right() -> None:
@@ -166,10 +168,13 @@ def test_a_threshold_settles_what_does_not_depend_on_the_reviewer() -> None:
 def test_a_decision_counts_all_papers() -> None:
     """The last paper is settled and rejected in every decision; none is accepted at all: the papers are still there."""
     panel = Panel([3.0, 0.5, 0.6, -3.0], FOUR, 0.3, Threshold(0.4))
-    assert panel.strategy(adversary_error=0.0).decide(0, Randomness.simulation(1)).papers == 4
+    assert panel.strategy(adversary_error=0.0).decide(0, randomness=Randomness.simulation(1)).papers == 4
     assert (
         "of 4 papers: none"
-        in Panel(SCORES, FOUR, 0.4, 0).strategy(conference_error=0.0).decide(0, Randomness.simulation(1)).summary()
+        in Panel(SCORES, FOUR, 0.4, 0)
+        .strategy(conference_error=0.0)
+        .decide(0, randomness=Randomness.simulation(1))
+        .summary()
     )
     with pytest.raises(BadInput, match="at least 2"):
         Strategy.from_dict({**Panel(SCORES[:2], FOUR[:2], 0.4, 1).strategy(adversary_error=0.1).to_dict(), "papers": 1})
@@ -206,7 +211,7 @@ def test_a_line_with_places_fills_exactly_these() -> None:
 def test_fresh_panels_meet_the_promise_from_end_to_end(accept: int | Threshold) -> None:
     """Nothing is shared between conference and adversary but what is published: its densities are its own."""
     for noise in (0.0, 0.4):
-        found = simulate_panels(FOUR[:3], noise, accept, adversary_error=0.4, draws=150, seed=9)
+        found = simulate_panels(FOUR[:3], noise=noise, accept=accept, adversary_error=0.4, draws=150, seed=9)
         assert abs(found.conference.distance) < 5
         assert abs(found.adversary.distance) < 5
 
@@ -221,9 +226,9 @@ def test_simulation_meets_the_promise_of_a_pair_in_every_mode(kind: str) -> None
         people = [Uncertain((Affine(1.0, b), Affine(1.3, b + 0.2))) for b in (0.5, -0.5)]
     pair = Pair((0.55, 0.5), people, 0.0 if "noiseless" in kind else 0.5, odds=(0.4, 0.6))
     assert pair.torn
-    made = respond_assignment(pair, 1).strategy if kind == "response" else None
+    made = respond_assignment(pair, epsilon=1).strategy if kind == "response" else None
     made = made or pair.strategy(adversary_error=0.6 * pair.frontier().end[1])
-    found = simulate_panel(pair, made, draws=1_000_000, seed=8)
+    found = simulate_panel(pair, strategy=made, draws=1_000_000, seed=8)
     assert abs(found.conference.distance) < 5
     assert abs(found.adversary.distance) < 5
 
@@ -237,8 +242,8 @@ def test_fresh_panels_meet_the_promise_in_every_mode(adversary: str, kind: str) 
         people[0] = Monotone(points=[(-2, -1.5), (0, 0.4), (2, 1.5)])
     found = simulate_panels(
         people if kind != "several" else FOUR,
-        0.0 if "noiseless" in kind else 0.4,
-        Threshold(0.3) if kind == "threshold" else 1,
+        noise=0.0 if "noiseless" in kind else 0.4,
+        accept=Threshold(0.3) if kind == "threshold" else 1,
         adversary_error=0.4,
         reviews=[2, 2] if kind == "several" else None,
         adversary=adversary,
@@ -295,7 +300,7 @@ def test_randomized_response_is_private_exactly_and_as_printed_keeps_too_little(
         for other in rows[1:]:
             assert exact_loss(rows[0].tolist(), other.tolist()).epsilon <= 1.5 + 1e-9
         assert made.response.exact_keep > made.response.probabilities(0)[1]
-        assert made.decide(0, Randomness.secure()).guarantee.epsilon == 1.5
+        assert made.decide(0, randomness=Randomness.secure()).guarantee.epsilon == 1.5
     best = Pair((0.6, 0.5), (Affine(1, 0.5), Affine(1, -0.5)), 0.5).strategy(adversary_error=0.3)
     assert best.privacy_loss == np.inf  # optimal, and not differentially private
 

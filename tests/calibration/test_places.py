@@ -105,10 +105,10 @@ def test_the_groups_of_a_conference_with_a_quota_are_optimal() -> None:
     score, bias = rng.normal(size=24), rng.normal(size=24)
     reviews = Reviews(paper=range(24), reviewer=range(24), score=score)
     people = {j: Affine(1.0, float(bias[j])) for j in range(24)}
-    conference = Conference(reviews, people, NOISE, accept=10, size=4)
-    made = conference.decide(adversary_error=0.3, randomness=Randomness.simulation(1))
-    asked = np.minimum(0.3, made.chair["from_scores"].to_numpy())
-    assert (made.chair["adversary_error"].to_numpy() >= asked - 1e-9).all()
+    conference = Conference(reviews, functions=people, noise=NOISE, accept=10, group_size=4)
+    made, sheet = conference.decide(adversary_error=0.3, randomness=Randomness.simulation(1))
+    asked = np.minimum(0.3, sheet.reviews["from_scores"].to_numpy())
+    assert (sheet.reviews["adversary_error"].to_numpy() >= asked - 1e-9).all()
     least = 0.0
     for rule, group in zip(conference.rules, conference.groups(), strict=True):
         papers = list(group.papers)

@@ -23,7 +23,7 @@ PEOPLE = {"ann": Affine(1, 1.7), "bo": Affine(1, -1.2), "cy": Affine(1, -0.7)}
 @pytest.fixture(scope="module")
 def conference() -> Conference:
     reviews = Reviews(paper=[1, 2, 3], reviewer=["ann", "bo", "cy"], score=[1.7, 0.5, -0.3])
-    return Conference(reviews, PEOPLE, 0.5, 1, size=3)
+    return Conference(reviews, functions=PEOPLE, noise=0.5, accept=1, group_size=3)
 
 
 def test_two_decisions_together_break_the_guarantee(conference: Conference) -> None:
@@ -47,6 +47,6 @@ def test_an_account_allows_one_decision(conference: Conference, tmp_path: Path) 
             with pytest.raises(DataBound, match="entry 1.*Publish that decision"):
                 conference.decide(adversary_error=asked, randomness=secure, account=account)
         (entry,) = account.entries()
-        assert entry.guarantee == first.guarantee
+        assert entry.guarantee == first.public.guarantee
         with pytest.raises(DataBound, match="belong to account 'conference'"):
             conference.decide(adversary_error=0.3, randomness=secure, account=ledger.account("other", epsilon=1))

@@ -16,6 +16,7 @@ from tests.cli.runner import every_command, members, run
 from peerveil import BadInput, Guarantee, Ledger, Randomness, __version__
 from peerveil.cli import base
 from peerveil.cli.base import BAD_INPUT, BUDGET_EXCEEDED, CHECK_FAILED, INTERNAL
+from peerveil.files import check_out
 from peerveil.judgements.readers import recognise
 
 
@@ -195,23 +196,23 @@ def test_out_is_a_folder_and_the_advice_works(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "dotted.d").mkdir()
     for accepted in ("new", "new/deeper", "dotted.d", "results-0.5", ".hidden"):
-        base.check_out(tmp_path / accepted, force=False)
+        check_out(tmp_path / accepted, force=False)
     for refused in ("ledger.csv", "new/page.html", "taken.json", "file.tar.gz", "file"):
         with pytest.raises(BadInput, match="^--out: .* need a folder: for example ") as error:
-            base.check_out(tmp_path / refused, force=True)
-        base.check_out(advised(error.value), force=False)
+            check_out(tmp_path / refused, force=True)
+        check_out(advised(error.value), force=False)
     with pytest.raises(BadInput, match=r"^FOLDER: got a folder that is not empty \(.* or --force"):
-        base.check_out(tmp_path / "taken", force=False, name="FOLDER")
-    base.check_out(tmp_path / "taken", force=True)
+        check_out(tmp_path / "taken", force=False, name="FOLDER")
+    check_out(tmp_path / "taken", force=True)
     with pytest.raises(BadInput, match="can be written to"):
-        base.check_out(tmp_path / "file" / "deeper", force=True)
+        check_out(tmp_path / "file" / "deeper", force=True)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(BadInput, match="can be written to"):
-        base.check_out(tmp_path / "new", force=True)
+        check_out(tmp_path / "new", force=True)
     tmp_path.chmod(0o700)
 
 

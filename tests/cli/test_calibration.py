@@ -1,20 +1,20 @@
-"""``peerveil calibration``: frontier, decide, simulate."""
+"""``peerveil calibration``: decide, plan, simulate."""
 
 from __future__ import annotations
 
 import json
 import stat
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
-from peerveil.cli.calibration import app
+from peerveil.cli.actions import command
 from peerveil.errors import BadInput
 from peerveil.judgements import synthetic_conference
-
-RUNNER = CliRunner()
+from peerveil.study.actions import actions_of
 
 
 @pytest.fixture
@@ -28,135 +28,138 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(*arguments: object) -> str:
-    done = RUNNER.invoke(app, [str(one) for one in arguments])
+def write_years(folder: Path, papers: int = 18, reviewers: int = 15) -> None:
+    for year, seed in (("past", 1), ("now", 2)):
+        synthetic_conference(papers, reviewers, seed=seed).reviews.write(folder / f"{year}.csv")
+
+
+def run(verb: str, *arguments: object) -> str:
+    done = CliRunner().invoke(command(actions_of("calibration")[verb]), [str(one) for one in arguments])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == 0, done.output
     return done.output
 
 
-def test_frontier(files: Path) -> None:
-    given = ("frontier", files / "reviews.csv", "--reviewers", files / "people.csv", "--noise", 0.4, "--accept", 1)
-    text = run(*given, "--figure", files / "f.svg")
-    assert "from conference error 0.2" in text
-    assert "<svg" in (files / "f.svg").read_text()
-    data = json.loads(run(*given, "--json"))
-    assert data["start"][1] < data["end"][1]
-    assert "assignment" in json.loads(run(*given, "--adversary", "assignment", "--json"))["about"]
+def known(files: Path) -> tuple[object, ...]:
+    return files / "reviews.csv", "--reviewers", files / "people.csv", "--noise", 0.4
 
 
-def test_frontier_of_a_conference(tmp_path: Path) -> None:
-    for year, seed in (("past", 1), ("now", 2)):
-        synthetic_conference(papers=18, reviewers=15, seed=seed).reviews.write(tmp_path / f"{year}.csv")
-    given = ("frontier", tmp_path / "now.csv", "--history", tmp_path / "past.csv", "--accept", 6, "--group-size", 3)
-    data = json.loads(run(*given, "--figure", tmp_path / "f.svg", "--json"))
-    assert data["groups"] == data["of"] == 6
-    assert data["asked"] == sorted(data["asked"])
-    assert "<svg" in (tmp_path / "f.svg").read_text()
+def test_a_few_papers_are_planned_exactly(files: Path) -> None:
+    data = json.loads(run("plan", *known(files), "--accept", 1, "--out", files / "plan", "--json"))
+    assert data["answer"] == data["results"]["recommendation"]
+    assert data["results"]["points"][0][1] < data["results"]["points"][-1][1]
+    names = {Path(path).name for path in data["may_be_published"]}
+    assert names == {"plan.csv", "plan.json", "figure-1.svg"}
+    given = (*known(files), "--accepted", 0.3, "--adversary", "assignment", "--out", files / "all", "--json")
+    assert "assignment" in json.loads(run("plan", *given))["results"]["what"]
+
+
+def test_a_conference_is_planned_by_groups(tmp_path: Path) -> None:
+    write_years(tmp_path)
+    given = (tmp_path / "now.csv", "--history", tmp_path / "past.csv", "--accept", 6, "--group-size", 3, "--draws", 1)
+    data = json.loads(run("plan", *given, "--demand", 0, "--demand", 1, "--out", tmp_path / "plan", "--json"))
+    assert data["results"]["groups"] == data["results"]["of"] == 6
+    assert data["results"]["asked"] == [0, 1]
     with pytest.raises(BadInput, match="group by group"):
-        run(*given, "--adversary", "assignment")
+        run("plan", *given, "--adversary", "assignment", "--out", tmp_path / "other")
 
 
-def test_decide(files: Path) -> None:
-    given = ("decide", files / "reviews.csv", "--reviewers", files / "people.csv", "--noise", 0.4, "--accept", 1)
-    text = run(*given, "--adversary-error", 0.4, "--out", files / "out")
-    assert "1 of 3 papers accepted" in text
-    assert "the best adversary names" in text
-    assert "trade-off: asking 0" in text
-    assert "for the chair alone" in text
+def test_what_is_published_is_apart_from_what_is_not(files: Path) -> None:
+    given = (*known(files), "--accept", 1, "--adversary-error", 0.4)
+    text = run("decide", *given, "--out", files / "out")
+    assert "1 of 3 papers are accepted" in text
+    assert "the best adversary names" in text.split("For the operator only")[1]
     assert "not private" not in text
-    data = json.loads(run(*given, "--adversary-error", 0.4, "--out", files / "out", "--seed", 1, "--json"))
+    assert sorted(path.name for path in (files / "out" / "public").iterdir()) == ["decisions.csv", "decisions.json"]
+    private = list((files / "out" / "private").iterdir())
+    assert sorted(path.name for path in private) == ["figure-1.svg", "sheet.csv"]
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in private)
+    with pytest.raises(BadInput, match="--force"):
+        run("decide", *given, "--out", files / "out")
+
+
+def test_a_simulated_decision_is_marked(files: Path) -> None:
+    given = (*known(files), "--accept", 1, "--adversary-error", 0.4, "--seed", 1, "--out", files / "out", "--json")
+    data = json.loads(run("decide", *given))
     assert data["mark"] == "simulation, not private"
+    assert data["may_be_published"] == []
     assert "ann" not in json.dumps(data)
-    for name in ("protection.svg", "tradeoff.svg"):
-        path = files / "out" / "chair" / name
-        assert "<svg" in path.read_text()
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert "simulation, not private" in (files / "out" / "chair" / "protection.svg").read_text()
-    assert sorted(path.name for path in (files / "out" / "public").iterdir()) == [
-        "README",
-        "decisions.csv",
-        "decisions.json",
-    ]
-    line = run(*given[:-2], "--accepted", 0.3, "--no-pictures", "--adversary-error", 0.4, "--out", files / "line")
-    assert "trade-off" not in line
-    assert not (files / "line" / "chair" / "tradeoff.svg").exists()
-    for wrong in ((), ("--accept", 1, "--accepted", 0.3)):
-        with pytest.raises(BadInput, match="one of the two: a number, or a share"):
-            run(*given[:-2], *wrong, "--adversary-error", 0.4, "--out", files / "no")
+    assert "simulation, not private" in (files / "out" / "private" / "figure-1.svg").read_text()
 
 
-def test_decide_from_history_carries_what_is_not_known(tmp_path: Path) -> None:
-    for year, seed in (("past", 1), ("now", 2)):
-        synthetic_conference(papers=24, reviewers=20, seed=seed).reviews.write(tmp_path / f"{year}.csv")
-    given = (
-        *(
-            "decide",
-            tmp_path / "now.csv",
-            "--history",
-            tmp_path / "past.csv",
-            "--adversary-error",
-            0.3,
-            "--no-pictures",
-        ),
-        *("--group-size", 3, "--accept", 8, "--out", tmp_path / "out"),
-    )
-    text = run(*given)
-    assert "8 of 24 papers accepted" in text
+def test_what_is_not_known_from_the_history_is_carried_along(tmp_path: Path) -> None:
+    write_years(tmp_path, 24, 20)
+    given = (tmp_path / "now.csv", "--history", tmp_path / "past.csv", "--adversary-error", 0.3, "--group-size", 3,
+             "--accept", 8, "--force", "--out", tmp_path / "out")  # fmt: skip
+    text = run("decide", *given)
+    assert "8 of 24 papers" in text
     assert "20 reviewers sit in several groups" in text
     assert "guessed from its own group" in text
-    assert "sit in several groups" not in run(*given, "--draws", 1, "--about")
+    assert "sit in several groups" not in run("decide", *given, "--draws", 1, "--no-exactly")
 
 
-def test_simulate(tmp_path: Path) -> None:
-    data = json.loads(run("simulate", "--draws", 20000, "--share", 0.5, "--json", "--figure", tmp_path / "s.svg"))
-    for part in (data["conference"], data["adversary"]):
-        assert abs(part["observed"] - part["promised"]) < 5 * part["standard_error"]
-    assert "<svg" in (tmp_path / "s.svg").read_text()
-    assert "not private" in run("simulate", "--draws", 1000)
-    three = [part for a, b in ((1, 0.5), (0.7, -0.5), (1.2, 0)) for part in ("--scale", a, "--bias", b)]
-    data = json.loads(run("simulate", *three, "--draws", 60, "--json"))
-    assert abs(data["adversary"]["observed"] - data["adversary"]["promised"]) < 5 * data["adversary"]["standard_error"]
-    with pytest.raises(BadInput, match="as many of one"):
-        run("simulate", *three, "--scale", 1)
+def test_simulations_meet_their_guarantee(tmp_path: Path) -> None:
+    data = json.loads(run("simulate", "--draws", 20000, "--share", 0.5, "--json", "--out", tmp_path / "pairs"))
+    assert data["mark"] == "simulation, not private"
+    three = [part for function in ("1:0.5", "0.7:-0.5", "1.2:0") for part in ("--function", function)]
+    panels = json.loads(run("simulate", *three, "--draws", 60, "--json", "--out", tmp_path / "panels"))
+    for results in (data["results"], panels["results"]):
+        for part in (results["conference"], results["adversary"]):
+            assert abs(part["observed"] - part["promised"]) < 5 * part["standard_error"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--accept", "1"), "one of the two"),
-        (("--accept", "1", "--reviewers", "{people}"), "--noise"),
+        (("--accept", "1"), "--history: got nothing, need past conferences"),
+        (("--accept", "1", "--reviewers", "{people}", "--history", "{people}"), "a history and reviewers"),
+        (("--accept", "1", "--reviewers", "{people}"), "--noise: got nothing"),
+        (("--reviewers", "{people}", "--noise", "0.4"), "--accept: got nothing"),
+        (("--accept", "1", "--accepted", "0.3", "--reviewers", "{people}", "--noise", "0.4"), "a number and a share"),
         (("--accept", "1", "--reviewers", "nowhere.csv", "--noise", "0.4"), "no such file"),
-        (("--accept", "1", "--reviewers", "{people}", "--noise", "0.4", "--figure", "f.png"), "ends in .svg"),
         (("--accept", "9", "--reviewers", "{people}", "--noise", "0.4"), "accept"),
+        (("--accept", "1", "--reviewers", "{few}", "--noise", "0.4"), "no row for 2 of 3 reviewers"),
+        (("--accept", "1", "--history", "{reviews}"), "the reviews that are to be decided"),
+        (("--accept", "1", "--history", "{strangers}"), "reviews by other people"),
     ],
 )
-def test_wrong_use_is_named(arguments: tuple[str, ...], words: str, files: Path) -> None:
-    given = [one.format(people=files / "people.csv") for one in arguments]
+@pytest.mark.parametrize("verb", ["plan", "decide"])
+def test_wrong_use_is_named(verb: str, arguments: tuple[str, ...], words: str, files: Path) -> None:
+    pl.read_csv(files / "people.csv").head(1).write_csv(files / "few.csv")
+    pl.DataFrame({"paper": [1, 2], "reviewer": ["x", "y"], "score": [1, 2]}).write_csv(files / "strangers.csv")
+    names: dict[str, Any] = {path.stem: path for path in files.iterdir()}
+    given = [one.format(**names) for one in arguments]
+    more = ("--adversary-error", 0.4) if verb == "decide" else ()
     with pytest.raises(BadInput, match=words):
-        run("frontier", files / "reviews.csv", *given)
+        run(verb, files / "reviews.csv", *given, *more, "--out", files / "out")
+    assert not (files / "out").exists()
+
+
+def test_a_panel_needs_two_reviewers(tmp_path: Path) -> None:
+    for function, words in (("1:0", "at least two reviewers"), ("0:1", "a scale above 0 and a bias")):
+        with pytest.raises(BadInput, match=words):
+            run("simulate", "--function", function, "--out", tmp_path / "out")
 
 
 def test_a_second_decision_is_refused_or_warned_of(tmp_path: Path) -> None:
     from peerveil.ledger import DataBound, Ledger
 
-    for year, seed in (("past", 1), ("now", 2)):
-        synthetic_conference(papers=18, reviewers=15, seed=seed).reviews.write(tmp_path / f"{year}.csv")
-    given = ("decide", tmp_path / "now.csv", "--history", tmp_path / "past.csv", "--accept", 6, "--group-size", 3,
-             "--adversary-error", 0.4, "--draws", 1, "--no-pictures")  # fmt: skip
-    assert "nothing stops a second decision" in run(*given, "--out", tmp_path / "unrecorded")
+    write_years(tmp_path)
+    given = ("--history", tmp_path / "past.csv", "--accept", 6, "--adversary-error", 0.4, "--draws", 1)
+    assert "no ledger was named" in run("decide", tmp_path / "now.csv", *given, "--out", tmp_path / "unrecorded")
     with Ledger.open(tmp_path / "l.db") as ledger:
         for name in ("first", "second"):
             ledger.account(name, epsilon=1)
     book = ("--ledger", tmp_path / "l.db", "--account")
-    assert "second decision" not in run(*given, "--out", tmp_path / "one", *book, "first")
+    text = run("decide", tmp_path / "now.csv", *given, "--out", tmp_path / "one", *book, "first")
+    assert "no ledger was named" not in text
     frame = pl.read_csv(tmp_path / "now.csv").sample(fraction=1, shuffle=True, seed=0)
     frame.write_csv(tmp_path / "copy.csv")
-    again = ("decide", tmp_path / "copy.csv", *given[2:], "--out", tmp_path / "two")
+    again = (tmp_path / "copy.csv", *given, "--out", tmp_path / "two")
     for account in ("first", "second"):
         with pytest.raises(DataBound, match="decided" if account == "first" else "belong to account 'first'"):
-            run(*again, *book, account)
+            run("decide", *again, *book, account)
     assert not (tmp_path / "two").exists()
     with pytest.raises(BadInput, match="--account"):
-        run(*again, "--ledger", tmp_path / "l.db")
+        run("decide", *again, "--ledger", tmp_path / "l.db")

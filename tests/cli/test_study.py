@@ -37,7 +37,7 @@ def test_new_then_check_then_run(
     assert Path("out/study/report.html").exists()
     code, out, _ = run(capsys, "run", "study.toml", "--json")
     assert code == 0
-    assert "release-means" in json.loads(out)["finished_earlier"]
+    assert "release-publish" in json.loads(out)["finished_earlier"]
     code, _, err = run(capsys, "run", "study.toml", "--yes", "--out", "again")
     assert code == 3  # the budget
     assert "nothing was spent" in err

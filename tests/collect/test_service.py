@@ -241,7 +241,7 @@ def test_the_operator_sees_counts_and_estimates(bench: Bench) -> None:
     infer(bench.store, bench.known, so_far=True)
     soon = bench.http.get("/v1/campaigns/lake/status", headers=operator).json()["so_far"]
     assert 0.5 <= soon["mean_confidence"] <= 1
-    assert soon["needed"]["advice"].startswith("Answers a task")
+    assert soon["needed"]["advice"].startswith("Answers per task")
     page = bench.http.get("/operate/lake", headers=operator)
     assert "mean confidence of the labels" in page.text
     assert "more answers needed" in page.text
@@ -263,13 +263,15 @@ def test_results_are_the_librarys_on_the_exported_reports(bench: Bench, tmp_path
         export(bench.store, bench.known, tmp_path / f"reports{suffix}") for suffix in (".csv", ".parquet", ".jsonl")
     ]
     classes = list(bench.known.campaign.classes)
-    fits = [PrivateDawidSkene(2, classes=classes).fit(Labels.read(path)) for path in files[:2]]
+    estimators = [PrivateDawidSkene(epsilon=2, classes=classes) for _ in files[:2]]
+    results = [one.fit(Labels.read(path)) for one, path in zip(estimators, files[:2], strict=True)]
+    fits = [(result, one.workers_) for one, result in zip(estimators, results, strict=True)]
     fits.append(read_reports(files[2]).fit())
-    assert fits[2].guarantee == bench.known.campaign.guarantee
+    assert fits[2][0].guarantee == bench.known.campaign.guarantee
     for _ in range(2):
         infer(bench.store, bench.known)
         answer = bench.http.get("/v1/campaigns/lake/results").json()
-        for fit in fits:
+        for fit, workers in fits:
             library = {str(task): (label, p) for task, label, p in fit.frame().rows()}
             assert {one["task"]: (one["label"], one["confidence"]) for one in answer["labels"]} == library
             with bench.store.database.reading() as connection:
@@ -277,7 +279,7 @@ def test_results_are_the_librarys_on_the_exported_reports(bench: Bench, tmp_path
                     text("SELECT person, reports, ability FROM collect_abilities ORDER BY person")
                 )
                 kept = [tuple(row) for row in rows]
-            assert kept == fit.worker_frame().select("worker", "reports", "ability").rows()
+            assert kept == workers.frame().select("worker", "reports", "ability").rows()
     short = bench.http.get("/v1/campaigns/lake/results?limit=5").json()
     assert [one["number"] for one in short["labels"]] == [0, 1, 2, 3, 4]
     rest = bench.http.get(f"/v1/campaigns/lake/results?after={short['next']}&limit=100").json()

@@ -79,11 +79,12 @@ def test_three_hundred_tasks_and_sixty_people_through_the_browser(tmp_path: Path
     # what was stored is what the browser sent, line for line
     sent = sorted((json.loads(line)["task"], json.loads(line)["label"]) for line in lines)
     assert sorted((str(task), label) for task, label in table.frame.select("task", "label").rows()) == sent
-    result = PrivateDawidSkene(2, classes=classes).fit(table)
+    estimator = PrivateDawidSkene(epsilon=2, classes=classes)
+    result = estimator.fit(table)
     library = {str(task): (label, confidence) for task, label, confidence in result.frame().rows()}
     assert {one["task"]: (one["label"], one["confidence"]) for one in published["labels"]} == library
     kept = [(row.person, row.reports, row.ability, row.standard_error) for row in rows]
-    assert kept == result.worker_frame().rows()
+    assert kept == estimator.workers_.frame().rows()
     right = result.accuracy({task: classes[label] for task, label in crowd.truth.items()})[0]
     assert published["mean_confidence"] == float(result.confidence.mean())
     assert right > 0.85

@@ -81,7 +81,7 @@ def test_from_file_to_report(either: Desk, tmp_path: Path) -> None:
     assert "Must not be published" not in said(me.get(f"{run}?view=public"))
     assert "1 of 2.5 spent; 1.5 left" in said(me.get("/ledger/account?name=main"))
     archive = zipfile.ZipFile(io.BytesIO(me.get(f"{run}/public.zip").content))
-    assert {"report.html", "results.json", "release-means/means-miscalibration.csv"} <= set(archive.namelist())
+    assert {"report.html", "results.json", "release-publish/means-miscalibration.csv"} <= set(archive.namelist())
     everything = b"".join(archive.read(name) for name in archive.namelist()).decode()
     assert not any(
         f'"{reviewer}"' in everything for reviewer in CONFERENCE.reviews.frame["reviewer"].unique().to_list()

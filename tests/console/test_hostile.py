@@ -261,7 +261,7 @@ def test_roles(shared: Desk) -> None:
     for path in ("/people", "/services"):
         assert ann.get(path).status_code == 403
         assert rea.get(path).status_code == 403
-    for path in ("/data", f"{run}/study.toml", f"{run}/private/release-means/figure-1.svg", f"{run}/public.zip"):
+    for path in ("/data", f"{run}/study.toml", f"{run}/private/release-publish/figure-1.svg", f"{run}/public.zip"):
         assert rea.get(path).status_code in (403, 404)
     assert rea.get(run).status_code == 404  # nobody has shown it yet
     assert rea.send("/", f"{run}/show", {"shared": "yes"}).status_code == 403
@@ -306,7 +306,7 @@ def test_other_peoples_ids_are_not_there(shared: Desk) -> None:
     ann.send(run, f"{run}/show", {"shared": "yes"})
     assert "How high do reviewers score" in said(bob.get(run))
     assert "Must not be published" not in said(bob.get(run))
-    assert bob.get(f"{run}/private/release-means/figure-1.svg").status_code == 404
+    assert bob.get(f"{run}/private/release-publish/figure-1.svg").status_code == 404
     assert boss.get(run).status_code == 200
 
 
@@ -348,7 +348,7 @@ def test_paths_lead_nowhere(desk: Desk, tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("the secret")
     tricks = ("../../study.toml", "..%2f..%2fstudy.toml", "%2e%2e/%2e%2e/study.toml", "/etc/passwd", "..\\..\\study.toml",
-              "journal.json", "release-means/outcome.json", "lock", "a%00b")  # fmt: skip
+              "journal.json", "release-publish/outcome.json", "lock", "a%00b")  # fmt: skip
     for kind in ("public", "private"):
         for trick in tricks:
             assert me.get(f"{run}/{kind}/{trick}").status_code in (404, 405), trick

@@ -36,11 +36,11 @@ GROUPS: Final[dict[str, list[str]]] = {
         "data check missing.csv",
     ],
     "release": [
-        "release means data/reviews.csv --epsilon 2 --weight miscalibration --scale 1:10 --seed 1 --out seeded",
-        "release means data/reviews.csv --epsilon 1/3 --scale 1:10 --out unseeded",
+        "release publish data/reviews.csv --epsilon 2 --weight miscalibration --scale 1:10 --seed 1 --out seeded",
+        "release publish data/reviews.csv --epsilon 1/3 --scale 1:10 --out unseeded",
         "ledger add-account budget.db --account chairs --epsilon 2",
-        "release means data/reviews.csv --epsilon 2 --scale 1:10 --ledger budget.db --account chairs --out paid --json",
-        "release means data/reviews.csv --epsilon 1 --scale 1:10 --ledger budget.db --account chairs --out more",
+        "release publish data/reviews.csv --epsilon 2 --scale 1:10 --ledger budget.db --account chairs --out paid --json",
+        "release publish data/reviews.csv --epsilon 1 --scale 1:10 --ledger budget.db --account chairs --out more",
         "release plan data/reviews.csv --scale 1:10 --epsilons 1,10 --trials 2",
     ],
     "timing": [
@@ -54,11 +54,13 @@ GROUPS: Final[dict[str, list[str]]] = {
         "timing post data/events.csv --out public",
     ],
     "calibration": [
-        "calibration frontier few.csv --reviewers data/truth_reviewers.csv --noise 0.5 --accept 1 --figure frontier.svg",
+        "calibration plan few.csv --reviewers people.csv --noise 0.5 --accept 1 --out few",
+        "calibration plan data/reviews.csv --reviewers data/truth_reviewers.csv --noise 0.5 --accepted 0.3 --out plan --json",
+        "calibration plan few.csv --reviewers data/truth_reviewers.csv --noise 0.5 --accept 1 --out refused",
         "calibration decide data/reviews.csv --reviewers data/truth_reviewers.csv --noise 0.5 --accept 8 "
-        "--adversary-error 0.4 --group-size 3 --seed 1 --out decisions",
-        "calibration simulate --draws 300 --figure pairs.svg",
-        "calibration simulate --scale 1 --scale 0.7 --scale 1.2 --bias 0.5 --bias -0.5 --bias 0 --draws 10 --json",
+        "--adversary-error 0.4 --seed 1 --out decisions",
+        "calibration simulate --draws 300 --out pairs",
+        "calibration simulate --function 1:0.5 --function 0.7:-0.5 --function 1.2:0 --draws 10 --out panels --json",
     ],
     "rankings": [
         "rankings test data/rankings.csv --epsilon 0.5 --seed 1 --out seeded",
@@ -68,12 +70,12 @@ GROUPS: Final[dict[str, list[str]]] = {
         "rankings aggregate reports/simulated/simulated-reports.jsonl --out aggregate",
     ],
     "truth": [
-        "truth simulate invented.csv --tasks 20 --workers 6 --answers 4 --classes yes,no",
-        "truth randomize invented.csv --epsilon 2 --classes yes,no --seed 1 --out sent",
-        "truth infer sent/reports.jsonl --out inferred",
-        "truth infer invented.csv --epsilon none --model majority --out raw",
-        "truth compare invented.csv --epsilons 1,4 --draws 2",
-        "truth plan --accuracy 0.7 --epsilons none,2 --tasks 20 --trials 1",
+        "truth simulate --tasks 20 --workers 6 --answers 4 --classes yes,no --out crowd",
+        "truth randomize crowd/public/answers.csv --epsilon 2 --classes yes,no --seed 1 --out sent",
+        "truth infer sent/private/reports.jsonl --out inferred",
+        "truth label crowd/public/answers.csv --model majority --out raw",
+        "truth compare crowd/public/answers.csv --epsilon 1 --epsilon 4 --draws 2 --out compared",
+        "truth plan --accuracy 0.7 --epsilon none --epsilon 2 --tasks 20 --trials 1 --out planned",
     ],
     "ledger": [
         "ledger add-account budget.db --account chairs --epsilon 1",
@@ -83,7 +85,7 @@ GROUPS: Final[dict[str, list[str]]] = {
         "ledger show budget.db --json",
         "ledger verify budget.db",
         "ledger export budget.db --out ledger",
-        "ledger export budget.db --out ledger",
+        "ledger export budget.db --out ledger --json",
         "ledger export budget.db --out ledger.csv",
     ],
     "audit": ["audit list", "audit run --samples 100 --no-faults"],
@@ -133,6 +135,7 @@ WITHOUT: Final = {
 }
 
 FEW: Final = "paper,reviewer,score\n1,0,6\n2,1,4\n3,2,7\n4,3,5\n"
+PEOPLE: Final = "reviewer,scale,bias\n0,1.2,5\n1,0.8,4.5\n2,1,6\n3,1,5\n"
 SMALL: Final = """
 [study]
 title = "Small"
@@ -142,8 +145,7 @@ epsilon = 3
 path = "data/labels.csv"
 kind = "labels"
 [[steps]]
-room = "truth"
-do = "randomize"
+action = "truth.randomize"
 data = "answers"
 account = "chairs"
 epsilon = 2
@@ -195,6 +197,7 @@ def _prepare(group: str, root: Path) -> None:
     if group == "timing":
         synthetic_conference(24, 16, seed=5, people_seed=4).write(root / "past")
     (root / "few.csv").write_text(FEW, encoding="utf-8")
+    (root / "people.csv").write_text(PEOPLE, encoding="utf-8")
     (root / "small.toml").write_text(SMALL, encoding="utf-8")
 
 

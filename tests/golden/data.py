@@ -45,7 +45,9 @@ class Data:
         rng = np.random.default_rng(1)
         people = {j: Affine(float(np.exp(0.3 * rng.normal())), float(0.5 * rng.normal())) for j in range(12)}
         table = judgements.Reviews(paper=np.arange(12), reviewer=np.arange(12), score=rng.normal(size=12))
-        return calibration.Conference(table, people, 0.3, calibration.Threshold.share(0.3), size=3)
+        return calibration.Conference(
+            table, functions=people, noise=0.3, accept=calibration.Threshold.share(0.3), group_size=3
+        )
 
     @cached_property
     def past(self) -> Any:
@@ -70,11 +72,15 @@ class Data:
 
     @cached_property
     def sent(self) -> Any:
-        return truth.randomize_answers(self.crowd.answers, 2, 2, randomness=lane())
+        return truth.randomize_answers(self.crowd.answers, epsilon=2, classes=2, randomness=lane())
+
+    @cached_property
+    def estimator(self) -> Any:
+        return truth.PrivateDawidSkene(epsilon=2, model="one-coin")
 
     @cached_property
     def fitted(self) -> Any:
-        return truth.PrivateDawidSkene(2, "one-coin").fit(self.crowd.reports)
+        return self.estimator.fit(self.crowd.reports)
 
     @cached_property
     def book(self) -> Any:

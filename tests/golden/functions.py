@@ -18,6 +18,9 @@ from tests.golden.seeded import seeded
 
 from peerveil import Randomness, audit, calibration, judgements, ledger, rankings, release, timing, truth
 from peerveil.calibration import Affine
+from peerveil.calibration.arrays import pair_frontiers
+from peerveil.calibration.assignments import all_assignments, committees_exchanged
+from peerveil.calibration.replay import simulate_panel
 from peerveil.timing import check as timing_check
 from peerveil.timing import choose as timing_choose
 from peerveil.timing.adoption import partial_adoption
@@ -130,38 +133,63 @@ CALIBRATION: Final[dict[str, Case]] = {
     "Affine": lambda d: [Affine(1.2, 0.3).score(0.5), Affine(1.2, 0.3).quality(0.5)],
     "Monotone": lambda d: calibration.Monotone(points=[(-2, -3), (0, 0.5), (2, 2)]).score([-1.0, 0.0, 1.0]),
     "Threshold": lambda d: calibration.Threshold.share(0.25),
-    "Pair": lambda d: {"strategy": d.pair.strategy(adversary_error=0.3), "frontier": d.pair.frontier()},
-    "Panel": lambda d: {"strategy": d.panel.strategy(adversary_error=0.55), "frontier": d.panel.frontier()},
-    "Strategy": lambda d: [d.panel.strategy(adversary_error=0.55).decide(0, lane(seed)) for seed in range(3)],
+    "Pair": lambda d: {
+        "strategy": d.pair.strategy(adversary_error=0.3),
+        "frontier": d.pair.frontier(),
+        "frontiers": pair_frontiers([[0.6, 0.5], [0.1, 0.9]], scales=[1, 0.7], biases=[0.5, -0.5], noise=0.4),
+    },
+    "Panel": lambda d: {
+        "strategy": d.panel.strategy(adversary_error=0.55),
+        "frontier": d.panel.frontier(),
+        "assignments": [all_assignments([1, 2], 3), committees_exchanged([[0, 1], [2, 3]])],
+    },
+    "Strategy": lambda d: [
+        d.panel.strategy(adversary_error=0.55).decide(0, randomness=lane(seed)) for seed in range(3)
+    ],
     "MapAdversary": lambda d: using(
         calibration.MapAdversary(d.pair.strategy(adversary_error=0.3)),
-        lambda found: {"error": found.error, "guesses": found.attack(np.array([0, 1, 0]), lane())},
+        lambda found: {"error": found.error, "guesses": found.attack(np.array([0, 1, 0]), randomness=lane())},
     ),
-    "Conference": lambda d: {
-        "decision": d.small.decide(adversary_error=0.5, randomness=lane()),
-        "tradeoff": d.small.tradeoff(),
+    "Conference": lambda d: d.small.decide(adversary_error=0.5, randomness=lane())._asdict(),
+    "plan_decisions": lambda d: [
+        calibration.plan_decisions(
+            d.small.reviews.frame[:papers], functions=d.small.functions, noise=0.3, accept=accept, group_size=3
+        )
+        for papers, accept in ((4, 1), (12, d.small.accept))
+    ],
+    "fit_miscalibration": lambda d: {
+        "summary": d.fit.summary(),
+        "noise": d.fit.noise,
+        "table": d.fit.table,
+        "uncertain": d.fit.uncertain(d.fit.table["reviewer"][0], 3),
+        "refused": refused(lambda: calibration.fit_miscalibration(d.past, iterations=60, progress=False)),
     },
-    "all_assignments": lambda d: calibration.all_assignments([1, 2], 3),
-    "committees_exchanged": lambda d: calibration.committees_exchanged([[0, 1], [2, 3]]),
-    "fit_miscalibration": lambda d: {"summary": d.fit.summary(), "noise": d.fit.noise, "table": d.fit.table},
-    "Fit": lambda d: d.fit.uncertain(d.fit.table["reviewer"][0], 3),
-    "NotConverged": lambda d: refused(lambda: calibration.fit_miscalibration(d.past, iterations=60, progress=False)),
-    "pair_frontiers": lambda d: calibration.pair_frontiers([[0.6, 0.5], [0.1, 0.9]], [1, 0.7], [0.5, -0.5], 0.4),
-    "read_history": lambda d: calibration.read_history(d.conference.write(d.root / "conference") / "reviews.csv"),
     "read_miscalibration": lambda d: {str(name): str(found) for name, found in d.known.items()},
-    "respond_assignment": lambda d: calibration.respond_assignment(d.pair, 1).strategy,
-    "AssignmentResponse": lambda d: using(
-        calibration.respond_assignment(d.pair, 1),
-        lambda found: {"guarantee": str(found.guarantee), "decision": found.decide(0, lane())},
+    "respond_assignment": lambda d: using(
+        calibration.respond_assignment(d.pair, epsilon=1),
+        lambda response: {
+            "strategy": response.strategy,
+            "guarantee": str(response.guarantee),
+            "decision": response.decide(0, randomness=lane()),
+        },
     ),
     "simulate_conference": lambda d: calibration.simulate_conference(
         d.small, adversary_error=0.5, draws=300, progress=False
     ),
-    "simulate_pairs": lambda d: calibration.simulate_pairs([Affine(1, 0.5), Affine(0.7, -0.5)], 0.4, 0.5, draws=300),
-    "simulate_panel": lambda d: calibration.simulate_panel(d.panel, d.panel.strategy(adversary_error=0.55), draws=300),
-    "simulate_panels": lambda d: calibration.simulate_panels(
-        [Affine(1, 0.5), Affine(0.7, -0.5), Affine(1.2, 0)], 0.4, 1, adversary_error=0.5, draws=5, progress=False
+    "simulate_pairs": lambda d: calibration.simulate_pairs(
+        [Affine(1, 0.5), Affine(0.7, -0.5)], noise=0.4, share=0.5, draws=300
     ),
+    "simulate_panels": lambda d: [
+        calibration.simulate_panels(
+            [Affine(1, 0.5), Affine(0.7, -0.5), Affine(1.2, 0)],
+            noise=0.4,
+            accept=1,
+            adversary_error=0.5,
+            draws=5,
+            progress=False,
+        ),
+        simulate_panel(d.panel, strategy=d.panel.strategy(adversary_error=0.55), draws=300),
+    ],
 }
 RANKINGS: Final[dict[str, Case]] = {
     "uniformity_test": lambda d: {
@@ -206,42 +234,46 @@ TRUTH: Final[dict[str, Case]] = {
         "answers": d.crowd.answers,
         "reports": d.crowd.reports,
     },
-    "randomize": lambda d: truth.randomize(["yes", "no"] * 10, 1, ["yes", "no"], lane()),
+    "randomize": lambda d: truth.randomize(["yes", "no"] * 10, epsilon=1, classes=["yes", "no"], randomness=lane()),
     "randomize_answers": lambda d: {
-        "answer": d.sent,
-        "reports": d.sent.reports,
-        "person": truth.randomize_answers(d.crowd.answers, 4, 2, unit="person", randomness=lane()),
+        "answer": d.sent.public,
+        "reports": d.sent.operator.reports,
+        "person": truth.randomize_answers(
+            d.crowd.answers, epsilon=4, classes=2, unit="person", randomness=lane()
+        ).public,
     },
-    "reports_per_person": lambda d: [truth.reports_per_person(epsilon, 10, 2) for epsilon in (1, 4, 16)],
     "PrivateDawidSkene": lambda d: {
-        model: truth.PrivateDawidSkene(2, model).fit(d.crowd.reports)
+        model: truth.PrivateDawidSkene(epsilon=2, model=model).fit(d.crowd.reports)
         for model in ("auto", "one-coin", "two-coin", "confusion")
     },
-    "PrivateMajority": lambda d: truth.PrivateMajority(2).fit(d.crowd.reports),
+    "PrivateMajority": lambda d: truth.PrivateMajority(epsilon=2).fit(d.crowd.reports),
     "TruthResult": lambda d: {
         "labels": d.fitted.frame(),
-        "workers": d.fitted.worker_frame(),
+        "workers": d.estimator.workers_.frame(),
         "accuracy": d.fitted.accuracy(d.crowd.truth),
         "person": str(d.fitted.person_guarantee),
     },
-    "NotConverged": lambda d: refused(lambda: truth.PrivateDawidSkene(2, iterations=1).fit(d.crowd.reports)),
-    "invitation": lambda d: truth.invitation(1, ["no", "yes"]),
+    "NotConverged": lambda d: refused(lambda: truth.PrivateDawidSkene(epsilon=2, iterations=1).fit(d.crowd.reports)),
+    "invitation": lambda d: truth.invitation(epsilon=1, classes=["no", "yes"]),
     "Client": lambda d: using(
-        truth.Client(truth.invitation(1, ["no", "yes"]), worker=7),
+        truth.Client(truth.invitation(epsilon=1, classes=["no", "yes"]), worker=7),
         lambda client: [client.report(task, "yes") for task in range(6)],
     ),
     "collect": lambda d: using(
-        truth.invitation(2, ["no", "yes"]),
+        truth.invitation(epsilon=2, classes=["no", "yes"]),
         lambda asked: truth.collect(
             asked, [truth.Client(asked, worker=w).report(t, "yes") for w in range(3) for t in range(4)]
         ),
     ),
-    "write_reports": lambda d: truth.write_reports(d.sent, d.root / "reports.jsonl").read_text(encoding="utf-8")[:400],
-    "read_reports": lambda d: truth.read_reports(truth.write_reports(d.sent, d.root / "again.jsonl")),
-    "compare_truth": lambda d: truth.compare_truth(d.crowd.answers, [1, 4], draws=2, progress=False),
-    "plan_truth": lambda d: truth.plan_truth(0.7, [None, 4], answers=(3, 5), tasks=20, trials=1, progress=False),
-    "abilities_like": lambda d: truth.abilities_like(d.fitted.worker_frame()),
-    "connect": lambda d: type(truth.connect("duckdb")).__module__,
+    "write_reports": lambda d: truth.write_reports(d.sent.operator, d.root / "reports.jsonl").read_text(
+        encoding="utf-8"
+    )[:400],
+    "read_reports": lambda d: truth.read_reports(truth.write_reports(d.sent.operator, d.root / "again.jsonl")),
+    "compare_truth": lambda d: truth.compare_truth(d.crowd.answers, epsilons=[1, 4], draws=2, progress=False),
+    "plan_truth": lambda d: truth.plan_truth(
+        accuracy=0.7, epsilons=[None, 4], answers=(3, 5), tasks=20, trials=1, progress=False
+    ),
+    "abilities_like": lambda d: truth.abilities_like(d.fitted),
 }
 JUDGEMENTS: Final[dict[str, Case]] = {
     "synthetic_conference": lambda d: {
@@ -312,7 +344,6 @@ CASES: Final[dict[str, dict[str, Case]]] = {
 }  # fmt: skip
 WITHOUT: Final = {
     "release.Perturbation": "a protocol for mechanisms of others",
-    "calibration.SolverFailed": "raised where the solver fails (tests/calibration)",
     "truth.NotRandomised": "a warning (tests/truth/test_doubt.py)",
 }
 

@@ -24,15 +24,22 @@ STEPS: Final = {
     (
         "calibration",
         "decide",
-    ): 'data = "reviews"\nhistory = "past"\nadversary_error = 0.4\naccept = 8\niterations = 600\ndraws = 2',
+    ): 'data = "reviews"\nhistory = ["past"]\nadversary_error = 0.4\naccept = 8\niterations = 600\ndraws = 2',
+    (
+        "calibration",
+        "plan",
+    ): 'data = "reviews"\nhistory = ["past"]\naccepted = 0.3\niterations = 600\ndraws = 1\ndemands = [0, 1]',
+    ("calibration", "simulate"): "draws = 300",
     ("rankings", "test"): 'data = "rankings"\nepsilon = 0.5',
     ("rankings", "plan"): 'items = 6\nspread = 0.7\nepsilon = 1\nmethods = ["local"]\ntrials = 4',
     ("rankings", "randomize"): 'data = "rankings"\nepsilon = 1\npublic_seed = 7',
     ("rankings", "aggregate"): 'data = "ranking-reports"',
-    ("truth", "infer"): 'data = "reports"\nepsilon = 1\nclasses = [0, 1]\nrandomized = "yes"',
+    ("truth", "infer"): 'data = "reports"\nepsilon = 1\nclasses = [0, 1]\nrandomized = true',
     ("truth", "randomize"): 'data = "answers"\nepsilon = 2\nclasses = [0, 1]',
     ("truth", "label"): 'data = "answers"\nclasses = [0, 1]',
     ("truth", "compare"): 'data = "answers"\nepsilons = [1, 4]\ndraws = 2',
+    ("truth", "plan"): 'accuracy = 0.7\nepsilons = ["none", 2]\ntasks = 20\ntrials = 1',
+    ("truth", "simulate"): "tasks = 20\nworkers = 6\nanswers = 4",
     ("audit", "house"): "samples = 200",
 }
 HEAD: Final = """

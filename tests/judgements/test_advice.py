@@ -19,19 +19,31 @@ MISNAMED = {
     "Events": CONFERENCE.events.frame.rename({"actor": "user", "thread": "page"}),
     "Labels": CONFERENCE.labels.frame.rename({"task": "item", "worker": "annotator", "label": "answer"}),
 }
+STRICTNESS = {reviewer: calibration.Affine(1) for reviewer in CONFERENCE.reviews.frame["reviewer"]}
 FUNCTIONS: dict[str, tuple[str, Callable[[Any], object]]] = {
     "release.publish": ("Reviews", lambda data: release.publish(data, epsilon=1)),
     "release.plan_release": ("Reviews", lambda data: release.plan_release(data, epsilons=[1], leniency=[0], trials=2)),
     "release.review_weights": ("Reviews", release.review_weights),
     "release.PublicScores.of": ("Reviews", release.PublicScores.of),
+    "calibration.Conference": (
+        "Reviews",
+        lambda data: calibration.Conference(data, functions=STRICTNESS, noise=1, accept=3),
+    ),
     "calibration.fit_miscalibration": ("Reviews", calibration.fit_miscalibration),
+    "calibration.plan_decisions": (
+        "Reviews",
+        lambda data: calibration.plan_decisions(data, functions=STRICTNESS, noise=1, accept=3, group_size=2),
+    ),
     "timing.audit_log": ("Events", lambda data: timing.audit_log(data, window=300)),
     "timing.choose_gap": ("Events", lambda data: timing.choose_gap(data, percentile=50)),
     "timing.find_batches": ("Events", lambda data: timing.find_batches(data, window=300)),
     "timing.post": ("Events", lambda data: timing.post(data, mechanism=timing.FollowUp(epsilon=1, gap=2700, beta=300))),
-    "truth.randomize_answers": ("Labels", lambda data: truth.randomize_answers(data, 1, classes=[0, 1])),
-    "truth.PrivateDawidSkene.fit": ("Labels", lambda data: truth.PrivateDawidSkene(1, "one-coin").fit(data)),
-    "truth.PrivateMajority.fit": ("Labels", lambda data: truth.PrivateMajority(1).fit(data)),
+    "truth.randomize_answers": ("Labels", lambda data: truth.randomize_answers(data, epsilon=1, classes=[0, 1])),
+    "truth.PrivateDawidSkene.fit": (
+        "Labels",
+        lambda data: truth.PrivateDawidSkene(epsilon=1, model="one-coin").fit(data),
+    ),
+    "truth.PrivateMajority.fit": ("Labels", lambda data: truth.PrivateMajority(epsilon=1).fit(data)),
 }
 
 

@@ -104,7 +104,7 @@ def test_every_kind_of_release_is_bound(ledger: Ledger, kind: str) -> None:
             # an array, and a table of the same rankings in another order
             uniformity_test(Rankings(ranks[::-1]) if second else ranks, epsilon=1, account=account)
         elif kind == "truth":
-            randomize_answers(CONFERENCE.labels, 1, [0, 1], account=account)
+            randomize_answers(CONFERENCE.labels, epsilon=1, classes=[0, 1], account=account)
         else:
             events = CONFERENCE.events
             later = Events.from_frame(events.frame.sample(fraction=1, shuffle=True, seed=1)) if second else events

@@ -75,7 +75,11 @@ def test_one_command_for_a_room_and_for_all(tmp_path: Path, capsys: pytest.Captu
     assert not (tmp_path / "index.html").exists()
     code, _, err = run(capsys, "reproduce", "nothing")
     assert code == 2
-    assert "'all', a room or one of" in err
+    assert "'all', a module or one of" in err
+    code, _, err = run(capsys, "reproduce", "release/proposition-4.1", "--quick", "--out", tmp_path)
+    assert code == 2
+    assert "--force" in err
+    assert run(capsys, "reproduce", "release/proposition-4.1", "--quick", "--out", tmp_path, "--force")[0] == 0
 
 
 def test_several_at_once_are_set_side_by_side(

@@ -9,8 +9,7 @@ from peerveil.judgements import synthetic_conference
 TITLE = "How strict are we?"
 MEANS = """
 [[steps]]
-room = "release"
-do = "means"
+action = "release.publish"
 data = "reviews"
 account = "chairs"
 epsilon = {epsilon}
@@ -58,11 +57,10 @@ path = "past/reviews.csv"
 """
 DECIDE = """
 [[steps]]
-room = "calibration"
-do = "decide"
+action = "calibration.decide"
 data = "reviews"
 account = "chairs"
-history = "past"
+history = ["past"]
 adversary_error = 0.4
 accept = 8
 iterations = 600

@@ -26,7 +26,7 @@ def prepared(folder: Path) -> Path:
 
 def test_it_is_checked_and_asks_for_what_its_accounts_hold(tmp_path: Path) -> None:
     checked = check_study(Study.read(prepared(tmp_path)))
-    assert {one.step.room for one in checked.planned} == {
+    assert {planned.action.module() for planned in checked.planned} == {
         "release",
         "timing",
         "calibration",

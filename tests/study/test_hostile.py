@@ -70,7 +70,7 @@ def test_data_that_change_while_somebody_is_asked_change_nothing(tmp_path: Path)
         return True
 
     done = run_study(file, tmp_path / "out", confirm=agree_and_change)
-    rows = (done.folder / "public" / "release-means" / "means-rating.csv").read_text().splitlines()
+    rows = (done.folder / "public" / "release-publish" / "means-rating.csv").read_text().splitlines()
     assert len(rows) - 1 == before.frame["reviewer"].n_unique()
     reviews.write_text(text)
     run_study(file, tmp_path / "again")
@@ -104,7 +104,7 @@ def test_money_that_goes_while_somebody_is_asked_is_noticed(tmp_path: Path) -> N
 
     with pytest.raises(BudgetExceeded, match="requested 2, remaining 1"):
         run_study(file, tmp_path / "out", confirm=agree_too_late)
-    assert not (tmp_path / "out" / "public" / "release-means").exists()
+    assert not (tmp_path / "out" / "public" / "release-publish").exists()
 
 
 @pytest.mark.slow

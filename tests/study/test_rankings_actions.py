@@ -11,7 +11,7 @@ from peerveil.judgements import Rankings
 from peerveil.ledger import Ledger
 from peerveil.rankings import Mallows, randomize_rankings
 from peerveil.study import Study, check_study, run_study
-from peerveil.study.rankings import Test as RankingsTest
+from peerveil.study.rankings import RankingsTest
 
 if TYPE_CHECKING:
     from pathlib import Path

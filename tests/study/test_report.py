@@ -23,8 +23,7 @@ TRUTH = """
 [data.answers]
 path = "data/labels.csv"
 [[steps]]
-room = "truth"
-do = "randomize"
+action = "truth.randomize"
 data = "answers"
 account = "chairs"
 epsilon = 1

@@ -39,8 +39,8 @@ def test_a_study_from_beginning_to_end(tmp_path: Path) -> None:
     public, private = done.folder / "public", done.folder / "private"
     names = {str(path.relative_to(public)) for path in public.rglob("*") if path.is_file()}
     assert names == {
-        "report.html", "results.json", "ledger.csv", "release-means/means-rating.csv", "release-means/means-rating.json",
-        "release-means/figure-1.svg", "strictness/means-miscalibration.csv", "strictness/means-miscalibration.json",
+        "report.html", "results.json", "ledger.csv", "release-publish/means-rating.csv", "release-publish/means-rating.json",
+        "release-publish/figure-1.svg", "strictness/means-miscalibration.csv", "strictness/means-miscalibration.json",
         "strictness/figure-1.svg",
     }  # fmt: skip
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
@@ -56,7 +56,7 @@ def test_a_study_from_beginning_to_end(tmp_path: Path) -> None:
     assert "linking posts" in whole
     assert "linking posts" not in shown
     results = json.loads((public / "results.json").read_text())
-    assert [step["name"] for step in results["steps"]] == ["release-means", "strictness", "timing-audit"]
+    assert [step["name"] for step in results["steps"]] == ["release-publish", "strictness", "timing-audit"]
     assert results["steps"][2]["found"] == []
     assert results["steps"][2]["results"] == {}
     lines = (public / "ledger.csv").read_text().splitlines()
@@ -66,15 +66,15 @@ def test_a_study_from_beginning_to_end(tmp_path: Path) -> None:
 def test_a_second_run_of_the_same_folder_repeats_nothing(tmp_path: Path) -> None:
     file = write_study(tmp_path, means(1))
     first = run_study(file, tmp_path / "out")
-    before = (first.folder / "public" / "release-means" / "means-rating.csv").read_text()
-    (first.folder / "public" / "release-means" / "means-rating.csv").unlink()
+    before = (first.folder / "public" / "release-publish" / "means-rating.csv").read_text()
+    (first.folder / "public" / "release-publish" / "means-rating.csv").unlink()
 
     def never(_: Any) -> bool:
         raise AssertionError("nothing would be spent, so nobody is asked")
 
     again = run_study(file, tmp_path / "out", confirm=never)
-    assert again.repeated == ("release-means",)
-    assert (first.folder / "public" / "release-means" / "means-rating.csv").read_text() == before
+    assert again.repeated == ("release-publish",)
+    assert (first.folder / "public" / "release-publish" / "means-rating.csv").read_text() == before
     assert spent(tmp_path) == 1
 
 
@@ -91,7 +91,7 @@ def test_a_simulation_spends_nothing_and_is_marked(tmp_path: Path) -> None:
     assert not (tmp_path / "peerveil-ledger.db").exists()
     assert not (done.folder / "public").exists()
     assert done.public is None
-    figure = done.folder / "simulated" / "release-means" / "simulated-figure-1.svg"
+    figure = done.folder / "simulated" / "release-publish" / "simulated-figure-1.svg"
     assert "simulation, not private" in figure.read_text()
     files = [path.name for path in (done.folder / "simulated").rglob("*") if path.is_file()]
     assert len(files) == 5
@@ -100,7 +100,7 @@ def test_a_simulation_spends_nothing_and_is_marked(tmp_path: Path) -> None:
         assert "<h1>SIMULATION: " in page.read_text()
         assert "May be published" not in page.read_text()
     again = run_study(file, tmp_path / "again")
-    where = "simulated/release-means/simulated-means-rating.csv"
+    where = "simulated/release-publish/simulated-means-rating.csv"
     assert (done.folder / where).read_text() == (again.folder / where).read_text()
 
 
@@ -142,8 +142,8 @@ def test_a_run_that_was_killed_goes_on_and_never_spends_twice(
         assert not (tmp_path / "out" / "public").exists()
     done = run_study(file, tmp_path / "out")
     assert spent(tmp_path) == 2
-    assert set(done.outcomes) == {"release-means", "second"}
-    assert done.repeated == (("release-means",) if moment == "make_files" else ())
+    assert set(done.outcomes) == {"release-publish", "second"}
+    assert done.repeated == (("release-publish",) if moment == "make_files" else ())
 
 
 def test_an_account_that_forgets_the_debit_would_be_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,11 +171,11 @@ def test_somebody_else_who_names_the_run_in_words_does_not_pay_for_it(
     with Ledger.open(tmp_path / "peerveil-ledger.db") as book:
         account, one = book.account("chairs", epsilon=3), checked.planned[0]
         assert one.guarantee is not None
-        words = f"a title of somebody else's [run {run}] [step release-means]"
-        account.spend(one.guarantee, purpose=words, data=one.table, randomness=Randomness.secure())
+        words = f"a title of somebody else's [run {run}] [step release-publish]"
+        account.spend(one.guarantee, purpose=words, data=one.inputs.table, randomness=Randomness.secure())
     done = run_study(file, tmp_path / "out")
     with Ledger.open(tmp_path / "peerveil-ledger.db") as book:
-        assert [entry.key for entry in book.account("chairs").entries()] == [None, f"{run}/release-means"]
+        assert [entry.key for entry in book.account("chairs").entries()] == [None, f"{run}/release-publish"]
     assert "spent before" in done.report.read_text()
     assert spent(tmp_path) == 2
 
@@ -242,9 +242,9 @@ def test_data_that_change_between_check_and_run_or_while_read_are_refused(
         run_study(file, tmp_path / "out")
     # what is used is what was checked: a change after the check changes nothing
     checked = check_study(Study.read(file))
-    size = len(checked.planned[0].table)
+    size = len(checked.planned[0].inputs.table)
     reviews.write_text("paper,reviewer,score\n1,a,3\n")
-    assert len(checked.planned[0].table) == size
+    assert len(checked.planned[0].inputs.table) == size
 
 
 @pytest.mark.parametrize(
@@ -253,11 +253,11 @@ def test_data_that_change_between_check_and_run_or_while_read_are_refused(
         (("epsilon = 1\n", "epsilon = 0\n"), r"steps\[1\]\.epsilon"),
         (("epsilon = 1\n", "epsilon = true\n"), r"steps\[1\]\.epsilon"),
         (("epsilon = 1\n", "epsilon = nan\n"), r"steps\[1\]\.epsilon"),
-        (("epsilon = 1\n", "epsilom = 1\n"), r"'epsilom', need 'epsilon'\?"),
+        (("epsilon = 1\n", "epsilom = 1\n"), r"'epsilom', need 'epsilon'"),
         (('weight = "rating"', 'weight = "fame"'), r"steps\[1\]\.weight"),
         (("[1, 10]", "[10, 1]"), r"steps\[1\]\.scale"),
         (("[1, 10]", "[2, 3]"), r"steps\[1\]: .*score"),
-        (('do = "means"', 'do = "means; rm -rf /"'), r"steps\[1\]: got 'release/means; rm -rf /'"),
+        (('"release.publish"', '"release.publish; rm -rf /"'), r"steps\[1\]\.action: got 'release.publish; rm -rf /'"),
         (('data = "reviews"', 'data = "nobody"'), r"steps\[1\]\.data"),
         (('data = "reviews"', 'data = "events"'), r"steps\[1\]\.data: got events, which holds events, need reviews"),
         (('account = "chairs"', 'account = "nobody"'), r"steps\[1\]\.account"),
@@ -320,7 +320,7 @@ def test_a_new_study_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     file = tmp_path / "fresh.toml"
     file.write_text(new_study("data"))
     checked = check_study(Study.read(file))
-    assert {one.step.room for one in checked.planned} >= {"release", "timing"}
+    assert {planned.action.module() for planned in checked.planned} >= {"release", "timing"}
     assert checked.spends == {"main": checked.study.accounts["main"]}
 
 

@@ -1,4 +1,4 @@
-"""Steps of the truth room in a study: what must not be published is not, and raw answers are noticed."""
+"""Actions of the truth module in a study: what must not be published is not, and raw answers are noticed."""
 
 from __future__ import annotations
 
@@ -19,21 +19,18 @@ title = "Answers"
 path = "answers.csv"
 kind = "labels"
 [[steps]]
-room = "truth"
-do = "compare"
+action = "truth.compare"
 data = "answers"
 epsilons = [1, 4]
 draws = 2
 [[steps]]
-room = "truth"
-do = "infer"
-randomized = "yes"
+action = "truth.infer"
+randomized = true
 data = "answers"
 epsilon = 1
 classes = [0, 1]
 [[steps]]
-room = "truth"
-do = "label"
+action = "truth.label"
 data = "answers"
 classes = [0, 1]
 """
@@ -53,29 +50,29 @@ def test_a_comparison_stays_private_and_raw_answers_are_noticed(tmp_path: Path) 
     assert "these do not look randomised at epsilon 1" in whole
     assert not list(public.rglob("labels.csv"))  # neither of answers that were not randomised, nor of those held
     assert len(list(private.rglob("labels.csv"))) == 2
-    assert "tasks were labelled" in whole
-    assert "tasks were labelled" not in shown
+    assert "tasks labeled from" in whole
+    assert "tasks labeled from" not in shown
 
 
-@pytest.mark.parametrize("stated", ["", 'randomized = "no"', "randomized = true"])
+@pytest.mark.parametrize("stated", ["", "randomized = false", 'randomized = "yes"'])
 def test_an_epsilon_is_no_statement_that_answers_were_randomized(tmp_path: Path, stated: str) -> None:
     """Hard tasks and a large epsilon: nothing in these raw answers tells that they were not randomized."""
     simulate_crowd(40, 12, 4, ability=(3, 2), epsilon=None, seed=2).answers.write(tmp_path / "answers.csv")
     file = tmp_path / "study.toml"
-    step = 'randomized = "yes"\ndata = "answers"\nepsilon = 1'
+    step = 'randomized = true\ndata = "answers"\nepsilon = 1'
     assert step in STUDY
     file.write_text(STUDY.replace(step, f'{stated}\ndata = "answers"\nepsilon = 2'), encoding="utf-8")
     with pytest.raises(PeerveilError, match="randomized") as refused:
         run_study(file, tmp_path / "out", confirm=lambda _: True)
     assert not list((tmp_path / "out").rglob("labels.csv"))
-    if "no" in stated:
-        assert 'do = "randomize"' in str(refused.value)
-        assert 'do = "label"' in str(refused.value)
+    if "yes" not in stated:
+        assert "truth.randomize" in str(refused.value)
+        assert "truth.label" in str(refused.value)
 
 
 def test_a_drafted_study_does_not_take_labels_for_randomized(tmp_path: Path) -> None:
     simulate_crowd(40, 12, 4, ability=(3, 2), epsilon=None, seed=2).answers.write(tmp_path / "answers.csv")
     file = tmp_path / "study.toml"
     file.write_text(new_study(tmp_path), encoding="utf-8")
-    done = [(step.room, step.do) for step in Study.read(file).steps]
-    assert done == [("truth", "randomize")]  # each answer is randomized, and debited, before anything is published
+    done = [step.action.name for step in Study.read(file).steps]
+    assert done == ["truth.randomize"]  # each answer is randomized, and debited, before anything is published

@@ -29,7 +29,7 @@ def test_sheets_that_differ_in_more_answers_cost_more() -> None:
 
 @pytest.mark.parametrize("k", [2, 4])
 def test_the_attack_stays_below_its_bound_and_comes_close(k: int) -> None:
-    found = answer_attack(1, k, trials=40_000, randomness=Randomness.simulation(k))
+    found = answer_attack(epsilon=1, classes=k, trials=40_000, randomness=Randomness.simulation(k))
     assert found.right <= found.bound + 5 * found.error
     assert found.largest <= 1
     if k == 2:
@@ -39,7 +39,7 @@ def test_the_attack_stays_below_its_bound_and_comes_close(k: int) -> None:
     assert found.to_dict()["mark"] == "simulation, not private"
     for bad in ({"ability": 1.5}, {"trials": 0}):
         with pytest.raises(BadInput):
-            answer_attack(1, k, **bad)
+            answer_attack(epsilon=1, classes=k, **bad)
 
 
 @pytest.mark.parametrize("case", list(audit_cases()), ids=lambda case: case.name)

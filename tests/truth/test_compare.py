@@ -30,11 +30,15 @@ def answers(ability: tuple[float, float] = (6, 2)) -> Labels:
 
 def test_a_row_is_what_randomising_by_hand_gives() -> None:
     table = answers()
-    found = compare_truth(table, [2], draws=2, seed=9)
-    base = PrivateDawidSkene(None, classes=[0, 1]).fit(table)
+    found = compare_truth(table, epsilons=[2], draws=2, seed=9)
+    base = PrivateDawidSkene(epsilon=None, classes=[0, 1]).fit(table)
     same, right = [], []
     for draw in range(2):
-        result = randomize_answers(table, 2, 2, randomness=Randomness.simulation(9 + draw)).fit()
+        result = (
+            randomize_answers(table, epsilon=2, classes=2, randomness=Randomness.simulation(9 + draw))
+            .operator.fit()
+            .public
+        )
         same.append(np.mean(result.labels == base.labels))
         right.append(result.accuracy(table)[0])
     (row,) = found.rows
@@ -47,17 +51,17 @@ def test_a_row_is_what_randomising_by_hand_gives() -> None:
 
 def test_more_epsilon_keeps_more_and_a_person_sends_less() -> None:
     table = answers()
-    found = compare_truth(table.frame.drop("truth").to_pandas(), [1, 8], draws=4)
+    found = compare_truth(table.frame.drop("truth").to_pandas(), epsilons=[1, 8], draws=4)
     assert found.rows[1].agreement > found.rows[0].agreement + 5 * found.rows[0].agreement_error
     assert found.rows[0].accuracy is found.base_accuracy is None
-    person = compare_truth(table, [2], unit="person", draws=2).rows[0]
+    person = compare_truth(table, epsilons=[2], unit="person", draws=2).rows[0]
     assert person.covered < 0.3
     assert person.reports == 15
     assert found.frame().columns[:2] == ["epsilon", "reports"]
 
 
 def test_it_says_that_it_must_not_be_published() -> None:
-    found = compare_truth(answers(), [1], draws=2)
+    found = compare_truth(answers(), epsilons=[1], draws=2)
     assert found.mark == "not private"
     assert "not for publication" in found.summary()
     assert "No privacy" in str(found)
@@ -85,7 +89,7 @@ def test_bad_input_is_named(arguments: dict[str, Any], argument: str) -> None:
 def test_a_crowd_like_an_earlier_one() -> None:
     """The Beta distribution comes back from what was inferred, within what 400 workers tell."""
     crowd = simulate_crowd(1500, 400, 20, ability=(8, 2), epsilon=None, seed=1)
-    a, b = abilities_like(PrivateDawidSkene(None, "one-coin").fit(crowd.answers))
+    a, b = abilities_like(PrivateDawidSkene(epsilon=None, model="one-coin").fit(crowd.answers))
     assert a / (a + b) == pytest.approx(0.8, abs=0.03)
     assert 6 < a + b < 16
     for bad in (3, {"ability": [0.5]}, {"ability": [0.5, 2.0], "standard_error": [0.1, 0.1]}, "nowhere.csv"):
@@ -94,7 +98,7 @@ def test_a_crowd_like_an_earlier_one() -> None:
 
 
 def test_a_plan_is_refined_and_has_a_baseline() -> None:
-    plan = plan_truth(0.85, ["none", 2], tasks=150, trials=2, ability=(6, 2))
+    plan = plan_truth(accuracy=0.85, epsilons=["none", 2], tasks=150, trials=2, ability=(6, 2))
     assert list(plan.needed) == [None, 2.0]
     free, private = plan.needed[None], plan.needed[2.0]
     assert free is not None
@@ -105,13 +109,15 @@ def test_a_plan_is_refined_and_has_a_baseline() -> None:
     below = [row for row in plan.rows if row.epsilon == 2.0 and row.answers < private]
     assert private - max(row.answers for row in below) <= max(1, private // 20)
     assert any(row.answers not in ANSWERS for row in plan.rows)
-    assert "no privacy: " in plan.advice()
+    assert "no privacy: " in plan.recommendation
+    assert plan.table().columns == ["epsilon", "answers", "accuracy", "majority", "error"]
+    assert plan.table().height == len(plan.rows)
     assert set(plan.to_dict()["needed"]) == {"none", "2.0"}
     with pytest.raises(BadInput, match="^epsilons"):
-        plan_truth(0.85, [1, "1"], tasks=50, trials=1)
+        plan_truth(accuracy=0.85, epsilons=[1, "1"], tasks=50, trials=1)
 
 
 def test_majority_takes_other_names_for_columns() -> None:
     frame = pl.DataFrame({"item": [1, 1, 2], "who": [1, 2, 1], "said": [0, 0, 1]})
-    result = PrivateMajority(None).fit(frame, columns={"task": "item", "worker": "who", "label": "said"})
+    result = PrivateMajority(epsilon=None).fit(frame, columns={"task": "item", "worker": "who", "label": "said"})
     assert result.labels.tolist() == [0, 1]

@@ -35,10 +35,9 @@ title = "Birds"
 path = "reports.csv"
 kind = "labels"
 [[steps]]
-room = "truth"
-do = "infer"
+action = "truth.infer"
 data = "reports"
-randomized = "yes"
+randomized = true
 epsilon = 2
 classes = [0, 1]
 """
@@ -58,7 +57,7 @@ def misled(tasks: int = 300, workers: int = 60, each: int = 15) -> tuple[Labels,
 @pytest.mark.parametrize("epsilon", [2, 4])
 def test_confidences_are_too_high_where_people_share_errors(epsilon: int) -> None:
     answers, truth = misled()
-    result = randomize_answers(answers, epsilon, 2, randomness=Randomness.simulation(1)).fit()
+    result = randomize_answers(answers, epsilon=epsilon, classes=2, randomness=Randomness.simulation(1)).public.fit()
     right = result.accuracy(truth)[0]
     assert result.confidence.mean() - right > 5 * (right * (1 - right) / 300) ** 0.5
     assert CONFIDENCE in str(result)
@@ -68,7 +67,8 @@ def test_confidences_are_too_high_where_people_share_errors(epsilon: int) -> Non
 
 def test_the_public_report_of_a_study_claims_no_share_of_correct_labels(tmp_path: Path) -> None:
     answers, _ = misled(60, 20, 8)
-    randomize_answers(answers, 2, 2, randomness=Randomness.simulation(1)).reports.write(tmp_path / "reports.csv")
+    sent, _ = randomize_answers(answers, epsilon=2, classes=2, randomness=Randomness.simulation(1))
+    sent.reports.write(tmp_path / "reports.csv")
     (tmp_path / "study.toml").write_text(STUDY, encoding="utf-8")
     done = run_study(tmp_path / "study.toml", tmp_path / "out", progress=False)
     results = json.loads((done.folder / "public" / "results.json").read_text(encoding="utf-8"))

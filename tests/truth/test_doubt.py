@@ -77,7 +77,7 @@ def test_randomised_reports_of_perfect_workers_are_never_doubted(k: int, epsilon
 
 def test_raw_answers_get_a_condition_and_a_warning() -> None:
     crowd = simulate_crowd(200, 20, 6, ability=(9, 1), epsilon=None, seed=1)
-    for estimator in (PrivateDawidSkene(1), PrivateMajority(1)):
+    for estimator in (PrivateDawidSkene(epsilon=1), PrivateMajority(epsilon=1)):
         with pytest.warns(NotRandomised, match="do not look randomised at epsilon 1"):
             result = estimator.fit(crowd.answers)
         assert result.doubt is not None
@@ -86,18 +86,18 @@ def test_raw_answers_get_a_condition_and_a_warning() -> None:
         assert result.to_dict()["mark"] == result.mark == "not private"
         assert any(text.get_gid() == "mark" for text in result.plot().texts)
         assert "If these answers were randomised at epsilon 1 on each person's device" in str(result)
-    assert PrivateDawidSkene(None).fit(crowd.answers).guarantee.assumption is None
+    assert PrivateDawidSkene(epsilon=None).fit(crowd.answers).guarantee.assumption is None
     with pytest.warns(NotRandomised):
-        assert PrivateDawidSkene(1, "one-coin").fit(crowd.answers, engine="duckdb").doubt is not None
+        assert PrivateDawidSkene(epsilon=1, model="one-coin").fit(crowd.answers, engine="duckdb").doubt is not None
 
 
 def test_reports_that_peerveil_made_keep_the_promise_without_a_condition(tmp_path: Path) -> None:
     crowd = simulate_crowd(200, 20, 6, ability=(9, 1), epsilon=1, seed=1)
-    assert PrivateDawidSkene(1).fit(crowd.reports).doubt is None
-    assert PrivateDawidSkene(1).fit(crowd.reports).mark is None
-    sent = randomize_answers(crowd.answers, 1, 2)
+    assert PrivateDawidSkene(epsilon=1).fit(crowd.reports).doubt is None
+    assert PrivateDawidSkene(epsilon=1).fit(crowd.reports).mark is None
+    sent, collected = randomize_answers(crowd.answers, epsilon=1, classes=2)
     assert sent.fit().guarantee.assumption is None
-    assert read_reports(write_reports(sent, tmp_path / "reports.jsonl")).fit().guarantee == sent.guarantee
+    assert read_reports(write_reports(collected, tmp_path / "reports.jsonl")).fit().public.guarantee == sent.guarantee
 
 
 def test_a_conditional_promise_is_not_entered_in_a_ledger(tmp_path: Path) -> None:
@@ -112,11 +112,11 @@ def test_frames_are_taken_wherever_a_table_is() -> None:
     frame = pd.DataFrame({"item": [1, 1, 2], "who": ["a", "b", "a"], "said": ["yes", "no", "yes"]})
     names = {"task": "item", "worker": "who", "label": "said"}
     ours = frame.rename(columns={theirs: name for name, theirs in names.items()})
-    assert len(randomize_answers(ours, 1, ["yes", "no"]).reports) == 3
-    assert PrivateMajority(1).fit(frame, columns=names).labels.size == 2
-    assert PrivateDawidSkene(1, "one-coin").fit(frame, columns=names).labels.size == 2
+    assert len(randomize_answers(ours, epsilon=1, classes=["yes", "no"]).public.reports) == 3
+    assert PrivateMajority(epsilon=1).fit(frame, columns=names).labels.size == 2
+    assert PrivateDawidSkene(epsilon=1, model="one-coin").fit(frame, columns=names).labels.size == 2
     with pytest.raises(BadInput, match=r"^labels: got 3, need Labels, a file name, or a pandas or Polars frame"):
-        randomize_answers(3, 1, 2)
+        randomize_answers(3, epsilon=1, classes=2)
     with pytest.raises(BadInput, match="have their columns already"):
         Labels.of(Labels.of(ours), columns=names)
 
@@ -124,7 +124,7 @@ def test_frames_are_taken_wherever_a_table_is() -> None:
 def test_right_answers_come_in_many_shapes() -> None:
     labels = Labels(task=[1, 1, 2, 2], worker=[1, 2, 1, 2], label=[0, 0, 1, 1], truth=[0, 0, 0, 0])
     with warnings.catch_warnings():
-        result = PrivateMajority(None).fit(labels)
+        result = PrivateMajority(epsilon=None).fit(labels)
     known = {1: 0, 2: 0, 9: 1}
     shapes = [
         known,
@@ -146,19 +146,19 @@ def test_right_answers_come_in_many_shapes() -> None:
 def test_a_count_of_classes_means_numbers() -> None:
     words = Labels(task=[1, 2], worker=[1, 1], label=["yes", "no"])
     with pytest.raises(BadInput, match="--classes no,yes.*2 means the labels 0 and 1"):
-        randomize_answers(words, 1, 2)
+        randomize_answers(words, epsilon=1, classes=2)
 
 
 def test_what_a_person_is_told() -> None:
     crowd = simulate_crowd(200, 20, 6, epsilon=None, seed=1)
     lane = Randomness.simulation(1)
-    one = str(randomize_answers(crowd.answers, 2, 2, randomness=lane))
+    one = str(randomize_answers(crowd.answers, epsilon=2, classes=2, randomness=lane).public)
     assert "1,200 reports, epsilon 2 each" in one
     assert "For a whole person: no promise worth the name. Somebody gave 7" in one
     assert one.count("Local differential privacy") == 1
-    small = str(randomize_answers(crowd.answers, "0.05", 2, randomness=lane))
+    small = str(randomize_answers(crowd.answers, epsilon="0.05", classes=2, randomness=lane).public)
     assert "a 50:50 guess between two sheets of answers is right at most 9" in small
-    whole = randomize_answers(crowd.answers, 4, 2, unit="person", randomness=lane)
+    whole, _ = randomize_answers(crowd.answers, epsilon=4, classes=2, unit="person", randomness=lane)
     assert f"{whole.unreported} of 200 tasks got no report; at this epsilon a person sends 2 answers." in str(whole)
     assert whole.unreported == 200 - whole.reports.frame["task"].n_unique() > 100
     assert str(whole).count("Local differential privacy") == 1

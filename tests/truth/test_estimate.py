@@ -15,6 +15,7 @@ from peerveil import BadInput, Guarantee, PeerveilError
 from peerveil.judgements import BadTable, Labels
 from peerveil.truth import NotConverged, PrivateDawidSkene, PrivateMajority, TruthResult, simulate_crowd
 from peerveil.truth.outcome import device_promise
+from peerveil.truth.reports import Reports
 from peerveil.truth.simulate import CROWDS
 
 MODELS = ["auto", "one-coin", "two-coin", "confusion"]
@@ -31,7 +32,7 @@ def test_without_privacy_it_is_dawid_and_skene(k: int, iterations: int) -> None:
     crowd = simulate_crowd(80, 15, 6, k, kind="confusion", epsilon=None, seed=k)
     settings: dict[str, Any] = {"class_prior": "estimated", "ability_prior": None}
     result = PrivateDawidSkene(
-        None, "confusion", **settings, iterations=iterations, tolerance=0, must_converge=False
+        epsilon=None, model="confusion", **settings, iterations=iterations, tolerance=0, must_converge=False
     ).fit(crowd.reports)
     slow = oracle.dawid_skene(rows(crowd.reports), k, iterations)
     want = np.array([slow[t] for t in result.tasks.to_list()])
@@ -44,7 +45,9 @@ def test_without_privacy_it_is_dawid_and_skene(k: int, iterations: int) -> None:
 def test_the_objective_never_falls(model: str, prior: str) -> None:
     for seed, kind in enumerate(CROWDS):
         crowd = simulate_crowd(120, 20, 8, 2, kind=kind, epsilon=1, seed=seed)
-        result = PrivateDawidSkene(1, model, class_prior=prior, tolerance=1e-9, iterations=5000).fit(crowd.reports)
+        result = PrivateDawidSkene(epsilon=1, model=model, class_prior=prior, tolerance=1e-9, iterations=5000).fit(
+            crowd.reports
+        )
         steps = np.diff(result.details["objectives"])
         assert steps.min() > -1e-8 * abs(result.objective), (kind, steps.min())
 
@@ -52,8 +55,8 @@ def test_the_objective_never_falls(model: str, prior: str) -> None:
 def test_a_strong_prior_is_majority_voting() -> None:
     """Private majority is the limit of one-coin for equal abilities: no tie is broken, no order changed."""
     crowd = simulate_crowd(300, 30, 7, epsilon=1, seed=5)
-    strong = PrivateDawidSkene(1, "one-coin", ability_prior=1e5, class_prior="uniform").fit(crowd.reports)
-    votes = PrivateMajority(1).fit(crowd.reports)
+    strong = PrivateDawidSkene(epsilon=1, model="one-coin", ability_prior=1e5, class_prior="uniform").fit(crowd.reports)
+    votes = PrivateMajority(epsilon=1).fit(crowd.reports)
     assert (strong.labels == votes.labels).all()
 
 
@@ -64,7 +67,8 @@ def test_it_beats_majority_where_abilities_differ(kind: str) -> None:
     for seed in range(10):
         crowd = simulate_crowd(200, 30, 15, kind=kind, epsilon=3, seed=seed)
         ours, votes = (
-            e.fit(crowd.reports).accuracy(crowd.truth)[0] for e in (PrivateDawidSkene(3), PrivateMajority(3))
+            e.fit(crowd.reports).accuracy(crowd.truth)[0]
+            for e in (PrivateDawidSkene(epsilon=3), PrivateMajority(epsilon=3))
         )
         gains.append(ours - votes)
     assert np.mean(gains) > 5 * np.std(gains, ddof=1) / math.sqrt(10) or np.mean(gains) > 0.1
@@ -72,8 +76,8 @@ def test_it_beats_majority_where_abilities_differ(kind: str) -> None:
 
 
 def test_personal_biases_are_noticed_and_common_ones_are_not() -> None:
-    own = PrivateDawidSkene(3).fit(simulate_crowd(300, 40, 15, kind="spammers", epsilon=3, seed=1).reports)
-    common = PrivateDawidSkene(3).fit(simulate_crowd(300, 40, 15, kind="biased", epsilon=3, seed=1).reports)
+    own = PrivateDawidSkene(epsilon=3).fit(simulate_crowd(300, 40, 15, kind="spammers", epsilon=3, seed=1).reports)
+    common = PrivateDawidSkene(epsilon=3).fit(simulate_crowd(300, 40, 15, kind="biased", epsilon=3, seed=1).reports)
     assert own.evidence is not None
     assert common.evidence is not None
     assert own.evidence.weight > 0.9
@@ -82,43 +86,45 @@ def test_personal_biases_are_noticed_and_common_ones_are_not() -> None:
 
 def test_starts_lead_to_the_same_place() -> None:
     crowd = simulate_crowd(200, 25, 9, 3, epsilon=2, seed=2)
-    first = PrivateDawidSkene(2, "one-coin", tolerance=1e-10).fit(crowd.reports)
+    first = PrivateDawidSkene(epsilon=2, model="one-coin", tolerance=1e-10).fit(crowd.reports)
     start = np.full((200, 3), 1 / 3) + np.eye(3)[[crowd.truth[task] for task in first.tasks.to_list()]]
-    second = PrivateDawidSkene(2, "one-coin", tolerance=1e-10, start=start).fit(crowd.reports)
+    second = PrivateDawidSkene(epsilon=2, model="one-coin", tolerance=1e-10, start=start).fit(crowd.reports)
     assert np.abs(first.probabilities - second.probabilities).max() < 1e-3
     with pytest.raises(BadInput, match="start: got 'spectral', need 'majority', or an array"):
-        PrivateDawidSkene(2, "one-coin", start="spectral")
+        PrivateDawidSkene(epsilon=2, model="one-coin", start="spectral")
     with pytest.raises(BadInput, match="shape"):
-        PrivateDawidSkene(2, "one-coin", start=np.ones((3, 3))).fit(crowd.reports)
+        PrivateDawidSkene(epsilon=2, model="one-coin", start=np.ones((3, 3))).fit(crowd.reports)
 
 
 def test_gold_answers_are_kept_and_teach() -> None:
     crowd = simulate_crowd(200, 10, 4, epsilon=2, ability=(2, 2), seed=3)
     gold = {t: crowd.truth[t] for t in range(100)}
-    plain = PrivateDawidSkene(2, "one-coin").fit(crowd.reports)
-    taught = PrivateDawidSkene(2, "one-coin", gold=gold).fit(crowd.reports)
+    plain = PrivateDawidSkene(epsilon=2, model="one-coin").fit(crowd.reports)
+    taught = PrivateDawidSkene(epsilon=2, model="one-coin", gold=gold).fit(crowd.reports)
     assert all(taught.labels[t] == crowd.truth[t] for t in range(100))
     assert np.abs(taught.abilities - crowd.abilities).mean() < np.abs(plain.abilities - crowd.abilities).mean()
     with pytest.raises(BadInput, match=r"gold"):
-        PrivateDawidSkene(2, gold={"nobody": 1}).fit(crowd.reports)
+        PrivateDawidSkene(epsilon=2, gold={"nobody": 1}).fit(crowd.reports)
     with pytest.raises(BadInput, match=r"gold\[1\]"):
-        PrivateDawidSkene(2, gold={1: 7}).fit(crowd.reports)
+        PrivateDawidSkene(epsilon=2, gold={1: 7}).fit(crowd.reports)
 
 
 @pytest.mark.parametrize("model", ["one-coin", "two-coin", "confusion", "auto"])
 def test_history_is_a_prior(model: str) -> None:
     crowd = simulate_crowd(60, 10, 3, epsilon=1, seed=6)
     past = {w: (1000 * a, 1000 * (1 - a)) for w, a in enumerate(crowd.abilities.tolist())}
-    known = PrivateDawidSkene(1, model, history={**past, "somebody else": (1.0, 2.0)}).fit(crowd.reports)
+    known = PrivateDawidSkene(epsilon=1, model=model, history={**past, "somebody else": (1.0, 2.0)}).fit(crowd.reports)
     assert np.abs(known.abilities - crowd.abilities).max() < 0.1
     for bad in ((1.0,), (-1.0, 2.0), (math.nan, 1.0), "ab"):
         with pytest.raises(BadInput, match="history"):
-            PrivateDawidSkene(1, model, history={0: bad}).fit(crowd.reports)  # type: ignore[dict-item]
+            PrivateDawidSkene(epsilon=1, model=model, history={0: bad}).fit(crowd.reports)  # type: ignore[dict-item]
 
 
 def test_history_of_a_result_carries_over() -> None:
     old = simulate_crowd(400, 12, 8, epsilon=2, seed=7)
-    learnt = PrivateDawidSkene(2, "one-coin").fit(old.reports).history()
+    estimator = PrivateDawidSkene(epsilon=2, model="one-coin")
+    estimator.fit(old.reports)
+    learnt = estimator.workers_.history()
     assert all(right >= 0 and wrong >= 0 for right, wrong in learnt.values())
     sizes = np.array([sum(pair) for pair in learnt.values()])
     assert 10 < np.median(sizes) < 270  # what 267 randomised answers are worth, at most themselves
@@ -128,25 +134,30 @@ def test_updates_give_the_answer_of_all_at_once() -> None:
     crowd = simulate_crowd(150, 20, 8, epsilon=2, seed=8)
     frame = crowd.reports.frame
     first, rest = frame[:700], frame[700:]
-    estimator = PrivateDawidSkene(2, "one-coin", tolerance=1e-9)
-    once = estimator.fit(frame)
-    twice = estimator.update(estimator.fit(first), rest)
+    estimator = PrivateDawidSkene(epsilon=2, model="one-coin", tolerance=1e-9)
+    with pytest.raises(BadInput, match="before it"):
+        estimator.update(rest)
+    once, workers = estimator.fit(frame), estimator.workers_
+    estimator.fit(first)
+    twice = estimator.update(rest.rename({"task": "item"}), columns={"task": "item"})
     assert np.abs(once.probabilities - twice.probabilities).max() < 1e-3
     assert twice.iterations <= once.iterations + 1
-    assert twice.workers.to_list() == once.workers.to_list()
+    assert estimator.workers_.workers.to_list() == workers.workers.to_list()
     with pytest.raises(BadTable):
-        estimator.update(once, {"task": [1], "worker": [1], "label": [9]})
+        estimator.update({"task": [1], "worker": [1], "label": [9]})
     with pytest.raises(BadInput, match="same kinds"):
-        estimator.update(once, {"task": ["x"], "worker": [1], "label": [1]})
+        estimator.update({"task": ["x"], "worker": [1], "label": [1]})
 
 
 def test_non_convergence_is_raised() -> None:
     crowd = simulate_crowd(100, 20, 5, epsilon=1, seed=1)
     with pytest.raises(NotConverged) as error:
-        PrivateDawidSkene(1, "one-coin", iterations=2, tolerance=1e-12).fit(crowd.reports)
+        PrivateDawidSkene(epsilon=1, model="one-coin", iterations=2, tolerance=1e-12).fit(crowd.reports)
     assert error.value.iterations == 2
     assert isinstance(error.value, PeerveilError)
-    kept = PrivateDawidSkene(1, "one-coin", iterations=2, tolerance=1e-12, must_converge=False).fit(crowd.reports)
+    kept = PrivateDawidSkene(epsilon=1, model="one-coin", iterations=2, tolerance=1e-12, must_converge=False).fit(
+        crowd.reports
+    )
     assert not kept.converged
 
 
@@ -156,24 +167,24 @@ def test_non_convergence_is_raised() -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_a_worker_with_one_answer_and_a_task_with_none(model: str) -> None:
     table = {"task": [1, 1, 2, 2, 3], "worker": ["a", "b", "a", "b", "once"], "label": [0, 0, 1, 1, 1]}
-    result = PrivateDawidSkene(1, model).fit(table, tasks=[1, 2, 3, 99])
+    result = PrivateDawidSkene(epsilon=1, model=model).fit(table, tasks=[1, 2, 3, 99])
     assert result.tasks.to_list() == [1, 2, 3, 99]
     assert np.allclose(result.probabilities.sum(axis=1), 1)
     assert np.allclose(result.probabilities[3], result.class_shares)
     assert np.isfinite(result.standard_errors).all()
     with pytest.raises(BadInput, match="every task"):
-        PrivateDawidSkene(1, model).fit(table, tasks=[1, 2])
+        PrivateDawidSkene(epsilon=1, model=model).fit(table, tasks=[1, 2])
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("epsilon", [None, "0.001", 1, 30])
 def test_all_answers_equal(model: str, epsilon: Any) -> None:
     table = {"task": [1, 1, 2, 2], "worker": [1, 2, 1, 2], "label": ["x"] * 4}
-    result = PrivateDawidSkene(epsilon, model, classes=["x", "y"]).fit(table)
+    result = PrivateDawidSkene(epsilon=epsilon, model=model, classes=["x", "y"]).fit(table)
     assert result.labels.tolist() == ["x", "x"] or epsilon == "0.001"
     assert np.isfinite(result.probabilities).all()
     with pytest.raises(BadInput, match="cannot be seen from equal reports"):
-        PrivateDawidSkene(epsilon, model).fit(table)
+        PrivateDawidSkene(epsilon=epsilon, model=model).fit(table)
 
 
 @pytest.mark.parametrize(
@@ -187,10 +198,10 @@ def test_all_answers_equal(model: str, epsilon: Any) -> None:
 )
 def test_labels_of_every_kind(labels: list[Any], classes: Any) -> None:
     table = {"task": [1, 2, 1, 2], "worker": [1, 1, 2, 2], "label": labels}
-    result = PrivateDawidSkene(3, "one-coin", classes=classes).fit(table)
+    result = PrivateDawidSkene(epsilon=3, model="one-coin", classes=classes).fit(table)
     assert result.labels.tolist() == labels[:2]
     assert type(result.labels.tolist()[0]) is type(labels[0])
-    assert PrivateMajority(3, classes=classes).fit(table).labels.tolist() == labels[:2]
+    assert PrivateMajority(epsilon=3, classes=classes).fit(table).labels.tolist() == labels[:2]
 
 
 @pytest.mark.parametrize(
@@ -208,30 +219,30 @@ def test_labels_of_every_kind(labels: list[Any], classes: Any) -> None:
 )
 def test_what_is_no_table_of_reports_is_refused(table: Any) -> None:
     with pytest.raises(BadInput):
-        PrivateDawidSkene(1, "one-coin", classes=2).fit(table)
+        PrivateDawidSkene(epsilon=1, model="one-coin", classes=2).fit(table)
 
 
 def test_an_impossible_label_is_refused_by_row() -> None:
     with pytest.raises(BadTable, match="row 2"):
-        PrivateDawidSkene(1, classes=["cat", "dog"]).fit({"task": [1, 1], "worker": [1, 2], "label": ["cat", "cow"]})
+        PrivateDawidSkene(epsilon=1, classes=["cat", "dog"]).fit(
+            {"task": [1, 1], "worker": [1, 2], "label": ["cat", "cow"]}
+        )
 
 
 def test_repeated_reports_follow_the_stated_rule() -> None:
     table = {"task": [1, 1, 1, 2], "worker": ["a", "a", "b", "b"], "label": [0, 1, 1, 0]}
     loads = {
-        rule: PrivateDawidSkene(1, "one-coin", repeated=rule).fit(table).loads.tolist()
+        rule: PrivateDawidSkene(epsilon=1, model="one-coin", repeated=rule).fit(table).loads.tolist()
         for rule in ("all", "first", "last")
     }
     assert loads == {"all": [2, 2], "first": [1, 2], "last": [1, 2]}
-    first, last = (PrivateMajority(1, repeated=r).fit(table).reports for r in ("first", "last"))
-    assert first is not None
-    assert last is not None
+    first, last = (Reports.of(table, repeated=r) for r in ("first", "last"))
     assert sorted(first.label.tolist()) == [0, 0, 1]
     assert sorted(last.label.tolist()) == [0, 1, 1]
     with pytest.raises(BadInput, match="1 reports by a worker"):
-        PrivateDawidSkene(1, repeated="refuse").fit(table)
+        PrivateDawidSkene(epsilon=1, repeated="refuse").fit(table)
     with pytest.raises(BadInput, match="repeated"):
-        PrivateDawidSkene(1, repeated="some").fit(table)
+        PrivateDawidSkene(epsilon=1, repeated="some").fit(table)
 
 
 @pytest.mark.slow
@@ -241,7 +252,7 @@ def test_a_hundred_thousand_workers() -> None:
     table = pl.DataFrame(
         {"task": rng.integers(0, 20_000, n), "worker": rng.integers(0, 100_000, n), "label": rng.integers(0, 2, n)}
     )
-    result = PrivateDawidSkene(1, "one-coin").fit(table)
+    result = PrivateDawidSkene(epsilon=1, model="one-coin").fit(table)
     assert result.abilities.size == table["worker"].n_unique()
 
 
@@ -277,7 +288,7 @@ def test_frames_of_both_kinds() -> None:
     crowd = simulate_crowd(40, 8, 4, epsilon=3, seed=1)
     polars = crowd.reports.frame
     pandas = pd.DataFrame({name: polars[name].to_numpy() for name in ("task", "worker", "label")})
-    estimator = PrivateDawidSkene(3)
+    estimator = PrivateDawidSkene(epsilon=3)
     ours = estimator.fit_predict(polars)
     assert isinstance(ours, pl.DataFrame)
     series = estimator.fit_predict(pandas)
@@ -287,12 +298,12 @@ def test_frames_of_both_kinds() -> None:
     chances = estimator.fit_predict_proba(pandas)
     assert list(chances.columns) == [0, 1]
     assert estimator.fit_predict_proba(polars).columns == ["task", "0", "1"]
-    assert PrivateMajority(3).fit_predict(pandas).size == 40
+    assert PrivateMajority(epsilon=3).fit_predict(pandas).size == 40
 
 
 def test_the_result_says_what_protects_it() -> None:
     crowd = simulate_crowd(40, 8, 4, epsilon=2, seed=1)
-    result = PrivateDawidSkene(2).fit(crowd.reports)
+    result = PrivateDawidSkene(epsilon=2).fit(crowd.reports)
     assert isinstance(result, TruthResult)
     assert result.guarantee == device_promise(2)
     assert result.guarantee != Guarantee.local_attribute_dp(2)
@@ -302,7 +313,7 @@ def test_the_result_says_what_protects_it() -> None:
         f"For a whole person: no promise worth the name. Somebody gave {most} answers, which add up to epsilon "
         in str(result)
     )
-    marked = PrivateDawidSkene(2).fit(crowd.reports, guarantee=crowd.guarantee)
+    marked = PrivateDawidSkene(epsilon=2).fit(crowd.reports, guarantee=crowd.guarantee)
     assert marked.mark == "simulation, not private"
     data = marked.to_dict()
     assert data["mark"] == marked.mark
@@ -310,12 +321,12 @@ def test_the_result_says_what_protects_it() -> None:
     ax = marked.plot()
     assert any(text.get_gid() == "mark" for text in ax.texts)
     with pytest.raises(BadInput, match="guarantee"):
-        PrivateDawidSkene(2).fit(crowd.reports, guarantee="trust me")  # type: ignore[arg-type]
+        PrivateDawidSkene(epsilon=2).fit(crowd.reports, guarantee="trust me")  # type: ignore[arg-type]
 
 
 def test_ties_are_broken_evenly_and_repeatably() -> None:
     n = 2000
     table = {"task": np.repeat(np.arange(n), 2), "worker": np.tile([0, 1], n), "label": np.tile([0, 1], n)}
-    first, second = (PrivateMajority(1).fit(table).labels for _ in range(2))
+    first, second = (PrivateMajority(epsilon=1).fit(table).labels for _ in range(2))
     assert (first == second).all()
     assert abs(first.mean() - 0.5) < 5 * 0.5 / math.sqrt(n)

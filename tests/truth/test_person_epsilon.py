@@ -37,8 +37,7 @@ epsilon = 100
 path = "answers.csv"
 kind = "labels"
 [[steps]]
-room = "truth"
-do = "randomize"
+action = "truth.randomize"
 data = "answers"
 account = "main"
 epsilon = 2
@@ -54,31 +53,31 @@ def answers() -> Labels:
 
 def test_a_repeated_task_is_not_counted_twice(answers: Labels, tmp_path: Path) -> None:
     """By hand: ann sent five reports of epsilon 2, the other two three each."""
-    sent = randomize_answers(answers, EPSILON, 2, randomness=Randomness.simulation(1))
-    read = read_reports(write_reports(sent, tmp_path / "reports.jsonl"))
-    majority = PrivateMajority(EPSILON).fit(sent.reports, guarantee=sent.guarantee)
+    sent, collected = randomize_answers(answers, epsilon=EPSILON, classes=2, randomness=Randomness.simulation(1))
+    read = read_reports(write_reports(collected, tmp_path / "reports.jsonl"))
+    majority = PrivateMajority(epsilon=EPSILON).fit(sent.reports, guarantee=sent.guarantee)
     assert sent.guarantee.epsilon == 2 * EPSILON  # one task of ann: two reports
-    for found in (sent, sent.fit(), read.fit(), majority):
+    for found in (sent, sent.fit(), read.fit().public, majority):
         assert found.person_guarantee.epsilon == 5 * EPSILON
         assert found.guarantee_of(3).epsilon == 3 * EPSILON
         assert found.person_guarantee.simulated
 
 
 def test_collected_lines_are_counted_as_often_as_they_came() -> None:
-    terms = invitation(EPSILON, [0, 1])
+    terms = invitation(epsilon=EPSILON, classes=[0, 1])
     # two devices of one person, each with a draw of its own for task 1
-    lines = [Client(terms, "ann").report(task, 1) for task in (1, 1, 2)]
+    lines = [Client(terms, worker="ann").report(task, 1) for task in (1, 1, 2)]
     found = collect(terms, lines)
     assert found.guarantee.epsilon == 2 * EPSILON
-    assert found.fit("one-coin").person_guarantee.epsilon == 3 * EPSILON
+    assert found.fit(model="one-coin").public.person_guarantee.epsilon == 3 * EPSILON
 
 
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
 @pytest.mark.parametrize("promised", [True, False])
 def test_engines_add_up_alike(answers: Labels, engine: str, promised: bool) -> None:
-    sent = randomize_answers(answers, EPSILON, 2)
+    sent, _ = randomize_answers(answers, epsilon=EPSILON, classes=2)
     more: dict[str, Any] = {"guarantee": sent.guarantee} if promised else {}
-    result = PrivateDawidSkene(EPSILON, "one-coin", classes=2).fit(sent.reports, engine=engine, **more)
+    result = PrivateDawidSkene(epsilon=EPSILON, model="one-coin", classes=2).fit(sent.reports, engine=engine, **more)
     assert sorted(result.loads.tolist(), reverse=True) == LOADS
     assert result.person_guarantee.epsilon == 5 * EPSILON
     assert result.guarantee_of(int(np.median(result.loads))).epsilon == 3 * EPSILON
@@ -89,8 +88,9 @@ def test_engines_add_up_alike(answers: Labels, engine: str, promised: bool) -> N
 def test_hidden_answers_count_too() -> None:
     """Everybody reports on all four tasks, "no answer" included."""
     few = Labels(task=[1, 2, 3], worker=["ann", "ann", "bo"], label=[0, 1, 1])
-    sent = randomize_answers(few, EPSILON, 2, hide_tasks=True, tasks=[1, 2, 3, 4], randomness=Randomness.simulation(3))
-    assert sent.person_guarantee.epsilon == sent.fit("one-coin").person_guarantee.epsilon == 4 * EPSILON
+    hidden: dict[str, Any] = {"hide_tasks": True, "tasks": [1, 2, 3, 4], "randomness": Randomness.simulation(3)}
+    sent, _ = randomize_answers(few, epsilon=EPSILON, classes=2, **hidden)
+    assert sent.person_guarantee.epsilon == sent.fit(model="one-coin").person_guarantee.epsilon == 4 * EPSILON
 
 
 def test_the_report_counts_typical_and_busiest_in_one_unit(answers: Labels, tmp_path: Path) -> None:
@@ -106,5 +106,5 @@ def test_the_report_counts_typical_and_busiest_in_one_unit(answers: Labels, tmp_
 @pytest.mark.parametrize("repeated", ["all", "first", "last"])
 def test_reports_that_are_not_used_count_too(repeated: str) -> None:
     answers = {"task": [t for t in range(8) for _ in range(3)], "worker": ["ann"] * 24, "label": [0, 1, 0] * 8}
-    sent = randomize_answers(answers, 1, [0, 1], randomness=Randomness.simulation(1))
-    assert sent.fit("one-coin", repeated=repeated).person_guarantee.epsilon == 24
+    sent, _ = randomize_answers(answers, epsilon=1, classes=[0, 1], randomness=Randomness.simulation(1))
+    assert sent.fit(model="one-coin", repeated=repeated).person_guarantee.epsilon == 24

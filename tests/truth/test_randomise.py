@@ -24,12 +24,11 @@ from peerveil.truth import (
     randomize,
     randomize_answers,
     read_reports,
-    reports_per_person,
     simulate_crowd,
     write_reports,
 )
 from peerveil.truth.abilities import Channel
-from peerveil.truth.randomise import answered_share, effective_epsilon
+from peerveil.truth.randomise import answered_share, effective_epsilon, reports_per_person
 
 
 @pytest.mark.parametrize(
@@ -52,7 +51,9 @@ from peerveil.truth.randomise import answered_share, effective_epsilon
     ids=lambda v: type(v).__name__,
 )
 def test_the_same_kind_comes_back(labels: Any, classes: Any) -> None:
-    sent = randomize(labels, "30", classes, Randomness.simulation(1))  # at epsilon 30 nothing changes
+    sent = randomize(
+        labels, epsilon="30", classes=classes, randomness=Randomness.simulation(1)
+    )  # at epsilon 30 nothing changes
     assert type(sent) is type(labels)
     assert list(sent) == list(labels)
     if hasattr(labels, "dtype"):
@@ -74,20 +75,20 @@ def test_the_same_kind_comes_back(labels: Any, classes: Any) -> None:
         ([0, 1], None, 2, "epsilon"),
         ([0, 1], 1, 1, "classes"),
         (["a"], 1, "ab", "classes"),
-        (pl.Series([0, None]), 1, 2, "labels"),
-        (pd.Series([0.0, None]), 1, 2, "labels"),
+        (pl.Series([0, None]), 1, 2, "values"),
+        (pd.Series([0.0, None]), 1, 2, "values"),
     ],
 )
 def test_bad_input_is_named(labels: Any, epsilon: Any, classes: Any, argument: str) -> None:
     with pytest.raises(BadInput) as error:
-        randomize(labels, epsilon, classes)
+        randomize(labels, epsilon=epsilon, classes=classes)
     assert error.value.argument.startswith(argument)
 
 
 @pytest.mark.parametrize("k", [2, 5])
 def test_reports_have_the_distribution_of_the_response(k: int) -> None:
     n, response = 200_000, Response(1, k)
-    sent = randomize(np.full(n, 1), 1, k, Randomness.simulation(3))
+    sent = randomize(np.full(n, 1), epsilon=1, classes=k, randomness=Randomness.simulation(3))
     seen = np.bincount(sent, minlength=k) / n
     want = np.full(k, response.other)
     want[1] = response.keep
@@ -97,12 +98,12 @@ def test_reports_have_the_distribution_of_the_response(k: int) -> None:
 
 
 def test_the_secure_lane_is_the_default() -> None:
-    sent = randomize_answers(Labels(task=[1, 2], worker=[1, 1], label=[0, 1]), 1, 2)
+    sent, _ = randomize_answers(Labels(task=[1, 2], worker=[1, 1], label=[0, 1]), epsilon=1, classes=2)
     assert sent.mark is None
     assert "somebody gave 2 answers, which add up to epsilon 2;" in str(sent)
     assert randomize_answers(
-        Labels(task=[1], worker=[1], label=[0]), 1, 2, randomness=Randomness.simulation(1)
-    ).mark == ("simulation, not private")
+        Labels(task=[1], worker=[1], label=[0]), epsilon=1, classes=2, randomness=Randomness.simulation(1)
+    ).public.mark == ("simulation, not private")
 
 
 def test_how_many_reports_tell_most() -> None:
@@ -115,10 +116,10 @@ def test_how_many_reports_tell_most() -> None:
     for epsilon in (0.3, 1, 3, 8, 20):
         for k in (2, 4):
             best = max(range(1, 31), key=lambda m: told(m, epsilon, k))
-            assert reports_per_person(epsilon, 30, k) == best
-    assert reports_per_person(20, 3, 2) == 3  # never more than there are answers
+            assert reports_per_person(epsilon=epsilon, answers=30, classes=k) == best
+    assert reports_per_person(epsilon=20, answers=3, classes=2) == 3  # never more than there are answers
     with pytest.raises(BadInput):
-        reports_per_person(1, 0, 2)
+        reports_per_person(epsilon=1, answers=0, classes=2)
 
 
 def test_a_person_never_costs_more_than_epsilon() -> None:
@@ -145,31 +146,37 @@ def test_a_person_never_costs_more_than_epsilon() -> None:
 def test_a_task_that_was_answered_twice_costs_twice() -> None:
     """Erratum to Definition 3: somebody who changes their mind changes both reports."""
     answers = Labels(task=[1, 1, 2], worker=["ann", "ann", "bo"], label=[0, 0, 1])
-    sent = randomize_answers(answers, 1, 2, randomness=Randomness.simulation(1))
+    sent, _ = randomize_answers(answers, epsilon=1, classes=2, randomness=Randomness.simulation(1))
     assert sent.guarantee.epsilon == 2
     assert "answered up to 2 times" in str(sent.guarantee)
-    assert randomize_answers(answers, 1, 2, unit="person", randomness=Randomness.simulation(1)).guarantee.epsilon == 1
+    person, _ = randomize_answers(answers, epsilon=1, classes=2, unit="person", randomness=Randomness.simulation(1))
+    assert person.guarantee.epsilon == 1
 
 
 def test_per_person_sends_the_few_that_the_budget_allows() -> None:
     crowd = simulate_crowd(60, 8, 4, epsilon=None, seed=2)
-    sent = randomize_answers(crowd.answers, 8, 2, unit="person", randomness=Randomness.simulation(4))
+    sent, collected = randomize_answers(
+        crowd.answers, epsilon=8, classes=2, unit="person", randomness=Randomness.simulation(4)
+    )
     each = sent.reports.frame.group_by("worker").len()["len"]
-    m = reports_per_person(8, int(crowd.answers.frame.group_by("worker").len()["len"].max()), 2)  # type: ignore[arg-type]
+    load = int(np.bincount(crowd.answers.numbered("worker")[0]).max())
+    m = reports_per_person(epsilon=8, answers=load, classes=2)
     assert set(each) == {m}
     assert sent.response.exact_epsilon == Fraction(8, m)
     assert sent.guarantee.epsilon == 8
     assert sent.person_guarantee == sent.guarantee
     asked = crowd.answers.frame.select("task", "worker")
-    assert sent.reports.frame.select("task", "worker").join(asked, on=["task", "worker"], how="anti").height == 0
+    assert collected.reports.frame.select("task", "worker").join(asked, on=["task", "worker"], how="anti").height == 0
     with pytest.raises(BadInput, match="somebody gave so many"):
-        randomize_answers(crowd.answers, 8, 2, unit="person", most=2)
+        randomize_answers(crowd.answers, epsilon=8, classes=2, unit="person", most=2)
 
 
 def test_hidden_tasks_look_alike_and_can_still_be_read() -> None:
     crowd = simulate_crowd(300, 30, 12, epsilon=None, seed=5)
     tasks = list(crowd.truth)
-    sent = randomize_answers(crowd.answers, 3, 2, hide_tasks=True, tasks=tasks, randomness=Randomness.simulation(6))
+    sent, _ = randomize_answers(
+        crowd.answers, epsilon=3, classes=2, hide_tasks=True, tasks=tasks, randomness=Randomness.simulation(6)
+    )
     assert len(sent.reports) == 300 * 30  # everybody reports on everything
     assert sent.missing == -1
     assert "that there is none" in sent.guarantee.unit
@@ -180,9 +187,11 @@ def test_hidden_tasks_look_alike_and_can_still_be_read() -> None:
     assert set(result.labels.tolist()) <= {0, 1}
     assert result.guarantee == sent.guarantee
     with pytest.raises(BadInput, match="public list"):
-        randomize_answers(crowd.answers, 1, 2, hide_tasks=True)
+        randomize_answers(crowd.answers, epsilon=1, classes=2, hide_tasks=True)
     with pytest.raises(BadInput, match="third value"):
-        randomize_answers(Labels(task=[1], worker=[1], label=[True]), 1, [False, True], hide_tasks=True, tasks=[1])
+        randomize_answers(
+            {"task": [1], "worker": [1], "label": [True]}, epsilon=1, classes=[False, True], hide_tasks=True, tasks=[1]
+        )
 
 
 def test_the_effective_epsilon_is_that_of_the_kept_reports() -> None:
@@ -201,12 +210,12 @@ def test_an_impossible_answer_costs_nothing(tmp_path: Path) -> None:
         account = ledger.account("study", epsilon=1)
         labels = Labels(task=[1, 2], worker=["ann", "bo"], label=["cat", "cow"])
         with pytest.raises(BadTable, match="'cow'"):
-            randomize_answers(labels, 1, ["cat", "dog"], account=account)
+            randomize_answers(labels, epsilon=1, classes=["cat", "dog"], account=account)
         assert account.remaining == 1
         good = Labels(task=[1, 2], worker=["ann", "bo"], label=["cat", "dog"])
-        randomize_answers(good, 1, ["cat", "dog"], account=account)
+        randomize_answers(good, epsilon=1, classes=["cat", "dog"], account=account)
         with pytest.raises(BudgetExceeded):
-            randomize_answers(good, 1, ["cat", "dog"], account=account)
+            randomize_answers(good, epsilon=1, classes=["cat", "dog"], account=account)
 
 
 def test_the_client_sends_what_the_response_says() -> None:
@@ -221,14 +230,14 @@ def test_the_client_sends_what_the_response_says() -> None:
             others = [c for c in range(k) if c != answer]
             want = [answer, answer] + [c for c in others for _ in range(2)]
             for place, expected in zip(places, want, strict=True):
-                client = Client(invitation("1/2", k), "w", bits=lambda _, place=place: place)  # type: ignore[misc]
+                client = Client(invitation(epsilon="1/2", classes=k), worker="w", bits=lambda _, place=place: place)  # type: ignore[misc]
                 assert json.loads(client.report("t", answer))["label"] == expected
 
 
 def test_the_client_refuses_a_dishonest_invitation() -> None:
-    honest = json.loads(invitation(1, ["no", "yes"]))
+    honest = json.loads(invitation(epsilon=1, classes=["no", "yes"]))
     Client(honest)
-    loose = json.loads(invitation(2, ["no", "yes"]))
+    loose = json.loads(invitation(epsilon=2, classes=["no", "yes"]))
     for lie in (
         {**honest, "response": loose["response"]},  # thresholds of a larger epsilon
         {**honest, "response": {**honest["response"], "share": honest["response"]["share"] - 1}},
@@ -252,7 +261,7 @@ def test_the_client_keeps_its_first_report() -> None:
         drawn.append(width)
         return (1 << width) - 1
 
-    client = Client(invitation(1, ["no", "yes"]), "ann", bits=bits)
+    client = Client(invitation(epsilon=1, classes=["no", "yes"]), worker="ann", bits=bits)
     first = client.report(7, "yes")
     assert client.report(7, "no") == first
     assert len(drawn) == 1
@@ -262,15 +271,15 @@ def test_the_client_keeps_its_first_report() -> None:
 
 
 def test_over_the_wire_and_back(tmp_path: Path) -> None:
-    asked = invitation(2, ["no", "yes"])
-    lines = [Client(asked, w).report(t, "yes") for w in range(5) for t in range(3)]
+    asked = invitation(epsilon=2, classes=["no", "yes"])
+    lines = [Client(asked, worker=w).report(t, "yes") for w in range(5) for t in range(3)]
     found = collect(asked, [*lines, ""])
     assert len(found.reports) == 15
-    assert found.fit("one-coin").labels.size == 3
+    assert found.fit(model="one-coin").public.labels.size == 3
     crowd = simulate_crowd(20, 5, 3, seed=1)
-    sent = randomize_answers(crowd.answers, "1/3", 2, randomness=Randomness.simulation(1))
-    back = read_reports(write_reports(sent, tmp_path / "r.jsonl"))
-    assert back.reports == sent.reports
+    sent, collected = randomize_answers(crowd.answers, epsilon="1/3", classes=2, randomness=Randomness.simulation(1))
+    back = read_reports(write_reports(collected, tmp_path / "r.jsonl"))
+    assert back.reports == collected.reports
     assert back.guarantee == sent.guarantee
     assert back.guarantee.simulated
     assert back.response == sent.response
@@ -289,4 +298,7 @@ def test_over_the_wire_and_back(tmp_path: Path) -> None:
 )
 def test_a_line_that_is_no_report_is_refused(line: str) -> None:
     with pytest.raises(BadInput, match="report 2"):
-        collect(invitation(1, 2), ['{"format": "peerveil-truth/1", "task": 1, "worker": 2, "label": 1}', line])
+        collect(
+            invitation(epsilon=1, classes=2),
+            ['{"format": "peerveil-truth/1", "task": 1, "worker": 2, "label": 1}', line],
+        )

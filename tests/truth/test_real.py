@@ -60,6 +60,6 @@ def test_no_loss_on_invented_crowds_that_once_lost(kind: str, k: int, shares: tu
     difference = []
     for seed in range(6):
         crowd = simulate_crowd(400, 40, 12, k, kind=kind, shares=shares, epsilon=1, seed=seed)
-        ours = PrivateDawidSkene(1).fit(crowd.reports).accuracy(crowd.truth)[0]
-        difference.append(ours - PrivateMajority(1).fit(crowd.reports).accuracy(crowd.truth)[0])
+        ours = PrivateDawidSkene(epsilon=1).fit(crowd.reports).accuracy(crowd.truth)[0]
+        difference.append(ours - PrivateMajority(epsilon=1).fit(crowd.reports).accuracy(crowd.truth)[0])
     assert np.mean(difference) > -0.01

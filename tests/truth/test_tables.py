@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 from peerveil import BadInput
-from peerveil.truth import PrivateDawidSkene, TruthResult, connect, simulate_crowd, tables
+from peerveil.engines import connect
+from peerveil.truth import PrivateDawidSkene, TruthResult, simulate_crowd, tables
 from peerveil.truth import choose as choosing
 
 pytestmark = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # Ibis 12 on DuckDB 2
@@ -19,7 +20,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWar
 
 def same(a: TruthResult, b: TruthResult) -> None:
     assert a.tasks.to_list() == b.tasks.to_list()
-    assert a.workers.to_list() == b.workers.to_list()
     assert np.abs(a.probabilities - b.probabilities).max() < 1e-9
     assert np.abs(a.abilities - b.abilities).max() < 1e-9
     assert (a.labels == b.labels).all()
@@ -34,16 +34,17 @@ def test_duckdb_agrees(model: str, k: int, tmp_path: Path) -> None:
     frame = crowd.reports.frame.with_columns(worker=pl.format("w{}", "worker"))
     path = tmp_path / "reports.parquet"
     frame.write_parquet(path)
-    estimator = PrivateDawidSkene(2, model, tolerance=1e-4)
-    memory = estimator.fit(frame)
+    estimator = PrivateDawidSkene(epsilon=2, model=model, tolerance=1e-4)
+    memory, workers = estimator.fit(frame), estimator.workers_.frame()
     same(memory, estimator.fit(frame, engine="duckdb"))
+    assert estimator.workers_.frame()["worker"].equals(workers["worker"])
     same(memory, estimator.fit(path, engine="duckdb"))
     same(memory, estimator.fit(str(tmp_path / "*.parquet")))  # small enough for memory
 
 
 def test_two_coin_is_chosen_alike(tmp_path: Path) -> None:
     crowd = simulate_crowd(200, 30, 12, kind="spammers", epsilon=3, seed=1)
-    estimator = PrivateDawidSkene(3)
+    estimator = PrivateDawidSkene(epsilon=3)
     memory, duck = estimator.fit(crowd.reports), estimator.fit(crowd.reports, engine="duckdb")
     assert memory.evidence is not None
     assert memory.evidence.weight > 0
@@ -55,7 +56,7 @@ def test_gold_history_and_class_shares_on_tables() -> None:
     gold = {t: crowd.truth[t] for t in range(30)}
     settings: dict[str, Any] = {"gold": gold, "history": {0: (9.0, 1.0)}, "class_prior": "estimated"}
     for model in ("one-coin", "confusion"):
-        estimator = PrivateDawidSkene(2, model, tolerance=1e-3, **settings)
+        estimator = PrivateDawidSkene(epsilon=2, model=model, tolerance=1e-3, **settings)
         same(estimator.fit(crowd.reports), estimator.fit(crowd.reports, engine="duckdb"))
 
 
@@ -64,7 +65,7 @@ def test_the_choice_looks_at_the_same_sample_on_every_engine(monkeypatch: pytest
     monkeypatch.setattr(tables, "_SAMPLE", 500)
     monkeypatch.setattr(choosing, "_SAMPLE", 500)
     monkeypatch.setattr(choosing.sample, "__defaults__", (500,))
-    estimator = PrivateDawidSkene(2)
+    estimator = PrivateDawidSkene(epsilon=2)
     a, b = estimator.fit(crowd.reports), estimator.fit(crowd.reports, engine="duckdb")
     assert a.evidence is not None
     assert b.evidence is not None
@@ -76,8 +77,8 @@ def test_a_connection_of_ones_own_is_left_open() -> None:
     crowd = simulate_crowd(50, 10, 4, epsilon=2, seed=4)
     connection = connect("duckdb", memory="1GB")
     table = ibis.memtable(crowd.reports.frame.to_arrow())
-    duck = PrivateDawidSkene(2, "one-coin").fit(table, engine="duckdb", connection=connection)
-    same(PrivateDawidSkene(2, "one-coin").fit(crowd.reports), duck)
+    duck = PrivateDawidSkene(epsilon=2, model="one-coin").fit(table, engine="duckdb", connection=connection)
+    same(PrivateDawidSkene(epsilon=2, model="one-coin").fit(crowd.reports), duck)
     names = connection.con.execute("SELECT table_name FROM information_schema.tables").fetchall()
     assert not [name for (name,) in names if name.startswith("peerveil_")]
     connection.disconnect()
@@ -97,7 +98,7 @@ def test_bad_tables_are_refused(frame: dict[str, Any], settings: dict[str, Any],
     path = tmp_path / "r.parquet"
     pl.DataFrame(frame).write_parquet(path)
     with pytest.raises(BadInput, match=message):
-        PrivateDawidSkene(1, "one-coin", **settings).fit(path, engine="duckdb")
+        PrivateDawidSkene(epsilon=1, model="one-coin", **settings).fit(path, engine="duckdb")
 
 
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
@@ -105,15 +106,15 @@ def test_nan_is_no_class_unless_it_is_named(engine: str) -> None:
     """As one more class it would silently change what a randomised answer means."""
     frame = pl.DataFrame({"task": [1, 1, 2], "worker": [1, 2, 1], "label": ["yes", "no", "NaN"]})
     with pytest.raises(BadInput, match="got 'NaN', need a label in every report"):
-        PrivateDawidSkene(1, "one-coin").fit(frame, engine=engine)
-    named = PrivateDawidSkene(1, "one-coin", classes=["yes", "no", "NaN"]).fit(frame, engine=engine)
+        PrivateDawidSkene(epsilon=1, model="one-coin").fit(frame, engine=engine)
+    named = PrivateDawidSkene(epsilon=1, model="one-coin", classes=["yes", "no", "NaN"]).fit(frame, engine=engine)
     assert named.classes == ("yes", "no", "NaN")
 
 
 def test_engines_are_named() -> None:
     crowd = simulate_crowd(10, 4, 2)
     with pytest.raises(BadInput, match="duckdb, spark"):
-        PrivateDawidSkene(1).fit(crowd.reports, engine="abacus")
+        PrivateDawidSkene(epsilon=1).fit(crowd.reports, engine="abacus")
     with pytest.raises(BadInput, match="engine"):
         connect("abacus")
 
@@ -131,7 +132,7 @@ def test_spark_agrees(tmp_path: Path, master: str) -> None:
     gold = {t: crowd.truth[t] for t in range(10)}
     try:
         for model in ("one-coin", "two-coin") if master == "local[2]" else ("one-coin",):
-            estimator = PrivateDawidSkene(2, model, gold=gold, tolerance=1e-3)
+            estimator = PrivateDawidSkene(epsilon=2, model=model, gold=gold, tolerance=1e-3)
             same(estimator.fit(crowd.reports), estimator.fit(path, engine="spark", connection=connection))
     finally:
         connection._session.stop()

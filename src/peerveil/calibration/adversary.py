@@ -66,7 +66,7 @@ class MapAdversary:
             raise BadInput("accepted", got=accepted, want="one of the strategy's decisions")
         return self.strategy.decisions.index(wanted)
 
-    def attack(self, decisions: Whole, randomness: Randomness) -> Whole:
+    def attack(self, decisions: Whole, *, randomness: Randomness) -> Whole:
         """Guesses for many decisions (numbers of columns): one a row, and a column a review.
 
         For the whole assignment the single column is the number of the guessed candidate.

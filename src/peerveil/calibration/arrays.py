@@ -65,7 +65,7 @@ class PairFrontiers:
         return len(self.odds)
 
 
-def pair_frontiers(scores: ArrayLike, scales: ArrayLike, biases: ArrayLike, noise: Any = 0.0) -> PairFrontiers:
+def pair_frontiers(scores: ArrayLike, *, scales: ArrayLike, biases: ArrayLike, noise: float = 0.0) -> PairFrontiers:
     """Frontiers of many pairs of papers with affine reviewers.
 
     Parameters

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from peerveil.errors import BadInput, Verbatim
+from peerveil.randomness import Randomness
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,6 +73,15 @@ def weights(argument: str, values: Any, count: int) -> NDArray[np.float64]:
     if array.shape != (count,) or (array < 0).any() or not array.sum() > 0:
         raise BadInput(argument, got=values, want=f"{count} weights, none negative and not all 0")
     return np.asarray(array / array.sum(), dtype=np.float64)
+
+
+def secure_unless_given(randomness: Randomness | None) -> Randomness:
+    """The given source, or the secure one."""
+    if randomness is None:
+        return Randomness.secure()
+    if not isinstance(randomness, Randomness):
+        raise BadInput("randomness", got=randomness, want="Randomness.secure(), or Randomness.simulation(seed)")
+    return randomness
 
 
 def one_demand(conference_error: object, adversary_error: object) -> None:

@@ -43,31 +43,34 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
 from peerveil.calibration.assignments import committees_exchanged
-from peerveil.calibration.checks import noise_level, number, numbers, quality_prior, whole
+from peerveil.calibration.checks import noise_level, number, quality_prior, secure_unless_given, whole
 from peerveil.calibration.functions import Reviewer, Uncertain
 from peerveil.calibration.losses import Threshold
 from peerveil.calibration.panel import Panel
-from peerveil.calibration.sheet import ConferenceDecision, Tradeoff
+from peerveil.calibration.sheet import ChairSheet, ConferenceDecision
 from peerveil.calibration.strategy import guess_errors
 from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import Guarantee
 from peerveil.judgements import Reviews
 from peerveil.progress import progress_bar
-from peerveil.randomness import Randomness
+from peerveil.result import Outputs
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from peerveil.ledger import Account
+    from peerveil.randomness import Randomness
 
+GROUP_SIZE: Final = 5
+"""Papers of a group. On synthetic conferences of 400 papers with fitted functions the best adversary names 36% of the
+writers, with groups of three 52%; the conference errs no more (.084, .086), and deciding takes 0.9 s instead of 0.5 s."""
 _MOST_CANDIDATES = 5_040
-_ASKED = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +91,14 @@ class Conference:
     reviews
         Who scored which paper (Reviews, a pandas or Polars frame, or a file name): stays with the chair. Scores are
         assumed public.
-    reviewers
-        A function for every reviewer; public. Uncertain ones are integrated over.
+    functions
+        How every reviewer scores, by reviewer; public. Uncertain ones are integrated over.
     noise
         The standard deviation of scores.
     accept
         The line (a :class:`Threshold`), or how many papers to accept.
-    size
-        How many papers a group has at most, 2 to 6.
+    group_size
+        How many papers a group has at most, 2 to 6. Larger groups hide a writer among more people, and take longer.
     exactly
         With a number: accept exactly that many, or about as many, by the line alone.
     exchange
@@ -103,44 +106,50 @@ class Conference:
         members may have exchanged their reviews too (more candidates: for small groups).
     prior
         Mean and standard deviation of qualities.
+    columns
+        Our names for columns that a frame or file calls otherwise: ``{"paper": "submission"}``.
 
     Examples
     --------
     >>> reviews = Reviews(paper=[1, 2, 3, 4], reviewer=["ann", "bo", "cy", "di"], score=[0.9, 0.4, 0.7, -1.0])
     >>> from peerveil.calibration import Affine
+    >>> from peerveil.randomness import Randomness
     >>> people = {"ann": Affine(1, 0.6), "bo": Affine(1, -0.5), "cy": Affine(1, 0.3), "di": Affine(1, 0.0)}
-    >>> conference = Conference(reviews, people, noise=0.3, accept=2, size=4)
-    >>> decision = conference.decide(adversary_error=0.6, randomness=Randomness.simulation(1))
+    >>> conference = Conference(reviews, functions=people, noise=0.3, accept=2)
+    >>> decision, sheet = conference.decide(adversary_error=0.6, randomness=Randomness.simulation(1))
     >>> int(decision.decisions["accepted"].sum()), decision.decisions["accepted"][3]
     (2, False)
+    >>> sheet.frame().columns
+    ['group', 'paper', 'reviewer', 'settled', 'adversary_error', 'from_scores']
     """
 
     def __init__(
         self,
         reviews: Any,
-        reviewers: Mapping[Any, Reviewer],
+        *,
+        functions: Mapping[Any, Reviewer],
         noise: float,
         accept: int | Threshold,
-        *,
-        size: int = 5,
+        group_size: int = GROUP_SIZE,
         exactly: bool = True,
         exchange: str = "committees",
         prior: tuple[float, float] = (0.0, 1.0),
+        columns: Mapping[str, str] | None = None,
     ) -> None:
-        reviews = Reviews.of(reviews, "reviews")
+        reviews = Reviews.of(reviews, "reviews", columns=columns)
         reviews.require_reviewers("exchanging committees")
-        if not isinstance(reviewers, Mapping):
-            raise BadInput("reviewers", got=reviewers, want="a mapping of reviewers to functions")
+        if not isinstance(functions, Mapping):
+            raise BadInput("functions", got=functions, want="a mapping of reviewers to functions")
         people = reviews.frame["reviewer"].unique().to_list()
-        missing = sorted(str(one) for one in people if not isinstance(reviewers.get(one), Reviewer))
+        missing = sorted((who for who in people if not isinstance(functions.get(who), Reviewer)), key=str)
         if missing:
             want = "an Affine, a Monotone or an Uncertain"
-            raise BadInput(f"reviewers[{missing[0]!r}]", got=reviewers.get(missing[0]), want=want)
+            raise BadInput(f"functions[{missing[0]!r}]", got=functions.get(missing[0]), want=want)
         if exchange not in {"committees", "reviews"}:
             raise BadInput("exchange", got=exchange, want="'committees' or 'reviews'")
-        self.reviews, self.reviewers, self.exchange = reviews, reviewers, exchange
+        self.reviews, self.functions, self.exchange = reviews, functions, exchange
         self.noise, self.prior = noise_level(noise), quality_prior(prior)
-        self.size = whole("size", size, 2, 6)
+        self.group_size = whole("group_size", group_size, 2, 6)
         self._papers = self._read()
         if not isinstance(accept, Threshold):
             accept = whole("accept", accept, 0, len(self._papers))
@@ -162,13 +171,13 @@ class Conference:
             by_count.setdefault(len(committee), []).append(paper)
         plan = []
         for count, papers in sorted(by_count.items()):
-            parts = math.ceil(len(papers) / self.size)
+            parts = math.ceil(len(papers) / self.group_size)
             plan += [tuple(papers[i * len(papers) // parts : (i + 1) * len(papers) // parts]) for i in range(parts)]
             largest = len(plan[-1])
             many = math.factorial(largest) * math.factorial(count) ** largest
             if self.exchange == "reviews" and many > _MOST_CANDIDATES:
                 raise BadInput(
-                    "size",
+                    "group_size",
                     got=Verbatim(f"{largest} papers of {count} reviews a group, {many:,} candidates"),
                     want=f"smaller groups (at most {_MOST_CANDIDATES:,} candidates), or exchange='committees'",
                 )
@@ -188,7 +197,7 @@ class Conference:
         seats: Counter[Any] = Counter()
         for papers in self._plan:
             seats.update({who for paper in papers for who in self._papers[paper][0]})
-        return sum(n > 1 and isinstance(self.reviewers[who], Uncertain) for who, n in seats.items())
+        return sum(n > 1 and isinstance(self.functions[who], Uncertain) for who, n in seats.items())
 
     # ---- what is public -----------------------------------------------------------------------------------------
 
@@ -200,7 +209,7 @@ class Conference:
         candidates = committees_exchanged(numbered, within=self.exchange == "reviews")
         panel = Panel(
             [list(self._papers[paper][1]) for paper in papers],
-            [self.reviewers[one] for one in people],
+            [self.functions[one] for one in people],
             self.noise,
             rule,
             candidates,
@@ -234,43 +243,38 @@ class Conference:
         for index in range(len(self)) if chosen is None else chosen:
             yield self._panel(self._plan[index], self.rules[index])
 
-    def tradeoff(self, asked: Sequence[float] = _ASKED, *, most: int = 100, progress: bool | None = None) -> Tradeoff:
-        """What conference and adversary err for several demands, from at most so many groups, evenly chosen."""
-        levels = np.sort(numbers("asked", list(asked)))
-        if levels.ndim != 1 or not levels.size or levels[0] < 0 or levels[-1] > 1:
-            raise BadInput("asked", got=asked, want="probabilities")
-        chosen = np.unique(np.linspace(0, len(self) - 1, min(whole("most", most, 1), len(self))).astype(int)).tolist()
-        cost, missed = np.zeros(len(levels)), np.zeros(len(levels))
-        papers = reviews = 0
-        with progress_bar("trying demands", len(chosen), show=progress) as advance:
-            for group in self.groups(chosen):
-                count, written = len(group.papers), len(group.panel.assignments[0])
-                for index, level in enumerate(levels.tolist()):
-                    caught, paid, _ = solved(group.panel, level)
-                    cost[index] += paid * count
-                    missed[index] += float(caught.sum())
-                papers, reviews = papers + count, reviews + written
-                advance(1)
-        return Tradeoff(levels, cost / papers, missed / reviews, len(chosen), len(self))
-
     # ---- the mechanism ------------------------------------------------------------------------------------------
 
     def decide(
         self,
         *,
         adversary_error: float,
-        randomness: Randomness,
+        randomness: Randomness | None = None,
         account: Account | None = None,
         progress: bool | None = None,
-    ) -> ConferenceDecision:
+    ) -> Outputs[ConferenceDecision, ChairSheet]:
         """Decide everything: every review as well protected as asked, or as its scores allow.
 
-        The guarantee holds for one decision. ``account``, of a ledger, records it before anything is drawn and refuses a
-        second decision of the same reviews (:class:`peerveil.ledger.DataBound`). Without one, deciding once is up to you.
+        Parameters
+        ----------
+        adversary_error
+            How often the best guess of a review's writer shall be wrong.
+        randomness
+            Secure unless given.
+        account
+            An account of a ledger. The guarantee holds for one decision: the account records it before anything is drawn
+            and refuses a second decision of the same reviews (:class:`peerveil.ledger.DataBound`). Without one, deciding
+            once is up to you.
+        progress
+            Whether to show a bar; ``None`` shows it on a terminal.
+
+        Returns
+        -------
+        Outputs
+            ``public``, the decisions, and ``operator``, the sheet for the chair alone.
         """
         asked = number("adversary_error", adversary_error, low=0.0, high=1.0, want="a probability")
-        if not isinstance(randomness, Randomness):
-            raise BadInput("randomness", got=randomness, want="Randomness.secure(), or Randomness.simulation(seed)")
+        randomness = secure_unless_given(randomness)
         chances: list[tuple[tuple[Hashable, ...], Any, Any]] = []  # papers, possible decisions, their probabilities
         rows: list[tuple[Any, ...]] = []
         error = least = 0.0
@@ -278,8 +282,9 @@ class Conference:
         with progress_bar("deciding groups", len(self), show=progress) as advance:
             for index, group in enumerate(self.groups()):
                 panel, count = group.panel, len(group.papers)
-                caught, paid, table = solved(panel, asked)
-                chances.append((group.papers, panel.decisions, None if table is None else table[group.true].copy()))
+                caught, paid, strategy = solved(panel, asked)
+                row = None if strategy is None else strategy[group.true].copy()
+                chances.append((group.papers, panel.decisions, row))
                 left = ceilings(panel)
                 error += paid * count
                 least += float(panel.posterior @ panel.errors.min(axis=1)) * count
@@ -291,8 +296,8 @@ class Conference:
                         place += 1
                 advance(1)
         names = ("group", "paper", "reviewer", "settled", "adversary_error", "from_scores")
-        sheet = pl.DataFrame(rows, schema=list(names), orient="row")
-        guarantee = randomness.stamp(self._promise(sheet))
+        table = pl.DataFrame(rows, schema=list(names), orient="row")
+        guarantee = randomness.stamp(self._promise(table))
         if account is not None:
             account.spend(guarantee, purpose="decisions of a conference", data=self.reviews, randomness=randomness)
         accepted: dict[Hashable, bool] = {}
@@ -300,15 +305,18 @@ class Conference:
             # the one random step; the row is that of the true assignment
             chosen = set(decisions[0 if row is None else int(randomness.choose(row)[0])])
             accepted |= {name: paper in chosen for paper, name in enumerate(papers)}
-        return ConferenceDecision(
+        error, least = error / len(self._papers), least / len(self._papers)
+        decision = ConferenceDecision(
             guarantee=guarantee,
             decisions=pl.DataFrame({"paper": list(self._papers), "accepted": [accepted[p] for p in self._papers]}),
-            chair=sheet,
-            conference_error=error / len(self._papers),
-            least_error=least / len(self._papers),
+            conference_error=error,
             asked=asked,
             line=line,
         )
+        sheet = ChairSheet(
+            reviews=table, conference_error=error, least_error=least, asked=asked, simulated=guarantee.simulated
+        )
+        return Outputs(decision, sheet)
 
     def _promise(self, sheet: pl.DataFrame) -> Guarantee:
         """The error of the review that is guessed best, in groups that can hide anybody."""
@@ -323,7 +331,7 @@ class Conference:
         return Guarantee.map_error(
             max(0.0, math.floor((min(weakest, 1 - 1e-9) - 1e-12) * 1e12) / 1e12),
             unit=unit,
-            neighbours=f"every exchange of {what} within groups of at most {self.size} papers, likely as the "
+            neighbours=f"every exchange of {what} within groups of at most {self.group_size} papers, likely as the "
             "published scores make them under the stated miscalibration functions and noise"
             + (left_out if self.alone and self.exchange == "committees" else ""),
         )

@@ -9,8 +9,10 @@ from peerveil.report.figures import COLOURS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from peerveil.calibration.fit import Fit
     from peerveil.calibration.frontier import Frontier
-    from peerveil.calibration.sheet import ConferenceDecision, Tradeoff
+    from peerveil.calibration.plan import Tradeoff
+    from peerveil.calibration.sheet import ChairSheet, ConferenceDecision
     from peerveil.calibration.simulate import Simulation
     from peerveil.calibration.strategy import Decision
 
@@ -46,7 +48,7 @@ def draw_decision(ax: Axes, decision: Decision) -> None:
 
 
 def draw_simulation(ax: Axes, simulation: Simulation) -> None:
-    """Promised errors as lines, observed ones as points with five standard errors."""
+    """Guaranteed errors as lines, observed ones as points with five standard errors."""
     for place, tally in enumerate((simulation.conference, simulation.adversary)):
         ax.hlines(tally.promised, place - 0.3, place + 0.3, color=COLOURS["truth"], linewidth=2)
         ax.errorbar(
@@ -55,19 +57,31 @@ def draw_simulation(ax: Axes, simulation: Simulation) -> None:
     ax.set_xticks([0, 1], ["error of the conference", "error of the adversary"])
     ax.set_xlim(-0.6, 1.6)
     ax.set_ylim(bottom=0.0)
-    ax.set_ylabel("promised (line), observed (point)")
+    ax.set_ylabel("guaranteed (line), observed (point)")
 
 
-def draw_conference(ax: Axes, decision: ConferenceDecision) -> None:
+def draw_acceptance(ax: Axes, decision: ConferenceDecision) -> None:
+    """How many papers are accepted and rejected."""
+    accepted = int(decision.decisions["accepted"].sum())
+    bars = ax.barh(
+        ["rejected", "accepted"],
+        [decision.decisions.height - accepted, accepted],
+        color=[COLOURS["truth"], COLOURS["good"]],
+    )
+    ax.bar_label(bars, padding=3)
+    ax.set_xlabel("papers")
+
+
+def draw_protection(ax: Axes, sheet: ChairSheet) -> None:
     """How wrong the adversary is about each review, from worst protected to best, and what scores alone leave."""
-    table = decision.chair.sort("from_scores")
+    table = sheet.reviews.sort("from_scores")
     share = [(place + 0.5) / table.height for place in range(table.height)]
     ax.plot(share, table["adversary_error"], ".", color=COLOURS["private"], markersize=5, label="after the decisions")
     # above the points, since the two often agree
     ax.plot(
         share, table["from_scores"], color=COLOURS["leak"], linestyle=(0, (3, 2)), linewidth=1.6, label="scores alone"
     )
-    ax.axhline(decision.asked, color=COLOURS["accent"], linewidth=1.2, label="asked")
+    ax.axhline(sheet.asked, color=COLOURS["accent"], linewidth=1.2, label="asked")
     ax.set_xlabel("reviews, sorted by what their scores give away")
     ax.set_ylabel("how often the best guess is wrong")
     ax.set_ylim(0.0, 1.0)
@@ -88,3 +102,20 @@ def draw_tradeoff(ax: Axes, tradeoff: Tradeoff) -> None:
     ax.set_ylabel("share of writers that the adversary misses")
     ax.set_ylim(0.0, min(1.0, 1.2 * float(tradeoff.adversary_error.max()) + 0.02))
     ax.legend(loc="lower right", fontsize=9)
+
+
+def draw_fit(ax: Axes, fit: Fit) -> None:
+    """Scale and bias of every reviewer, with a standard deviation of each."""
+    table = fit.table
+    ax.errorbar(
+        table["bias"],
+        table["scale"],
+        xerr=table["bias_deviation"],
+        yerr=table["scale_deviation"],
+        fmt="o",
+        markersize=4,
+        linewidth=0.6,
+        color=COLOURS["private"],
+    )
+    ax.set_xlabel("bias (lower is stricter)")
+    ax.set_ylabel("scale")

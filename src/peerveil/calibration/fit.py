@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import polars as pl
@@ -28,11 +28,13 @@ from peerveil.calibration.functions import Affine, Uncertain
 from peerveil.errors import BadInput, PeerveilError, Verbatim
 from peerveil.judgements import Reviews
 from peerveil.progress import progress_bar
+from peerveil.result import Pictured, plain
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
+    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -48,22 +50,24 @@ class NotConverged(PeerveilError):
 
 
 @dataclass(frozen=True)
-class Fit:
-    """Fitted miscalibration.
+class Fit(Pictured):
+    """Fitted miscalibration. It names reviewers: for the chair.
 
     Attributes
     ----------
     noise : float
         Posterior mean of the noise's standard deviation.
     table : polars.DataFrame
-        A row a reviewer: ``reviewer``, ``reviews``, ``scale``, ``bias`` (posterior means), ``scale_deviation``,
+        One row per reviewer: ``reviewer``, ``reviews``, ``scale``, ``bias`` (posterior means), ``scale_deviation``,
         ``bias_deviation``.
     rhat : float
         The largest ratio of between-chain to within-chain spread over population parameters (1 is perfect).
     """
 
+    operator_only: ClassVar[bool] = True
+
     noise: float
-    table: pl.DataFrame
+    table: pl.DataFrame = field(repr=False)
     rhat: float
     noise_draws: Floats = field(repr=False)
     scale_draws: Floats = field(repr=False)
@@ -91,6 +95,10 @@ class Fit:
         scale, bias = self.draws(reviewer)
         picks = np.linspace(0, len(scale) - 1, count).astype(int)
         return Uncertain(tuple(Affine(float(scale[k]), float(bias[k])) for k in picks))
+
+    def functions(self, reviewers: Iterable[Any], *, draws: int = 8) -> dict[Any, Affine | Uncertain]:
+        """A function for each of these reviewers: so many credible ones, or the posterior mean if ``draws`` is 1."""
+        return {who: self.function(who) if draws == 1 else self.uncertain(who, draws) for who in reviewers}
 
     def interval(self, reviewer: Any, level: float = 0.9) -> tuple[tuple[float, float], tuple[float, float]]:
         """Credible intervals of scale and bias."""
@@ -122,15 +130,19 @@ class Fit:
     def __str__(self) -> str:
         return self.summary()
 
+    def frame(self) -> pl.DataFrame:
+        """One row per reviewer, with posterior means and deviations."""
+        return self.table
 
-def read_history(*paths: str | os.PathLike[str]) -> list[Reviews]:
-    """Past conferences, one file each, in any format that :class:`peerveil.judgements.Reviews` reads."""
-    if not paths:
-        raise BadInput("paths", got=paths, want="at least one file")
-    found = [Reviews.read(path) for path in paths]
-    for one in found:
-        one.require_reviewers("fitting miscalibration")
-    return found
+    def to_dict(self) -> dict[str, Any]:
+        """Noise, convergence and the table as JSON values, without the draws."""
+        return {name: plain(getattr(self, name)) for name in ("noise", "rhat", "table")}
+
+    def draw(self, ax: Axes) -> None:
+        """Scale and bias of every reviewer, with a standard deviation of each."""
+        from peerveil.calibration.figures import draw_fit
+
+        draw_fit(ax, self)
 
 
 def read_miscalibration(path: str | os.PathLike[str]) -> dict[Any, Affine]:
@@ -153,7 +165,14 @@ def read_miscalibration(path: str | os.PathLike[str]) -> dict[Any, Affine]:
     return found
 
 
-def fit_miscalibration(history: Any, *, iterations: int = 1500, seed: int = 0, progress: bool | None = None) -> Fit:
+def fit_miscalibration(
+    history: Any,
+    *,
+    iterations: int = 1500,
+    seed: int = 0,
+    columns: Mapping[str, str] | None = None,
+    progress: bool | None = None,
+) -> Fit:
     """Fit scale, bias and noise from past reviews.
 
     Parameters
@@ -165,6 +184,8 @@ def fit_miscalibration(history: Any, *, iterations: int = 1500, seed: int = 0, p
         Of each of four chains; the first third is thrown away.
     seed
         Fitting is simulation, repeatable from a seed; it protects nobody.
+    columns
+        Our names for columns that a frame or file calls otherwise: ``{"paper": "submission"}``.
     progress
         Whether to show a bar; ``None`` shows it on a terminal.
 
@@ -177,7 +198,7 @@ def fit_miscalibration(history: Any, *, iterations: int = 1500, seed: int = 0, p
     (30, True)
     """
     several = isinstance(history, Sequence) and not isinstance(history, str)
-    tables = [Reviews.of(one, "history") for one in (history if several else [history])]
+    tables = [Reviews.of(one, "history", columns=columns) for one in (history if several else [history])]
     if not tables:
         raise BadInput("history", got=history, want="Reviews (or a frame, or a file name), or a list of them")
     for one in tables:

@@ -6,15 +6,17 @@ shown to anybody.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from peerveil.calibration.checks import infeasible, number
 from peerveil.errors import BadInput
-from peerveil.result import Pictured
+from peerveil.result import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,10 +26,12 @@ if TYPE_CHECKING:
     Known = tuple[float, float, float]  # adversary error, conference error, slope of the latter in the former
 
 _SLACK = 1e-12  # a demand this close to an end of the frontier is the end
+ENOUGH = 0.9
+"""A recommendation buys this share of the protection that can be had: the rest usually costs most."""
 
 
 @dataclass(frozen=True, slots=True)
-class Frontier(Pictured):
+class Frontier(Plan):
     """Pareto optimal pairs (conference error, adversary error), both rising, joined by straight lines.
 
     Attributes
@@ -80,6 +84,22 @@ class Frontier(Pictured):
         conference, adversary = (np.array(axis) for axis in zip(*self.points, strict=True))
         return float(np.interp(asked, adversary, conference))
 
+    @property
+    def recommendation(self) -> str:
+        """The least demand that brings nearly all protection that can be had."""
+        (c0, a0), (_, a1) = self.start, self.end
+        if a1 - a0 < _SLACK:
+            return f"Recommended: adversary_error={_rounded_down(a1)}. Protection costs nothing here."
+        asked = _rounded_down(a0 + ENOUGH * (a1 - a0))
+        return (
+            f"Recommended: adversary_error={asked}. The conference error is then {self.conference_error(asked):.4f} instead "
+            f"of {c0:.4f}, for {ENOUGH:.0%} of the protection that can be had ({a0:.4f} to {a1:.4f})."
+        )
+
+    def table(self) -> pl.DataFrame:
+        """The corners: ``conference_error``, ``adversary_error``."""
+        return pl.DataFrame(list(self.points), schema=["conference_error", "adversary_error"], orient="row")
+
     def summary(self) -> str:
         """The two ends in one line."""
         (c0, a0), (c1, a1) = self.start, self.end
@@ -99,6 +119,11 @@ class Frontier(Pictured):
         from peerveil.calibration.figures import draw_frontier
 
         draw_frontier(ax, self)
+
+
+def _rounded_down(error: float) -> float:
+    """A demand that a user can type, and that can be met."""
+    return math.floor(1000 * error + 1e-9) / 1000
 
 
 def traced(

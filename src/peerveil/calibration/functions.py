@@ -289,16 +289,16 @@ class Uncertain:
 Reviewer = Affine | Monotone | Uncertain
 
 
-def read_reviewers(reviewers: Any, prior: tuple[float, float], *, count: int | None = None) -> list[list[Any]]:
+def read_functions(functions: Any, prior: tuple[float, float], *, count: int | None = None) -> list[list[Any]]:
     """Checked and standardised functions, a list a draw: ``[draw][reviewer]``."""
-    listed = list(reviewers) if isinstance(reviewers, Sequence) else None
+    listed = list(functions) if isinstance(functions, Sequence) else None
     if listed is None or not listed or not all(isinstance(r, Reviewer) for r in listed):
-        raise BadInput("reviewers", got=reviewers, want="a list of Affine, Monotone or Uncertain")
+        raise BadInput("functions", got=functions, want="a list of Affine, Monotone or Uncertain")
     if count is not None and len(listed) != count:
-        raise BadInput("reviewers", got=Verbatim(f"{len(listed)} of them"), want=f"{count}")
+        raise BadInput("functions", got=Verbatim(f"{len(listed)} of them"), want=f"{count}")
     sizes = {len(r.draws) for r in listed if isinstance(r, Uncertain)}
     if len(sizes) > 1:
-        raise BadInput("reviewers", got=Verbatim(f"{sorted(sizes)} draws"), want="as many draws of every uncertain one")
+        raise BadInput("functions", got=Verbatim(f"{sorted(sizes)} draws"), want="as many draws of every uncertain one")
     draws = sizes.pop() if sizes else 1
     return [
         [(r.draws[k] if isinstance(r, Uncertain) else r).standardised(*prior) for r in listed] for k in range(draws)

@@ -2,14 +2,14 @@
 
 >>> from peerveil.calibration import Affine, Pair
 >>> from peerveil.randomness import Randomness
->>> pair = Pair(scores=(0.6, 0.5), reviewers=(Affine(1, 0.5), Affine(1, -0.5)), noise=0.5)
+>>> pair = Pair(scores=(0.6, 0.5), functions=(Affine(1, 0.5), Affine(1, -0.5)), noise=0.5)
 >>> print(pair.frontier())  # doctest: +NORMALIZE_WHITESPACE
 from conference error 0.1057 (adversary error 0.0000 about the assignment)
 to 0.4633 (adversary error 0.4800, all that the scores leave)
 >>> strategy = pair.strategy(adversary_error=0.3)
 >>> [round(q, 3) for q in strategy.keep], round(strategy.conference_error, 3)
 ([0.423, 1.0], 0.329)
->>> decision = strategy.decide((0, 1), Randomness.simulation(1))
+>>> decision = strategy.decide((0, 1), randomness=Randomness.simulation(1))
 >>> decision.accepted
 (1,)
 """
@@ -27,7 +27,7 @@ from peerveil.calibration.arrays import log_odds
 from peerveil.calibration.beliefs import belief, below
 from peerveil.calibration.checks import infeasible, noise_level, number, numbers, one_demand, quality_prior, weights
 from peerveil.calibration.frontier import Frontier
-from peerveil.calibration.functions import Affine, read_reviewers
+from peerveil.calibration.functions import Affine, read_functions
 from peerveil.calibration.strategy import Strategy
 from peerveil.errors import BadInput, Verbatim
 
@@ -55,8 +55,8 @@ class Pair:
     ----------
     scores
         (s1, s2): public.
-    reviewers
-        Two functions: public. Who reviewed what is not.
+    functions
+        How the two reviewers score: public. Who reviewed what is not.
     noise
         The standard deviation of a score around its reviewer's function.
     prior
@@ -79,7 +79,7 @@ class Pair:
     def __init__(
         self,
         scores: Sequence[float],
-        reviewers: Sequence[Reviewer],
+        functions: Sequence[Reviewer],
         noise: float = 0.0,
         *,
         prior: tuple[float, float] = (0.0, 1.0),
@@ -89,21 +89,21 @@ class Pair:
         if given.shape != (2,):
             raise BadInput("scores", got=scores, want="two scores, one a paper")
         self.scores = float(given[0]), float(given[1])
-        self.reviewers = tuple(reviewers)
+        self.functions = tuple(functions)
         self.noise = noise_level(noise)
         self.prior = quality_prior(prior)
-        self._functions = read_reviewers(list(reviewers), self.prior, count=2)
+        self._draws = read_functions(list(functions), self.prior, count=2)
         self.odds = tuple(weights("odds", odds, 2).tolist())
         self.posterior, self.errors = self._judge()
 
     def __repr__(self) -> str:
-        return f"Pair(scores={self.scores}, reviewers={list(self.reviewers)}, noise={self.noise:g})"
+        return f"Pair(scores={self.scores}, functions={list(self.functions)}, noise={self.noise:g})"
 
     def _judge(self) -> tuple[tuple[float, float], tuple[tuple[float, float], tuple[float, float]]]:
         """Posterior and errors, integrated over the draws of uncertain reviewers."""
-        evidence = np.empty((2, len(self._functions)))
-        wrong = np.zeros((2, len(self._functions), 2))
-        for draw, functions in enumerate(self._functions):
+        evidence = np.empty((2, len(self._draws)))
+        wrong = np.zeros((2, len(self._draws), 2))
+        for draw, functions in enumerate(self._draws):
             for index, assignment in enumerate(ASSIGNMENTS):
                 beliefs = [
                     belief([self.scores[paper]], [functions[reviewer]], self.noise)
@@ -112,9 +112,9 @@ class Pair:
                 evidence[index, draw] = beliefs[0].log_evidence + beliefs[1].log_evidence
                 if evidence[index, draw] > -math.inf:
                     wrong[index, draw] = below(*beliefs)
-        if len(self._functions) == 1 and all(isinstance(f, Affine) for f in self._functions[0]):
+        if len(self._draws) == 1 and all(isinstance(f, Affine) for f in self._draws[0]):
             # the same ratio with what cancels left out: exact however unlikely the scores are
-            first, second = self._functions[0]
+            first, second = self._draws[0]
             ratio = log_odds(*self.scores, (first.scale, second.scale), (first.bias, second.bias), self.noise)
             evidence = np.array([[0.0], [-float(ratio)]])
         with np.errstate(divide="ignore"):

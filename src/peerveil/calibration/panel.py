@@ -1,8 +1,8 @@
 """Any number of papers: the best strategy against the adversary who guesses who wrote one review.
 
 >>> from peerveil.calibration import Affine, Panel
->>> reviewers = [Affine(1.2, 0.3), Affine(0.8, -0.6), Affine(1.0, 0.4)]
->>> panel = Panel([0.4, 0.1, 0.9], reviewers, noise=0.4, accept=1)
+>>> functions = [Affine(1.2, 0.3), Affine(0.8, -0.6), Affine(1.0, 0.4)]
+>>> panel = Panel([0.4, 0.1, 0.9], functions, noise=0.4, accept=1)
 >>> frontier = panel.frontier()
 >>> [tuple(round(x, 3) for x in point) for point in (frontier.start, frontier.end)]
 [(0.227, 0.255), (0.435, 0.517)]
@@ -37,7 +37,7 @@ from peerveil.calibration.checks import (
     whole,
 )
 from peerveil.calibration.frontier import Frontier, traced
-from peerveil.calibration.functions import read_reviewers
+from peerveil.calibration.functions import read_functions
 from peerveil.calibration.losses import Threshold, quota_errors, sets_by_line, sets_by_quota, wrong_sides
 from peerveil.calibration.program import Program, Solution
 from peerveil.calibration.strategy import ADVERSARIES, Strategy
@@ -69,8 +69,8 @@ class Panel:
     ----------
     scores
         One score a paper, or a list of scores a paper: public.
-    reviewers
-        Their functions: public.
+    functions
+        How each reviewer scores: public.
     noise
         The standard deviation of a score around its reviewer's function.
     accept
@@ -105,7 +105,7 @@ class Panel:
     def __init__(
         self,
         scores: Sequence[float] | Sequence[Sequence[float]],
-        reviewers: Sequence[Reviewer],
+        functions: Sequence[Reviewer],
         noise: float,
         accept: int | Threshold,
         assignments: Sequence[Sequence[int]] | None = None,
@@ -115,25 +115,25 @@ class Panel:
         prior: tuple[float, float] = (0.0, 1.0),
     ) -> None:
         self.scores = _read_scores(scores)
-        self.reviewers = tuple(reviewers)
+        self.functions = tuple(functions)
         self.noise = noise_level(noise)
         self.prior = quality_prior(prior)
         if adversary not in ADVERSARIES:
             raise BadInput("adversary", got=adversary, want="'paper' or 'assignment'")
         self.adversary = adversary
         self.accept: int | Threshold = 0
-        functions = read_reviewers(list(reviewers), self.prior)
+        draws = read_functions(list(functions), self.prior)
         counts = [len(one) for one in self.scores]
-        self.assignments = read_assignments(assignments, counts, len(self.reviewers))
+        self.assignments = read_assignments(assignments, counts, len(self.functions))
         given = np.ones(len(self.assignments)) if odds is None else odds
         self.odds = weights("odds", given, len(self.assignments))
         self._who = np.array(self.assignments, dtype=np.int64)
-        self._judge(functions, counts)
+        self._judge(draws, counts)
         self._decisions(accept)
 
     def __repr__(self) -> str:
         return (
-            f"Panel(papers={len(self.scores)}, reviewers={len(self.reviewers)}, accept={self.accept}, "
+            f"Panel(papers={len(self.scores)}, reviewers={len(self.functions)}, accept={self.accept}, "
             f"assignments={len(self.assignments)}, adversary={self.adversary!r})"
         )
 
@@ -144,7 +144,7 @@ class Panel:
 
     # ---- what scores say ----------------------------------------------------------------------------------------
 
-    def _judge(self, functions: list[list[Any]], counts: list[int]) -> None:
+    def _judge(self, draws: list[list[Any]], counts: list[int]) -> None:
         """Posterior and errors; draws of uncertain reviewers are integrated over, shared by all of one's papers."""
         committees: list[list[tuple[int, ...]]] = []
         which = np.empty((len(self._who), self.papers), dtype=np.int64)
@@ -154,7 +154,7 @@ class Panel:
             place = {one: index for index, one in enumerate(listed)}
             which[:, paper] = [place[one] for one in held]
             committees.append(listed)
-        drawn = [self._beliefs(draw, committees, which) for draw in functions]
+        drawn = [self._beliefs(draw, committees, which) for draw in draws]
         evidence = np.array([part[0] for part in drawn])
         with np.errstate(divide="ignore"):
             joint = evidence + np.log(self.odds)

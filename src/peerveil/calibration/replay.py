@@ -18,7 +18,7 @@ from peerveil.calibration.adversary import MapAdversary
 from peerveil.calibration.assignments import all_assignments
 from peerveil.calibration.beliefs import Curve, Normal, Point
 from peerveil.calibration.checks import number, whole
-from peerveil.calibration.functions import Affine, Monotone, read_reviewers
+from peerveil.calibration.functions import Affine, Monotone, read_functions
 from peerveil.calibration.losses import Threshold
 from peerveil.calibration.pair import Pair
 from peerveil.calibration.panel import Panel
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     Whole = NDArray[np.int64]
 
 
-def simulate_panel(problem: Panel | Pair, strategy: Strategy, *, draws: int = 100_000, seed: int = 0) -> Simulation:
+def simulate_panel(problem: Panel | Pair, *, strategy: Strategy, draws: int = 100_000, seed: int = 0) -> Simulation:
     """The published scores stay; assignments and qualities are drawn from what they leave possible."""
     count = whole("draws", draws, 1)
     panel = _as_panel(problem)
     rng = np.random.default_rng(seed)
     true, decision, wrong = _played(panel, strategy.table, count, rng)
-    guesses = MapAdversary(strategy).attack(decision, Randomness.simulation(seed))
+    guesses = MapAdversary(strategy).attack(decision, randomness=Randomness.simulation(seed))
     if strategy.adversary == "assignment":
         missed = guesses[:, 0] != true
     else:
@@ -75,7 +75,7 @@ def simulate_conference(
         for index, group in enumerate(conference.groups()):
             strategy = group.panel.strategy(adversary_error=asked, capped=True)
             true, decision, off = _played(group.panel, strategy.table, count, rng)
-            guesses = MapAdversary(strategy).attack(decision, Randomness.simulation(seed + index))
+            guesses = MapAdversary(strategy).attack(decision, randomness=Randomness.simulation(seed + index))
             size, written = len(group.papers), len(group.panel.assignments[0])
             wrong += off * size
             missed += (guesses != np.array(group.panel.assignments)[true]).sum(axis=1)
@@ -91,10 +91,10 @@ def simulate_conference(
 
 
 def simulate_panels(
-    reviewers: Sequence[Affine | Monotone],
+    functions: Sequence[Affine | Monotone],
+    *,
     noise: float,
     accept: int | Threshold,
-    *,
     adversary_error: float,
     reviews: Sequence[int] | None = None,
     adversary: str = "paper",
@@ -106,6 +106,12 @@ def simulate_panels(
 
     Parameters
     ----------
+    functions
+        How each reviewer scores.
+    noise
+        The standard deviation of scores.
+    accept
+        How many papers to accept, or a :class:`Threshold`.
     adversary_error
         Asked of every panel, as far as its scores allow.
     reviews
@@ -116,14 +122,14 @@ def simulate_panels(
     Examples
     --------
     >>> trio = [Affine(1.2, 0.3), Affine(0.8, -0.6), Affine(1.0, 0.4)]
-    >>> found = simulate_panels(trio, 0.4, 1, adversary_error=0.4, draws=200, seed=1)
+    >>> found = simulate_panels(trio, noise=0.4, accept=1, adversary_error=0.4, draws=200, seed=1)
     >>> abs(found.adversary.distance) < 5
     True
     """
-    (functions,) = read_reviewers(list(reviewers), (0.0, 1.0))
+    (people,) = read_functions(list(functions), (0.0, 1.0))
     asked = number("adversary_error", adversary_error, low=0.0, high=1.0, want="a probability")
-    count, counts = whole("draws", draws, 1), list(reviews or [1] * len(functions))
-    candidates = np.array(all_assignments(counts, len(functions)))
+    count, counts = whole("draws", draws, 1), list(reviews or [1] * len(people))
+    candidates = np.array(all_assignments(counts, len(people)))
     paper = np.repeat(np.arange(len(counts)), counts)
     rng = np.random.default_rng(seed)
     outcome = np.empty((count, 4))
@@ -131,11 +137,11 @@ def simulate_panels(
         for row in range(count):
             true = int(rng.integers(len(candidates)))
             quality = rng.standard_normal(len(counts))
-            exact = [float(functions[j].score(quality[i])) for i, j in zip(paper, candidates[true], strict=True)]
+            exact = [float(people[j].score(quality[i])) for i, j in zip(paper, candidates[true], strict=True)]
             scores = np.array(exact) + noise * rng.standard_normal(len(paper))
             panel = Panel(
                 [scores[paper == i].tolist() for i in range(len(counts))],
-                functions,
+                people,
                 noise,
                 accept,
                 candidates.tolist(),
@@ -146,7 +152,7 @@ def simulate_panels(
                 (rng.random() >= np.cumsum(strategy.table[true])).sum().clip(max=strategy.table.shape[1] - 1)
             )
             # from here on nothing but scores, functions, noise, the strategy and the decision is used
-            log_posterior = _densities(scores, paper, candidates, functions, noise)
+            log_posterior = _densities(scores, paper, candidates, people, noise)
             chance = np.exp(log_posterior - logsumexp(log_posterior)) * strategy.table[:, decision]
             who = candidates[:, 0] if adversary == "paper" else np.arange(len(candidates))
             weight = np.bincount(who, weights=chance)
@@ -180,7 +186,7 @@ def _as_panel(problem: Panel | Pair) -> Panel:
     if isinstance(problem, Pair):
         return Panel(
             list(problem.scores),
-            list(problem.reviewers),
+            list(problem.functions),
             problem.noise,
             1,
             adversary="assignment",

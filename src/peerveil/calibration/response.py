@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from peerveil.calibration.checks import secure_unless_given
 from peerveil.calibration.pair import ASSIGNMENTS, DECISIONS, Pair
 from peerveil.calibration.panel import Panel
 from peerveil.calibration.strategy import Decision, Strategy
@@ -34,6 +35,7 @@ from peerveil.randomness import Response
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from peerveil.ledger import Account
     from peerveil.numerics.exact import Number
     from peerveil.randomness import Randomness
 
@@ -55,19 +57,44 @@ class AssignmentResponse:
             neighbours=f"any two of the {len(self.strategy.assignments)} candidate assignments, the scores unchanged",
         )
 
-    def decide(self, assignment: int | Sequence[int], randomness: Randomness) -> Decision:
-        """Pretend an assignment with the exact response, and take its best decision."""
+    def decide(
+        self, assignment: int | Sequence[int], *, randomness: Randomness | None = None, account: Account | None = None
+    ) -> Decision:
+        """Pretend an assignment with the exact response, and take its best decision.
+
+        Parameters
+        ----------
+        assignment
+            The true one: its number, or itself.
+        randomness
+            Secure unless given.
+        account
+            An account of a ledger, debited before anything is drawn.
+        """
+        randomness = secure_unless_given(randomness)
         true = self.strategy.index(assignment)
+        guarantee = randomness.stamp(self.guarantee)
+        if account is not None:
+            data = self.strategy.identity(true)
+            account.spend(guarantee, purpose="a randomized decision", data=data, randomness=randomness)
         pretended = int(randomness.respond(np.array([true]), self.response)[0])
         return Decision(
-            guarantee=randomness.stamp(self.guarantee),
+            guarantee=guarantee,
             accepted=self.strategy.decisions[self.favourites[pretended]],
             papers=self.strategy.papers,
         )
 
 
-def respond_assignment(problem: Pair | Panel, epsilon: Number) -> AssignmentResponse:
-    """Randomized response for a pair or a panel."""
+def respond_assignment(problem: Pair | Panel, *, epsilon: Number) -> AssignmentResponse:
+    """Randomized response for a pair or a panel.
+
+    Parameters
+    ----------
+    problem
+        A :class:`Pair` or a :class:`Panel`.
+    epsilon
+        The privacy of the assignment: any two candidates are this hard to distinguish.
+    """
     if isinstance(problem, Pair):
         assignments, decisions, unit = ASSIGNMENTS, DECISIONS, "which of the two reviewers wrote which review"
         posterior, errors, adversary = np.array(problem.posterior), np.array(problem.errors), "assignment"

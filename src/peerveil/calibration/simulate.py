@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 
 from peerveil.calibration.arrays import pair_frontiers
 from peerveil.calibration.checks import noise_level, number, whole
-from peerveil.calibration.functions import Affine, log_prior, read_reviewers
+from peerveil.calibration.functions import Affine, log_prior, read_functions
 from peerveil.errors import BadInput
 from peerveil.guarantee import SIMULATION_MARK
 from peerveil.result import Pictured
@@ -49,7 +49,7 @@ class Tally:
 
     def __str__(self) -> str:
         return (
-            f"{self.name}: promised {self.promised:.5f}, observed {self.observed:.5f} "
+            f"{self.name}: guaranteed {self.promised:.5f}, observed {self.observed:.5f} "
             f"({self.distance:+.1f} standard errors)"
         )
 
@@ -82,10 +82,10 @@ class Simulation(Pictured):
 
 
 def simulate_pairs(
-    reviewers: Sequence[Affine],
+    functions: Sequence[Affine],
+    *,
     noise: float,
     share: float,
-    *,
     draws: int = 100_000,
     seed: int = 0,
 ) -> Simulation:
@@ -93,16 +93,18 @@ def simulate_pairs(
 
     Parameters
     ----------
+    functions
+        How the two reviewers score.
+    noise
+        The standard deviation of scores.
     share
         How much of each pair's adversary error to buy, from 0 (always use the assignment) to 1 (scores alone).
     """
-    (functions,) = read_reviewers(list(reviewers), (0.0, 1.0), count=2)
-    if not all(isinstance(one, Affine) for one in functions):
-        raise BadInput("reviewers", got=reviewers, want="two Affine functions")
+    (pair,) = read_functions(list(functions), (0.0, 1.0), count=2)
+    if not all(isinstance(function, Affine) for function in pair):
+        raise BadInput("functions", got=functions, want="two Affine functions")
     part = number("share", share, low=0.0, high=1.0, want="a share from 0 to 1")
-    return play_pairs(
-        functions, noise_level(noise), lambda found: part * found.end[:, 1], whole("draws", draws, 1), seed
-    )
+    return play_pairs(pair, noise_level(noise), lambda found: part * found.end[:, 1], whole("draws", draws, 1), seed)
 
 
 def play_pairs(
@@ -115,7 +117,7 @@ def play_pairs(
     swapped = rng.random(count) < 0.5
     own = np.where(swapped[:, None], [1, 0], [0, 1])
     scores = scales[own] * quality + biases[own] + sigma * rng.standard_normal((count, 2))
-    found = pair_frontiers(scores, scales, biases, sigma)
+    found = pair_frontiers(scores, scales=scales, biases=biases, noise=sigma)
     u = found.odds
     v = 1.0 - u
     torn = found.end[:, 1] > found.start[:, 1]

@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from peerveil.calibration.checks import numbers, whole
+from peerveil.calibration.checks import numbers, secure_unless_given, whole
 from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import Guarantee
-from peerveil.randomness import Randomness
 from peerveil.result import Result, plain
 
 if TYPE_CHECKING:
@@ -32,6 +31,9 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
+
+    from peerveil.ledger import Account
+    from peerveil.randomness import Randomness
 
     Floats = NDArray[np.float64]
 
@@ -158,13 +160,31 @@ class Strategy:
             want = f"one of the {len(self.assignments)} candidate assignments, such as {self.assignments[0]}"
             raise BadInput("assignment", got=assignment, want=want) from None
 
-    def decide(self, assignment: int | Sequence[int], randomness: Randomness) -> Decision:
-        """Draw the decision for the true assignment: the only step that sees it, and the only random one."""
-        if not isinstance(randomness, Randomness):
-            raise BadInput("randomness", got=randomness, want="Randomness.secure(), or Randomness.simulation(seed)")
-        row = self.table[self.index(assignment)]
-        drawn = int(randomness.choose(row)[0])
-        return Decision(guarantee=randomness.stamp(self.guarantee), accepted=self.decisions[drawn], papers=self.papers)
+    def identity(self, true: int) -> Floats:
+        """What a ledger knows these papers by: the same for every strategy of the same scores and true assignment."""
+        return np.concatenate([self.posterior, np.asarray(self.assignments[true], dtype=np.float64)])
+
+    def decide(
+        self, assignment: int | Sequence[int], *, randomness: Randomness | None = None, account: Account | None = None
+    ) -> Decision:
+        """Draw the decision for the true assignment: the only step that sees it, and the only random one.
+
+        Parameters
+        ----------
+        assignment
+            The true one: its number, or itself.
+        randomness
+            Secure unless given.
+        account
+            An account of a ledger. It records the decision before anything is drawn, and refuses a second one.
+        """
+        randomness = secure_unless_given(randomness)
+        true = self.index(assignment)
+        guarantee = randomness.stamp(self.guarantee)
+        if account is not None:
+            account.spend(guarantee, purpose="a decision", data=self.identity(true), randomness=randomness)
+        drawn = int(randomness.choose(self.table[true])[0])
+        return Decision(guarantee=guarantee, accepted=self.decisions[drawn], papers=self.papers)
 
     def summary(self) -> str:
         """The two errors in one line."""

@@ -67,7 +67,7 @@ def _file(kind: type[Action[Any]]) -> list[click.Parameter]:
 
 def _option(parameter: Parameter) -> click.Option:
     """One parameter as an option. It takes text, which the declaration checks."""
-    want = "" if parameter.is_flag else f" {parameter.want[0].upper()}{parameter.want[1:]}."
+    want = "" if parameter.is_flag or parameter.choices else f" {parameter.want[0].upper()}{parameter.want[1:]}."
     default = "" if parameter.default in (None, ()) else f" [default: {parameter.text(parameter.default)}]"
     state = " [required]" if parameter.required else default
     return click.Option(
@@ -76,7 +76,7 @@ def _option(parameter: Parameter) -> click.Option:
         multiple=parameter.many,
         is_flag=parameter.is_flag,
         show_default=False,
-        metavar=None if parameter.is_flag else "|".join(parameter.choices).upper() or "VALUE",
+        metavar=None if parameter.is_flag else f"[{'|'.join(parameter.choices)}]" if parameter.choices else "VALUE",
         help=f"{parameter.setting.help}{want}{' Repeatable.' if parameter.many else ''}{state}",
         shell_complete=lambda _context, _option, typed: [word for word in parameter.choices if word.startswith(typed)],
     )
@@ -125,7 +125,7 @@ def _run(kind: type[Action[Any]], given: dict[str, Any]) -> None:
     source = None
     columns = given.get("columns") or {}
     if kind.kinds:
-        reading = {name: given.get(name) for name in ("kind", "time_zone", "layout")}
+        reading: dict[str, Any] = {name: given.get(name) for name in ("kind", "time_zone", "layout")}
         source = Source(Path(given["file"]), format=given["format_"], columns=columns, **reading)
     others = {
         parameter.name: [

@@ -51,11 +51,12 @@ class Argument(click.Argument):
         self.help: str = help
         self._default = settings.get("default")
 
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
-        """The metavar, and the help with environment variable and default."""
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:  # noqa: ARG002
+        """The name, and the help with environment variable and default."""
+        name = self.human_readable_name
         notes = [f"env var: {self.envvar}"] if self.envvar else []
         notes += [f"default: {self._default}"] if self._default else []
-        return self.make_metavar(ctx), self.help + (f"  [{'; '.join(notes)}]" if notes else "")
+        return name if self.required else f"[{name}]", self.help + (f"  [{'; '.join(notes)}]" if notes else "")
 
 
 class Command(click.Command):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from peerveil.cli.actions import add_actions
 from peerveil.cli.base import (
     BAD_INPUT,
     PATH,
@@ -34,6 +35,9 @@ _file_argument = argument("file", type=PATH, help="CSV, Parquet, JSON lines, or 
 @click.group(cls=Group)
 def data() -> None:
     """Check data files, and make synthetic ones."""
+
+
+add_actions(data, "data")
 
 
 @data.command("recognize", examples=["peerveil data recognize export.json"])

@@ -107,8 +107,9 @@ def _labels(
         with path.open("wb") as handle:
             write_parquet(_spooled(store, known, rank, step), pl.DataFrame(schema=_SPOOLED), handle)
         progress.stage("inferring")
-        estimator = PrivateDawidSkene(campaign.each, model, classes=len(campaign.classes))
+        estimator = PrivateDawidSkene(epsilon=campaign.each, model=model, classes=len(campaign.classes))
         result = _fit(estimator, path, engine, progress.total, campaign.guarantee)
+        workers = estimator.workers_.frame()
     progress.stage("storing")
     found = questions[result.tasks.to_numpy()]
     plan = _plan(known, result) if kind == "so far" else None
@@ -117,7 +118,7 @@ def _labels(
         {"question": int(q), "code": int(code), "confidence": float(p)}
         for q, code, p in zip(found, result.labels, result.confidence, strict=True)
     )
-    columns = result.worker_frame().rename({"worker": "person"})
+    columns = workers.rename({"worker": "person"})
     store_result(
         store,
         known,
@@ -171,7 +172,13 @@ def _plan(known: Known, result: TruthResult) -> TruthPlan:
     ability = float(np.clip(np.average(result.abilities, weights=result.loads), 1 / k + 0.02, 0.98))
     spread = (_PRIOR * ability, _PRIOR * (1 - ability))
     return plan_truth(
-        campaign.accuracy, [campaign.each], classes=k, ability=spread, tasks=150, trials=2, progress=False
+        accuracy=campaign.accuracy,
+        epsilons=[campaign.each],
+        classes=k,
+        ability=spread,
+        tasks=150,
+        trials=2,
+        progress=False,
     )
 
 
@@ -181,7 +188,7 @@ def _label_content(known: Known, result: TruthResult, plan: TruthPlan | None) ->
     content: dict[str, Any] = {
         "kind": "labels",
         "reports": reports,
-        "people": len(result.workers),
+        "people": result.loads.size,
         "tasks": size,
         "tasks_with_reports": len(result.tasks),
         "answers_a_task": reports / size,
@@ -201,7 +208,7 @@ def _label_content(known: Known, result: TruthResult, plan: TruthPlan | None) ->
             "answers_a_task": needed,
             "more_than": None if needed is not None else tried,
             "more_answers": None if needed is None else max(0, needed * size - reports),
-            "advice": plan.advice(),
+            "advice": plan.recommendation,
         }
     return content
 
@@ -219,7 +226,7 @@ def _figure(result: TruthResult, plan: TruthPlan | None, content: dict[str, Any]
         ax.legend(fontsize="small", loc="lower right")
         return ax
 
-    return safe_svg(drawn, f"This campaign has {x:.1f} answers a task. {plan.advice()}")
+    return safe_svg(drawn, f"This campaign has {x:.1f} answers a task. {plan.recommendation}")
 
 
 def _rankings(

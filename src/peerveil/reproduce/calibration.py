@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.calibration import Affine, NotConverged, Pair, fit_miscalibration
+from peerveil.calibration import Affine, Pair, fit_miscalibration
+from peerveil.calibration.fit import NotConverged
 from peerveil.judgements import Reviews
 from peerveil.papers.calibration.methods import (
     kendall_distance,

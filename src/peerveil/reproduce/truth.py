@@ -66,14 +66,14 @@ def scores(
     frame = labels.frame.select("task", "worker", "label")
     for seed in range(seeds):
         lane = Randomness.simulation(_SEED + 1000 * seed + round(10 * epsilon))
-        sent = frame.with_columns(label=randomize(frame["label"], epsilon, classes, lane))
+        sent = frame.with_columns(label=randomize(frame["label"], epsilon=epsilon, classes=classes, randomness=lane))
         reports = Reports.of(Labels.from_frame(sent), classes)
         found = {
-            "majority": PrivateMajority(epsilon).fit(reports),
-            "default": PrivateDawidSkene(epsilon).fit(reports),
+            "majority": PrivateMajority(epsilon=epsilon).fit(reports),
+            "default": PrivateDawidSkene(epsilon=epsilon).fit(reports),
         }
         if len(classes) == 2:
-            found["as-printed"] = AlgorithmOne(epsilon, must_converge=False).fit(reports)
+            found["as-printed"] = AlgorithmOne(epsilon=epsilon, must_converge=False).fit(reports)
         for name, result in found.items():
             rows.setdefault(name, []).append(result.accuracy(truth))
         advance(1)
@@ -141,8 +141,8 @@ def crowds(quick: bool = False, progress: bool | None = None) -> Reproduction:
                 values = []
                 for seed in range(seeds):
                     crowd = simulate_crowd(400, 40, 12, k, kind=kind, shares=shares, epsilon=epsilon, seed=_SEED + seed)
-                    ours = PrivateDawidSkene(epsilon).fit(crowd.reports).accuracy(crowd.truth)
-                    votes = PrivateMajority(epsilon).fit(crowd.reports).accuracy(crowd.truth)
+                    ours = PrivateDawidSkene(epsilon=epsilon).fit(crowd.reports).accuracy(crowd.truth)
+                    votes = PrivateMajority(epsilon=epsilon).fit(crowd.reports).accuracy(crowd.truth)
                     values.append([*votes, *ours])
                     advance(1)
                 v = np.mean(values, axis=0)
@@ -170,7 +170,7 @@ def error_bounds(quick: bool = False, progress: bool | None = None) -> Reproduct
             found = []
             for trial in range(trials):
                 crowd = simulate_crowd(tasks, n, n, ability=(16, 4), epsilon=epsilon, seed=_SEED + trial)
-                result = AlgorithmOne(epsilon).fit(crowd.reports)
+                result = AlgorithmOne(epsilon=epsilon).fit(crowd.reports)
                 wisdom = collective_private_wisdom(crowd.abilities, epsilon)
                 error = float(np.abs(result.abilities - crowd.abilities).max())
                 found.append((1 - result.accuracy(crowd.truth)[0], label_error_bound(n, wisdom), error))
@@ -235,7 +235,7 @@ def theorem_4(quick: bool = False, progress: bool | None = None) -> Reproduction
             found = []
             for trial in range(trials):
                 crowd = simulate_crowd(500, n, n, kind="experts", epsilon=2, seed=_SEED + trial)
-                methods = (PrivateMajority(2), AlgorithmOne(2), PrivateDawidSkene(2))
+                methods = (PrivateMajority(epsilon=2), AlgorithmOne(epsilon=2), PrivateDawidSkene(epsilon=2))
                 found.append([1 - m.fit(crowd.reports).accuracy(crowd.truth)[0] for m in methods])
                 advance(1)
             mean = np.mean(found, axis=0)

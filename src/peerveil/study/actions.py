@@ -244,7 +244,8 @@ class Action(Generic[Table]):
         adapter: TypeAdapter[Self] = TypeAdapter(cls)
         try:
             if strict:  # through JSON, as strict mode refuses tuples for lists in Python
-                return adapter.validate_json(json.dumps(given, default=str), strict=True)
+                values = {name: _whole(value) for name, value in given.items()}
+                return adapter.validate_json(json.dumps(values, default=str), strict=True)
             return adapter.validate_python(dict(given))
         except ValidationError as error:
             problems = Problems()
@@ -276,6 +277,11 @@ class Action(Generic[Table]):
             for parameter in self.parameters()
             if getattr(self, parameter.name) != parameter.default
         }
+
+
+def _whole(value: Any) -> Any:
+    """20.0 is a whole number, as in JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

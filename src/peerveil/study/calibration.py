@@ -1,139 +1,468 @@
-"""The step of the calibration room: decide a conference without naming the reviewer."""
+"""Actions of the calibration module: decide without naming the reviewer, and see beforehand what that costs."""
 
 from __future__ import annotations
 
-import json
-from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+import math
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from peerveil.calibration import Conference, Fit, Threshold, fit_miscalibration
+from annotated_types import Ge, Gt, Le, Lt
+
 from peerveil.errors import BadInput, Verbatim
-from peerveil.judgements.writing import csv_text
-from peerveil.study.outcome import Outcome
-from peerveil.study.step import REQUIRED, Option, Step, number, text, whole
+from peerveil.study.actions import Action, Setting, Suggestion
+from peerveil.study.spelling import File, ReviewsName, ScaleAndBias  # noqa: TC001 (read at run time)
 
 if TYPE_CHECKING:
+    from peerveil.calibration import ChairSheet, Conference, ConferenceDecision, Threshold
+    from peerveil.calibration.fit import Fit
     from peerveil.judgements import Reviews
-    from peerveil.ledger import Account
-    from peerveil.randomness import Randomness
+    from peerveil.study.actions import Context
+    from peerveil.study.inputs import Inputs
+    from peerveil.study.outcome import Outcome
+
+_NOTHING: Final = Verbatim("nothing")
 
 
-class Decide(Step):
-    """Accept the better papers, with what is known of reviewers' strictness."""
+class _Decisions(Action["Reviews"]):
+    """What planning and deciding have in common: how many papers to accept, and how reviewers score."""
 
-    room, do = "calibration", "decide"
-    about = "accept the better papers, correcting for strictness, without the decisions naming the reviewer"
-    output = "which papers are accepted"
-    wants = "reviews"
-    spends = once = True
-    also: ClassVar = {"history": "reviews"}
-    options: ClassVar = (
-        Option(
-            "history", text, REQUIRED, "the name under [data] of a past conference, from which strictness is learned"
+    kinds = ("reviews",)
+
+    accept: Annotated[
+        int | None, Ge(0), Le(1_000_000), Setting("How many papers to accept.", "Papers to accept", common=True)
+    ] = None
+    accepted: Annotated[
+        float | None,
+        Gt(0),
+        Lt(1),
+        Setting(
+            "Instead of a number: the share of all papers expected above the line, such as 0.25.",
+            "Share to accept",
+            common=True,
         ),
-        Option("adversary_error", number(0, 1), REQUIRED, "how often the best guess of a writer shall be wrong"),
-        Option("accept", whole(1, 1_000_000), None, "how many papers to accept; or give accepted"),
-        Option("accepted", number(0, 1), 0.25, "the share of papers to accept"),
-        Option("group_size", whole(2, 6), 3, "papers whose committees could have been exchanged"),
-        Option("draws", whole(1, 50), 8, "of what is not known of each reviewer; 1 takes the best guess for the truth"),
-        Option("iterations", whole(60, 1_000_000), 1500, "of the fit of strictness"),
+    ] = None
+    history: Annotated[
+        tuple[ReviewsName, ...],
+        Setting("Past conferences, from which each reviewer's scale and bias are fitted.", common=True),
+    ] = ()
+    reviewers: Annotated[
+        File | None,
+        Setting(
+            "Instead of a history: a table with reviewer, scale and bias, where score = scale * quality + bias.",
+            "Known strictness",
+        ),
+    ] = None
+    noise: Annotated[
+        float | None, Ge(0), Setting("Standard deviation of scores; by default fitted with the history.")
+    ] = None
+    draws: Annotated[
+        int,
+        Ge(1),
+        Le(50),
+        Setting("With a history: how many credible functions of each reviewer to average over; 1 takes the mean."),
+    ] = 8
+    iterations: Annotated[int, Ge(60), Le(1_000_000), Setting("With a history: iterations of each of four chains.")] = (
+        1500
+    )
+    group_size: Annotated[
+        int,
+        Ge(2),
+        Le(6),
+        Setting(
+            "Papers whose committees could have been exchanged. Larger groups hide a writer among more people, and take "
+            "longer.",
+            common=True,
+        ),
+    ] = 5
+    exactly: Annotated[
+        bool, Setting("Accept exactly the number of papers; otherwise about as many, with fewer wrong decisions.")
+    ] = True
+    exchange: Annotated[
+        Literal["committees", "reviews"],
+        Setting("What could have been exchanged: whole committees, or also reviews within a committee (small groups)."),
+    ] = "committees"
+
+    def __post_init__(self) -> None:
+        if (self.accept is None) == (self.accepted is None):
+            got = _NOTHING if self.accept is None else Verbatim("a number and a share")
+            raise BadInput("accept", got=got, want="a number of papers, or instead accepted: a share of all papers")
+        if bool(self.history) == (self.reviewers is not None):
+            got = Verbatim("a history and reviewers") if self.history else _NOTHING
+            raise BadInput("history", got=got, want="past conferences, or instead reviewers: a table of strictness")
+        if self.reviewers is not None and self.noise is None:
+            want = "the standard deviation of scores; it is fitted only with a history"
+            raise BadInput("noise", got=_NOTHING, want=want)
+
+    @property
+    def line(self) -> int | Threshold:
+        """The rule of acceptance."""
+        from peerveil.calibration import Threshold
+
+        if self.accept is not None:
+            return self.accept
+        assert self.accepted is not None
+        return Threshold.share(self.accepted)
+
+    def fit(self, inputs: Inputs[Reviews]) -> Fit | None:
+        """Strictness learned from the past, once per run; None if it was given as a table."""
+        if not self.history:
+            return None
+        known = self.__dict__.get("_fit")
+        if known is None or known[0] is not inputs:
+            from peerveil.calibration import fit_miscalibration
+
+            past = inputs.others["history"]
+            known_reviewers(inputs.table, past)
+            known = inputs, fit_miscalibration(past, iterations=self.iterations, progress=False)
+            object.__setattr__(self, "_fit", known)
+        fit: Fit = known[1]
+        return fit
+
+    def model(self, inputs: Inputs[Reviews]) -> dict[str, Any]:
+        """How every reviewer scores, and the noise: as :class:`peerveil.calibration.Conference` takes them."""
+        inputs.table.require_reviewers("calibration")
+        people = inputs.table.frame["reviewer"].unique().to_list()
+        fit = self.fit(inputs)
+        if fit is not None:
+            noise = fit.noise if self.noise is None else self.noise
+            return {"functions": fit.functions(people, draws=self.draws), "noise": noise}
+        from peerveil.calibration import read_miscalibration
+
+        assert self.reviewers is not None
+        functions = {str(name): function for name, function in read_miscalibration(self.reviewers).items()}
+        missing = [who for who in people if str(who) not in functions]
+        if missing:
+            want = "a row for every reviewer of the data"
+            raise BadInput(
+                "reviewers", got=Verbatim(f"no row for {len(missing)} of {len(people)} reviewers"), want=want
+            )
+        return {"functions": {who: functions[str(who)] for who in people}, "noise": self.noise}
+
+    def conference(self, inputs: Inputs[Reviews]) -> Conference:
+        """The conference; building it refuses what could not be decided."""
+        from peerveil.calibration import Conference
+
+        return Conference(
+            inputs.table,
+            **self.model(inputs),
+            accept=self.line,
+            group_size=self.group_size,
+            exactly=self.exactly,
+            exchange=self.exchange,
+        )
+
+
+class Decide(_Decisions):
+    """Decide a conference once."""
+
+    name, title = "calibration.decide", "Decide a conference"
+    about = "Accept papers, correcting for strict reviewers without revealing who reviewed what."
+    details = (
+        "Decide once: two decisions of the same reviews reveal more about who wrote what than one. With an account the decision "
+        "is recorded, and a second one is refused. `peerveil calibration plan` shows what protection costs."
+    )
+    publishes = "which papers are accepted"
+    operator = "how well each review is protected, with its writer"
+    spends = once = recorded = True
+    calls = "peerveil.calibration.Conference"
+    examples = (
+        "reviews.csv --history past.csv --accept 40 --adversary-error 0.5",
+        "reviews.csv --reviewers truth_reviewers.csv --noise 0.5 --accepted 0.25 --adversary-error 0.5",
     )
 
-    @cached_property
-    def fit(self) -> Fit:
-        """Strictness, learned from the past: not private, and not about this conference."""
-        return fit_miscalibration(self.tables["history"], iterations=self.iterations)
-
-    def _conference(self, table: Reviews) -> Conference:
-        table.require_reviewers("calibration")
-        self._known(table)
-        papers = table.frame["paper"].n_unique()
-        if self.accept is not None and self.accept > papers:
-            raise BadInput("accept", got=self.accept, want=f"at most the {papers} papers that there are")
-        functions = {
-            one: self.fit.uncertain(one, self.draws) if self.draws > 1 else self.fit.function(one)
-            for one in table.frame["reviewer"].unique().to_list()
-        }
-        line: int | Threshold = Threshold.share(self.accepted) if self.accept is None else self.accept
-        return Conference(table, functions, self.fit.noise, line, size=self.group_size)
-
-    def _known(self, table: Reviews) -> int:
-        """How many of the reviewers the past tells about; a past that tells nothing is refused."""
-        past: Reviews = self.tables["history"]
-        if past.fingerprint == table.fingerprint:
-            raise BadInput(
-                "history", got=Verbatim("the very reviews that are to be decided"), want="an earlier conference"
-            )
-        past.require_reviewers("history")
-        known = set(past.frame["reviewer"].unique().to_list()) & set(table.frame["reviewer"].unique().to_list())
-        if not known:
-            want = "a past conference, in which at least some of these reviewers wrote under the same names"
-            raise BadInput("history", got=Verbatim("reviews by other people"), want=want)
-        return len(known)
-
-    def cautions(self, table: Reviews) -> list[str]:
-        """That it is done once, and how much the past tells."""
-        reviewers = table.frame["reviewer"].n_unique()
-        return [
-            "Decide once: two decisions of the same reviews together say more about who wrote what than one does. The "
-            "account records this one and refuses a second.",
-            f"The past tells about {self._known(table)} of the {reviewers} reviewers; the others are taken for average.",
-        ]
+    adversary_error: Annotated[
+        float,
+        Ge(0),
+        Le(1),
+        Setting(
+            "How often the best guess of a review's writer shall be wrong, as far as the scores allow.",
+            "Error of the best guess",
+            common=True,
+        ),
+    ]
 
     @classmethod
-    def suggest(cls, data: str, table: Reviews) -> str | None:
+    def suggest(cls, table: Reviews) -> Suggestion | None:
         """A commented step: it needs a past conference."""
         if not table.has_reviewers:
             return None
-        return f"""# To decide with what past conferences tell of reviewers' strictness, name one under [data], then:
-# [[steps]]
-# room = "calibration"
-# do = "decide"
-# data = "{data}"
-# account = "main"
-# history = "past"
-# adversary_error = 0.5      # the best guess of a review's writer is wrong at least this often
-# accepted = 0.25
-"""
+        return Suggestion(
+            "Which papers should be accepted, correcting for strict reviewers? Needs a past conference under [data].",
+            {"history": ["past"], "adversary_error": 0.5, "accepted": 0.25},
+            {"adversary_error": "the best guess of a review's writer is wrong at least this often"},
+            commented=True,
+        )
 
-    def promise(self, table: Reviews) -> None:
-        """None to debit: the guarantee is recorded once it is known. All that can be refused is refused here."""
-        self._conference(table)
+    def guarantee(self, inputs: Inputs[Reviews]) -> None:
+        """None to debit: the guarantee is recorded once it is known."""
+        self.conference(inputs)
 
-    def carry_out(self, table: Reviews, randomness: Randomness, account: Account | None) -> Outcome:
+    def cautions(self, inputs: Inputs[Reviews]) -> list[str]:
+        """That it is done once, how much the past tells, and what the guarantee does not cover."""
+        once = (
+            "Decide once: two decisions of the same reviews reveal more about who wrote what than one. The account records "
+            "this decision and refuses a second one."
+        )
+        return [once, *self._known_from_past(inputs), *not_covered(self.conference(inputs))]
+
+    def _known_from_past(self, inputs: Inputs[Reviews]) -> list[str]:
+        if not self.history:
+            return []
+        known = known_reviewers(inputs.table, inputs.others["history"])
+        reviewers = inputs.table.frame["reviewer"].n_unique()
+        others = "; the others are assumed to be average" if known < reviewers else ""
+        return [f"The history covers {known} of the {reviewers} reviewers{others}."]
+
+    def run(self, inputs: Inputs[Reviews], context: Context) -> Outcome:
         """Decide once."""
-        decision = self._conference(table).decide(
-            adversary_error=self.adversary_error, randomness=randomness, account=account
+        from peerveil.judgements.writing import csv_text
+        from peerveil.study.outcome import Outcome
+
+        if self.history:
+            context.progress(0.0, "fitting reviewers' strictness")
+        conference = self.conference(inputs)
+        context.progress(0.5, "deciding")
+        decision, sheet = conference.decide(
+            adversary_error=self.adversary_error,
+            randomness=context.randomness,
+            account=context.account,
+            progress=False,
         )
-        outcome = Outcome("Which papers should be accepted, if strict reviewers are corrected for?")
+        outcome = Outcome("Which papers should be accepted, correcting for strict reviewers?")
         outcome.promises(decision.guarantee)
-        accepted, papers = int(decision.decisions["accepted"].sum()), decision.decisions.height
-        promised = float(decision.guarantee.exact_error or 0)
-        outcome.found = [
-            f"Asked for: the best guess of a review's writer is wrong {100 * self.adversary_error:.3g} times in 100. Reached for "
-            f"every review: {100 * promised:.3g} times in 100"
-            f"{'.' if promised >= self.adversary_error else ', since the scores alone give some writers away.'}",
-            f"{accepted} of {papers} papers are accepted. The expected share of papers on the wrong side of the line is "
-            f"{decision.conference_error:.3f}.",
-            "The promise names the review that can be guessed best. What scores alone give away, no decision can hide.",
+        self._describe(outcome, decision)
+        fit = self.fit(inputs)
+        outcome.private_found = [
+            f"{sheet.summary()}.",
+            *not_covered(conference),
+            *self._known_from_past(inputs),
+            *([f"Fitted from the history: {fit.summary()}."] if fit is not None else []),
         ]
-        outcome.answer = (
-            f"{accepted} of {papers} papers; the list is in decisions.csv. {100 * decision.conference_error:.1f} decisions in "
-            "100 are expected to be wrong."
+        outcome.private_results = _figures_of(sheet)
+        outcome.picture(
+            sheet.plot,
+            "How often the best guess of each review's writer is wrong, sorted.",
+            "How often the best adversary is wrong about each review's writer, against what the scores alone leave.",
+            public=False,
         )
+        outcome.file("decisions.csv", csv_text(decision.frame()), public=True)
+        outcome.file("decisions.json", decision.to_json(indent=2) + "\n", public=True)
+        outcome.file("sheet.csv", csv_text(sheet.frame()), public=False)
+        return outcome
+
+    def _describe(self, outcome: Outcome, decision: ConferenceDecision) -> None:
+        """What may be published about the decision."""
+        accepted, papers = int(decision.decisions["accepted"].sum()), decision.decisions.height
+        reached = float(decision.guarantee.exact_error or 0)
+        shortfall = "" if reached >= self.adversary_error else ", since the scores alone reveal some writers"
+        outcome.answer = (
+            f"{accepted} of {papers} papers are accepted (decisions.csv); {decision.conference_error:.1%} of the decisions are "
+            "expected to be wrong."
+        )
+        outcome.found = [
+            f"The best guess of a review's writer should be wrong {100 * self.adversary_error:.3g}% of the time; guaranteed for "
+            f"every review: {math.floor(1000 * reached) / 10:g}%{shortfall}.",
+            f"The expected share of papers on the wrong side of the line is {decision.conference_error:.3f}.",
+            "The guarantee is about the review that is easiest to guess. What the scores alone reveal, no decision can hide.",
+        ]
         outcome.protect("the writer of one review", decision.guarantee)
-        outcome.protect("all reviews of one person", "not promised: each review by itself")
-        outcome.private_found = [f"{decision.summary()}.", str(self.fit)]
-        outcome.attack = ["The promise is about one review, fixed before the decisions are known; who picks the review "
-                          "afterwards, or holds other knowledge, can do better."]  # fmt: skip
-        outcome.picture(decision.plot, "How often the best guess of each review's writer is wrong, sorted.",
-                        "How often the best adversary is wrong about each review's writer, against what the scores alone "
-                        "leave.", public=False)  # fmt: skip
-        outcome.file("decisions.csv", csv_text(decision.decisions), public=True)
-        outcome.file("decisions.json", json.dumps(decision.to_dict(), indent=2, allow_nan=False) + "\n", public=True)
-        outcome.file("sheet.csv", csv_text(decision.chair), public=False)
-        outcome.results = {"accepted": accepted, "papers": papers, "conference_error": decision.conference_error}
+        outcome.protect("all reviews by one person", "not guaranteed: each review by itself")
+        outcome.attack = [
+            "The guarantee is about one review, chosen before the decisions are known: an attacker who chooses the review "
+            "afterwards, or knows more, can do better."
+        ]
+        outcome.results = {
+            "accepted": accepted,
+            "papers": papers,
+            "line": decision.line,
+            "conference_error": decision.conference_error,
+        }
+
+
+class Plan(_Decisions):
+    """What protection costs."""
+
+    name, title = "calibration.plan", "Plan decisions"
+    about = "Show how many wrong decisions it costs to protect who reviewed what."
+    details = (
+        "Nothing is decided or spent. Up to six reviews, each by another reviewer, are solved exactly, as one panel; otherwise "
+        "papers are put into groups, as `peerveil calibration decide` does."
+    )
+    publishes = "what protection costs, computed without using who reviewed what"
+    calls = "peerveil.calibration.plan_decisions"
+    examples = (
+        "reviews.csv --history past.csv --accept 40",
+        "reviews.csv --reviewers truth_reviewers.csv --noise 0.5 --accepted 0.25 --demand 0 --demand 0.5 --demand 1",
+    )
+
+    adversary: Annotated[
+        Literal["paper", "assignment"],
+        Setting(
+            "Whom to protect against: somebody who guesses the writer of one review, or (one panel) of all reviews."
+        ),
+    ] = "paper"
+    demands: Annotated[
+        tuple[Annotated[float, Ge(0), Le(1)], ...],
+        Setting("For a conference: how often the best guess of a review's writer shall be wrong, values to try."),
+    ] = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
+    most_groups: Annotated[int, Ge(1), Le(1_000_000), Setting("For a conference: groups to try, evenly chosen.")] = 100
+
+    def guarantee(self, inputs: Inputs[Reviews]) -> None:
+        """None: who reviewed what is not used."""
+        from peerveil.calibration.plan import is_panel
+
+        self.conference(inputs)
+        if self.adversary != "paper" and not is_panel(inputs.table):
+            want = "paper: a conference is decided group by group, against the guess of one review"
+            raise BadInput("adversary", got=self.adversary, want=want)
+
+    def run(self, inputs: Inputs[Reviews], context: Context) -> Outcome:
+        """Try several demands."""
+        from peerveil.calibration import plan_decisions
+        from peerveil.study.outcome import Outcome
+
+        if self.history:
+            context.progress(0.0, "fitting reviewers' strictness")
+        model = self.model(inputs)
+        context.progress(0.5, "trying demands")
+        plan = plan_decisions(
+            inputs.table,
+            **model,
+            accept=self.line,
+            adversary=self.adversary,
+            group_size=self.group_size,
+            exactly=self.exactly,
+            exchange=self.exchange,
+            demands=self.demands,
+            most_groups=self.most_groups,
+            progress=False,
+        )
+        outcome = Outcome("What does it cost to protect who reviewed what?")
+        outcome.promise = "Who reviewed what is not used: nothing is spent, and nothing about it is revealed."
+        outcome.plan(plan, "How often the adversary is wrong, against the share of wrong decisions.")
+        outcome.found.append(f"{plan.summary()}.")
         return outcome
 
 
-STEPS = (Decide,)
+class Simulate(Action[None]):
+    """Guaranteed against observed errors."""
+
+    name, title = "calibration.simulate", "Simulate decisions"
+    about = "Simulate decisions on synthetic papers against the best adversary: guaranteed and observed errors."
+    publishes = "guaranteed and observed errors; no data are read"
+    examples = (
+        "--function 1:0.5 --function 0.7:-0.5 --noise 0.4 --share 0.6 --draws 20000",
+        "--function 1:0.5 --function 0.7:-0.5 --function 1.2:0 --accept 1 --adversary-error 0.5 --draws 200",
+    )
+
+    functions: Annotated[
+        tuple[ScaleAndBias, ...],
+        Setting(
+            "How each reviewer scores: score = scale * quality + bias. Two reviewers are pairs, more are panels.",
+            "Reviewers",
+            common=True,
+        ),
+    ] = ((1.0, 0.5), (0.7, -0.5))
+    noise: Annotated[float, Ge(0), Setting("Standard deviation of scores.", common=True)] = 0.4
+    share: Annotated[
+        float, Ge(0), Le(1), Setting("Pairs: how much of the possible protection to use, from none (0) to all (1).")
+    ] = 0.5
+    accept: Annotated[int, Ge(0), Le(20), Setting("Panels: how many papers to accept.")] = 1
+    adversary_error: Annotated[
+        float, Ge(0), Le(1), Setting("Panels: how often the best guess of a review's writer shall be wrong.")
+    ] = 0.5
+    draws: Annotated[
+        int | None,
+        Ge(1),
+        Le(10_000_000),
+        Setting("How many pairs or panels to simulate; by default 100,000 pairs or 1,000 panels."),
+    ] = None
+    seed: Annotated[int, Ge(0), Setting("The same seed gives the same papers.")] = 0
+
+    def __post_init__(self) -> None:
+        if len(self.functions) < 2:
+            raise BadInput("functions", got=Verbatim(f"{len(self.functions)}"), want="at least two reviewers")
+
+    def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
+        """Simulate pairs or panels."""
+        from peerveil.calibration import Affine, simulate_pairs, simulate_panels
+        from peerveil.study.outcome import Outcome
+
+        people = [Affine(scale, bias) for scale, bias in self.functions]
+        if len(people) == 2:
+            simulation = simulate_pairs(
+                people, noise=self.noise, share=self.share, draws=self.draws or 100_000, seed=self.seed
+            )
+        else:
+            context.progress(0.0, "simulating panels")
+            simulation = simulate_panels(
+                people,
+                noise=self.noise,
+                accept=self.accept,
+                adversary_error=self.adversary_error,
+                draws=self.draws or 1000,
+                seed=self.seed,
+                progress=False,
+            )
+        outcome = Outcome("Do the errors that are guaranteed come true?")
+        outcome.mark = simulation.mark
+        outcome.promise = "No data are read: papers and reviewers are synthetic."
+        tallies = (simulation.conference, simulation.adversary)
+        far = max(abs(tally.distance) for tally in tallies)
+        verdict = "agree" if far < 5 else "DISAGREE"
+        over = f"{simulation.draws:,} draws (at most {far:.1f} standard errors apart)"
+        outcome.answer = f"Guaranteed and observed errors {verdict} over {over}."
+        outcome.found = [f"{tally}." for tally in tallies]
+        outcome.failed = far >= 5
+        outcome.picture(
+            simulation.plot,
+            simulation.summary(),
+            "Guaranteed errors (lines) and observed ones (points, with five standard errors).",
+            public=True,
+        )
+        outcome.results = simulation.to_dict()
+        return outcome
+
+
+def known_reviewers(table: Reviews, history: list[Reviews]) -> int:
+    """How many of the reviewers have a past; a past that says nothing about them is refused."""
+    known: set[Any] = set()
+    for past in history:
+        if past.fingerprint == table.fingerprint:
+            got = Verbatim("the reviews that are to be decided")
+            raise BadInput("history", got=got, want="an earlier conference")
+        past.require_reviewers("history")
+        known |= set(map(str, past.frame["reviewer"].unique().to_list()))
+    count = len(known & set(map(str, table.frame["reviewer"].unique().to_list())))
+    if not count:
+        want = "a past conference, in which at least some of these reviewers wrote under the same names"
+        raise BadInput("history", got=Verbatim("reviews by other people"), want=want)
+    return count
+
+
+def not_covered(conference: Conference) -> list[str]:
+    """What the guarantee does not cover, where this conference has it."""
+    sentences = []
+    if conference.alone and conference.exchange == "committees":
+        sentences.append(
+            f"Not covered: {conference.alone} papers share their number of reviews with no other paper, so that nothing hides "
+            "their reviewers."
+        )
+    if conference.linked:
+        sentences.append(
+            f"Not covered: {conference.linked} reviewers sit in several groups and their strictness is uncertain, so that the "
+            "scores of one group reveal something about them in another."
+        )
+    return sentences
+
+
+def _figures_of(sheet: ChairSheet) -> dict[str, Any]:
+    """The chair's sheet in figures."""
+    return {
+        "settled": int(sheet.reviews.unique("paper")["settled"].sum()),
+        "least_error": sheet.least_error,
+        "writers_named": sheet.named,
+        "writers_named_from_scores": sheet.named_from_scores,
+    }
+
+
+ACTIONS: Final[tuple[type[Action[Any]], ...]] = (Decide, Plan, Simulate)

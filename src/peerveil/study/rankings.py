@@ -34,7 +34,7 @@ Budget = Annotated[
 ]
 
 
-class Test(Action["Rankings"]):
+class RankingsTest(Action["Rankings"]):
     """Do rankings differ from chance?"""
 
     name, title = "rankings.test", "Test rankings"
@@ -375,4 +375,4 @@ def _allowed(guarantee: Guarantee) -> str:
     return odds_in_words(guarantee.exact_epsilon)[1]
 
 
-ACTIONS: Final[tuple[type[Action[Any]], ...]] = (Test, Plan, Randomize, Aggregate)
+ACTIONS: Final[tuple[type[Action[Any]], ...]] = (RankingsTest, Plan, Randomize, Aggregate)

@@ -198,9 +198,7 @@ class Publish(Action["Reviews"]):
             return
         values = review_weights(table, weight=self.weight, scale=self.scale).values
         rows = np.column_stack([table.numbered("reviewer")[0], values, table.numbered("paper")[0]])
-        attack = swap_attack(
-            public, rows, epsilon=self.epsilon, trials=1000, randomness=Randomness.simulation(0)
-        )
+        attack = swap_attack(public, rows, epsilon=self.epsilon, trials=1000, randomness=Randomness.simulation(0))
         outcome.private_found.append(
             f"Measured on these data: an attacker who knows everything except which of two people wrote which of two reviews "
             f"is correct {100 * attack.right:.1f}% of the time ({100 * attack.worst_right:.1f}% on the exchange that shows "

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -63,6 +64,7 @@ class Refers:
 # at most six digits before the point, and not zero: the schema's words and the reader's are the same
 _EPSILON_TEXT: Final = r"\s*((?=[\d.]*[1-9])\d{0,6}(\.\d{1,40})?|0*[1-9]\d{0,5}/0*[1-9]\d{0,11})\s*"
 _EPSILON_LIMIT: Final = 10**6
+_EPSILON_LEAST: Final = 1e-12
 
 
 def _epsilon(value: Any) -> str:
@@ -73,14 +75,14 @@ def _epsilon(value: Any) -> str:
         if not re.fullmatch(_EPSILON_TEXT, value, flags=re.ASCII):
             raise ValueError
         return value.strip()
-    if not 0 < value < _EPSILON_LIMIT:
+    if not _EPSILON_LEAST <= value < _EPSILON_LIMIT:
         raise ValueError
-    return repr(value)
+    return format(Decimal(repr(value)), "f")
 
 
 EPSILON_SCHEMA: Final[dict[str, Any]] = {
     "anyOf": [
-        {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": _EPSILON_LIMIT},
+        {"type": "number", "minimum": _EPSILON_LEAST, "exclusiveMaximum": _EPSILON_LIMIT},
         {"type": "string", "pattern": f"^{_EPSILON_TEXT}$"},
     ]
 }
@@ -135,11 +137,18 @@ Duration = Annotated[
 ]
 
 
+_NUMBER: Final = r"-?\d{1,15}(?:\.\d{1,15})?"
+_PART: Final = rf"\s*{_NUMBER}\s*"
+
+
 def _two_numbers(value: Any) -> tuple[float, float]:
-    parts = re.split("[:,]", value) if isinstance(value, str) else value
-    if not isinstance(parts, (list, tuple)) or any(isinstance(part, bool) for part in parts):
+    if isinstance(value, str):
+        value = [float(part) for part in re.fullmatch(f"({_PART})[:,]({_PART})", value, flags=re.ASCII).groups()]  # type: ignore[union-attr]
+    if not isinstance(value, (list, tuple)) or any(isinstance(part, bool) for part in value):
         raise TypeError
-    low, high = (float(part) for part in parts)
+    if not all(isinstance(part, (int, float)) for part in value):
+        raise TypeError
+    low, high = (float(part) for part in value)
     if not (-1e15 < low < 1e15 and -1e15 < high < 1e15):
         raise ValueError
     return low, high
@@ -159,12 +168,22 @@ def _positive_pair(value: Any) -> tuple[float, float]:
     return first, second
 
 
-_TWO_NUMBERS_SCHEMA: Final = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+def _two_numbers_schema(number: str, **limits: Any) -> dict[str, Any]:
+    """Two numbers as a list or as text. That the first is the lower one cannot be said in a schema."""
+    items = {"type": "number", "exclusiveMinimum": -1e15, "exclusiveMaximum": 1e15, **limits}
+    return {
+        "anyOf": [
+            {"type": "array", "items": items, "minItems": 2, "maxItems": 2},
+            {"type": "string", "pattern": rf"^\s*{number}\s*[:,]\s*{number}\s*$"},
+        ]
+    }
+
+
 Scale = Annotated[
     tuple[float, float],
     Spelling(
         "the lowest and highest possible score, such as 1:10 (in a study file [1, 10])",
-        _TWO_NUMBERS_SCHEMA,
+        _two_numbers_schema(_NUMBER),
         _scale,
         "{0[0]:g}:{0[1]:g}".format,
         list,
@@ -174,9 +193,53 @@ PositivePair = Annotated[
     tuple[float, float],
     Spelling(
         "two numbers above 0, such as 4,2 (in a study file [4, 2])",
-        {**_TWO_NUMBERS_SCHEMA, "items": {"type": "number", "exclusiveMinimum": 0}},
+        _two_numbers_schema(r"(?=[\d.]*[1-9])\d{1,15}(\.\d{1,15})?", exclusiveMinimum=0),
         _positive_pair,
         "{0[0]:g},{0[1]:g}".format,
+        list,
+    ),
+]
+
+
+_SCALE_AND_BIAS_TEXT: Final = (
+    r"\s*((?=[0-9.]*[1-9])[0-9]{1,12}(\.[0-9]{1,12})?)\s*:\s*(-?[0-9]{1,12}(\.[0-9]{1,12})?)\s*"
+)
+_LARGEST_NUMBER: Final = 10**12
+
+
+def _scale_and_bias(value: Any) -> tuple[float, float]:
+    """How a reviewer scores: scale * quality + bias."""
+    if isinstance(value, str):
+        match = re.fullmatch(_SCALE_AND_BIAS_TEXT, value)
+        value = [float(match[1]), float(match[3])]  # type: ignore[index]
+    scale, bias = value if isinstance(value, (list, tuple)) else ()
+    if not all(isinstance(number, (int, float)) and not isinstance(number, bool) for number in (scale, bias)):
+        raise TypeError
+    if not (0 < scale < _LARGEST_NUMBER and -_LARGEST_NUMBER < bias < _LARGEST_NUMBER):
+        raise ValueError
+    return float(scale), float(bias)
+
+
+ScaleAndBias = Annotated[
+    tuple[float, float],
+    Spelling(
+        "a scale above 0 and a bias, such as 0.7:-0.5 (in a study file [0.7, -0.5])",
+        {
+            "anyOf": [
+                {
+                    "type": "array",
+                    "prefixItems": [
+                        {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": _LARGEST_NUMBER},
+                        {"type": "number", "exclusiveMinimum": -_LARGEST_NUMBER, "exclusiveMaximum": _LARGEST_NUMBER},
+                    ],
+                    "minItems": 2,
+                    "maxItems": 2,
+                },
+                {"type": "string", "pattern": f"^{_SCALE_AND_BIAS_TEXT}$"},
+            ]
+        },
+        _scale_and_bias,
+        "{0[0]:g}:{0[1]:g}".format,
         list,
     ),
 ]

@@ -4,17 +4,19 @@ From Wang and Xu, *Inferring Ground Truth From Crowdsourced Data Under Local Att
 improved.
 
 - **Randomise** on the person's side: :func:`randomize` (arrays), :func:`randomize_answers` (tables; per answer or per person,
-  hiding which tasks were answered) which gives :class:`RandomisedAnswers`; :func:`reports_per_person`.
+  hiding which tasks were answered), which gives :class:`RandomisedAnswers` to publish and :class:`CollectedReports` with the ids
+  of workers for the operator.
 - **Over the wire**: :func:`invitation`, :class:`Client`, :func:`collect`, :func:`write_reports`, :func:`read_reports` (which give
   :class:`CollectedReports`).
-- **Infer**: :class:`PrivateDawidSkene` and :class:`PrivateMajority` give a :class:`TruthResult`; :class:`NotConverged` is raised
-  where an iteration does not end, and :class:`NotRandomised` is a warning that reports look like raw answers.
+- **Infer**: :class:`PrivateDawidSkene` and :class:`PrivateMajority` give a :class:`TruthResult` without ids of workers; the
+  abilities by id are the estimator's ``workers_``. :class:`NotConverged` is raised where an iteration does not end, and
+  :class:`NotRandomised` is a warning that reports look like raw answers.
 - **Choose epsilon first**: :func:`plan_truth` gives a :class:`TruthPlan` (for a crowd like that of an earlier run:
   :func:`abilities_like`); :func:`compare_truth` gives a :class:`TruthComparison` on answers that you hold.
 - **Attack it**: :mod:`peerveil.truth.adversary`.
-- **Simulate**: :func:`simulate_crowd` gives a :class:`SimulatedCrowd`.
+- **Simulate**: :func:`simulate_crowd`.
 - **Where reports outgrow memory**: ``fit(..., engine="duckdb")`` or ``"spark"``, on a connection from
-  :func:`connect` or of your own.
+  :func:`peerveil.engines.connect` or of your own.
 
 >>> crowd = simulate_crowd(tasks=200, workers=30, answers=9, epsilon=2, seed=3)
 >>> result = PrivateDawidSkene(epsilon=2).fit(crowd.reports)
@@ -23,7 +25,6 @@ improved.
 True
 """
 
-from peerveil.engines import connect
 from peerveil.truth.client import Client
 from peerveil.truth.compare import TruthComparison, compare_truth
 from peerveil.truth.doubt import NotRandomised
@@ -32,9 +33,9 @@ from peerveil.truth.loop import NotConverged
 from peerveil.truth.majority import PrivateMajority
 from peerveil.truth.outcome import TruthResult
 from peerveil.truth.plan import TruthPlan, abilities_like, plan_truth
-from peerveil.truth.randomise import RandomisedAnswers, randomize, randomize_answers, reports_per_person
-from peerveil.truth.simulate import SimulatedCrowd, simulate_crowd
-from peerveil.truth.wire import CollectedReports, collect, invitation, read_reports, write_reports
+from peerveil.truth.randomise import CollectedReports, RandomisedAnswers, randomize, randomize_answers
+from peerveil.truth.simulate import simulate_crowd
+from peerveil.truth.wire import collect, invitation, read_reports, write_reports
 
 __all__ = [
     "Client",
@@ -44,20 +45,17 @@ __all__ = [
     "PrivateDawidSkene",
     "PrivateMajority",
     "RandomisedAnswers",
-    "SimulatedCrowd",
     "TruthComparison",
     "TruthPlan",
     "TruthResult",
     "abilities_like",
     "collect",
     "compare_truth",
-    "connect",
     "invitation",
     "plan_truth",
     "randomize",
     "randomize_answers",
     "read_reports",
-    "reports_per_person",
     "simulate_crowd",
     "write_reports",
 ]

@@ -111,16 +111,16 @@ class AnswerAttack(GuessingAttack):
 
 
 def answer_attack(
+    *,
     epsilon: Number,
     classes: int = 2,
-    *,
     ability: float = 0.75,
     trials: int = 10_000,
     randomness: Randomness | None = None,
 ) -> AnswerAttack:
     """Attack the response on random answers of a person of known ability.
 
-    >>> found = answer_attack(1, trials=4000, randomness=Randomness.simulation(1))
+    >>> found = answer_attack(epsilon=1, trials=4000, randomness=Randomness.simulation(1))
     >>> found.right <= found.bound + 5 * found.error, found.largest <= 1
     (True, True)
     """

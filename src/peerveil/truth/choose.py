@@ -102,12 +102,12 @@ class Evidence:
     def in_words(self) -> str:
         """What the reports say about personal biases, in words."""
         if self.tells_nothing:
-            return "The reports do not tell whether people lean to different answers; both are reckoned with."
+            return "The reports do not tell whether people lean to different answers; both models are averaged."
         if self.weight == 0:
             return "The reports do not show that people lean to different answers, so each has one ability."
         leaning = 1 - self.probabilities["none"]
-        said = f"By the reports people lean to different answers with a probability of {100 * leaning:.0f}%"
-        return f"{said}, so each has an ability for every class{'' if self.weight == 1 else ', in part'}."
+        models = "each has an ability for every class" if self.weight == 1 else "both models are averaged"
+        return f"With a probability of {100 * leaning:.0f}%, people lean to different answers; {models}."
 
     def _shares(self) -> dict[tuple[str, bool], float]:
         top = max(self.bounds.values())

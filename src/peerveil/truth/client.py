@@ -6,7 +6,7 @@ cost epsilon again. If the invitation lists its tasks, a question is identified 
 answers a person gives, the client gives no more.
 
 >>> from peerveil.truth import invitation
->>> client = Client(invitation(1, ["no", "yes"]))
+>>> client = Client(invitation(epsilon=1, classes=["no", "yes"]))
 >>> line = client.report("task 7", "yes")
 >>> client.report("task 7", "yes") == line  # the same report, however often it is asked for
 True
@@ -48,7 +48,7 @@ class Client:
     """
 
     def __init__(
-        self, invitation: str | dict[str, Any], worker: Any = None, *, bits: Callable[[int], int] = secrets.randbits
+        self, invitation: str | dict[str, Any], *, worker: Any = None, bits: Callable[[int], int] = secrets.randbits
     ) -> None:
         terms = _read(invitation)
         self.epsilon = Fraction(terms["epsilon"])

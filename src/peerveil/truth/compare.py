@@ -25,13 +25,13 @@ from peerveil.truth.estimate import PrivateDawidSkene
 from peerveil.truth.randomise import randomize_answers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
 
     from peerveil.numerics.exact import Number
 
-EPSILONS: Final = (0.5, 1, 2, 4)
+EPSILONS: Final = ("0.5", "1", "2", "4")
 _DRAW: Final = 1_000_003  # seeds of different epsilons do not meet
 
 
@@ -87,14 +87,6 @@ class TruthComparison(Result):
             f"{self.draws} simulated draws; computed from private answers, not for publication"
         )
 
-    def table(self) -> str:
-        """The rows as text."""
-        head = ["epsilon", "tasks with report", "same label", "right label"]
-        lines = [
-            f"{e:>8} {covered:>18} {same:>15} {right:>15}".rstrip() for e, covered, same, right in [head, *self.cells()]
-        ]
-        return "\n".join(lines)
-
     def cells(self) -> list[list[str]]:
         """The rows as words, the last one without privacy: epsilon, tasks with a report, same label, right label."""
         cells = [
@@ -114,7 +106,11 @@ class TruthComparison(Result):
         return pl.DataFrame({name: [getattr(row, name) for row in self.rows] for name in names})
 
     def __str__(self) -> str:
-        return f"{self.table()}\n{super().__str__()}"
+        head = ["epsilon", "tasks with report", "same label", "right label"]
+        lines = [
+            f"{e:>8} {covered:>18} {same:>15} {right:>15}".rstrip() for e, covered, same, right in [head, *self.cells()]
+        ]
+        return "\n".join([*lines, super().__str__()])
 
     def draw(self, ax: Axes) -> None:
         """Agreement (and accuracy) against epsilon."""
@@ -125,12 +121,13 @@ class TruthComparison(Result):
 
 def compare_truth(
     labels: Any,
-    epsilons: Sequence[Number] = EPSILONS,
     *,
+    epsilons: Sequence[Number] = EPSILONS,
     unit: str = "answer",
     classes: int | Sequence[Any] | None = None,
     model: str = "auto",
     draws: int = 10,
+    columns: Mapping[str, str] | None = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> TruthComparison:
@@ -147,16 +144,18 @@ def compare_truth(
         The classes; as in the answers if left out, since nothing here is published.
     draws
         How often the answers are randomised for each epsilon, at least 2.
+    columns
+        What a frame or file calls task, worker, label and truth, where it has other names.
 
     Examples
     --------
     >>> from peerveil.truth import simulate_crowd
     >>> answers = simulate_crowd(100, 20, 6, epsilon=None, seed=1).answers
-    >>> found = compare_truth(answers, [1, 6], draws=3)
+    >>> found = compare_truth(answers, epsilons=[1, 6], draws=3)
     >>> found.rows[0].agreement < found.rows[1].agreement, found.mark
     (True, 'not private')
     """
-    table = Labels.of(labels, "labels")
+    table = Labels.of(labels, "labels", columns=columns)
     if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 2:
         raise BadInput("draws", got=draws, want="a whole number, at least 2: one draw has no standard error")
     wanted = [printed(read_epsilon(e, "epsilons"), "up") for e in epsilons]
@@ -165,7 +164,7 @@ def compare_truth(
     if unit not in ("answer", "person"):
         raise BadInput("unit", got=unit, want="'answer' or 'person'")
     listed = table.frame["label"].unique().sort().to_list() if classes is None else classes
-    base = PrivateDawidSkene(None, model, classes=listed).fit(table)
+    base = PrivateDawidSkene(epsilon=None, model=model, classes=listed).fit(table)
     tasks = base.tasks.to_list()
     truth = table.truths() if table.has_truth else None
     rows = []
@@ -174,9 +173,9 @@ def compare_truth(
             same, right, covered, sent_number = [], [], [], 0
             for draw in range(int(draws)):
                 lane = Randomness.simulation(seed + draw + _DRAW * place)
-                sent = randomize_answers(table, epsilon, listed, unit=unit, randomness=lane)
-                estimator = PrivateDawidSkene(sent.response.exact_epsilon, model, classes=listed)
-                found = estimator.fit(sent.reports, tasks=tasks, guarantee=sent.guarantee)
+                sent, collected = randomize_answers(table, epsilon=epsilon, classes=listed, unit=unit, randomness=lane)
+                estimator = PrivateDawidSkene(epsilon=sent.response.exact_epsilon, model=model, classes=listed)
+                found = estimator.fit(collected.reports, tasks=tasks, guarantee=sent.guarantee)
                 same.append(float((found.labels == base.labels).mean()))
                 covered.append(1 - sent.unreported / len(tasks))
                 sent_number = len(sent.reports)

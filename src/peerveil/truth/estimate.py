@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 import polars as pl
 
-from peerveil.errors import BadInput
+from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import read_epsilon
 from peerveil.judgements import Labels
 from peerveil.truth.abilities import BIAS, STRENGTH, Channel, GridModel
@@ -17,7 +17,7 @@ from peerveil.truth.confusion import CoinModel, ConfusionModel
 from peerveil.truth.given import given_gold, given_history, given_shares, given_start
 from peerveil.truth.loop import Fit, MemoryEngine, iterate
 from peerveil.truth.majority import pick
-from peerveil.truth.outcome import TruthResult, as_classes, like, promise
+from peerveil.truth.outcome import TruthResult, WorkerAbilities, as_classes, like, promise
 from peerveil.truth.reports import Reports
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class PrivateDawidSkene:
         ``"majority"``, or probabilities, one row per task.
     history
         Right and wrong answers of workers in earlier work: a mapping of worker to two numbers, such as
-        :meth:`TruthResult.history`.
+        ``workers_.history()`` of an earlier fit.
     gold
         Known answers: a mapping of tasks to classes.
     repeated
@@ -67,6 +67,11 @@ class PrivateDawidSkene:
     iterations, tolerance, must_converge
         Stop when the objective changes by less than ``tolerance`` of its size. If it still does after ``iterations``,
         :class:`NotConverged` is raised, unless ``must_converge=False``.
+
+    Attributes
+    ----------
+    workers_ : WorkerAbilities
+        Abilities by the ids of workers, after a fit: for the operator, not part of the result.
 
     Notes
     -----
@@ -81,11 +86,13 @@ class PrivateDawidSkene:
     ('one-coin (auto)', True)
     """
 
+    workers_: WorkerAbilities
+
     def __init__(
         self,
+        *,
         epsilon: Number | None,
         model: str = "auto",
-        *,
         classes: int | Sequence[Any] | None = None,
         class_prior: str | Sequence[float] = "shrunk",
         ability_prior: str | float | None = "auto",
@@ -122,6 +129,7 @@ class PrivateDawidSkene:
             "tolerance": float(tolerance),
             "must_converge": must_converge,
         }
+        self._last: tuple[TruthResult, Reports] | None = None
 
     @property
     def epsilon(self) -> float | None:
@@ -131,20 +139,22 @@ class PrivateDawidSkene:
     def fit(
         self,
         labels: Any,
-        engine: str = "auto",
         *,
+        columns: Mapping[str, str] | None = None,
+        engine: str = "auto",
         tasks: Sequence[Any] | None = None,
         guarantee: Guarantee | None = None,
         connection: Any = None,
-        columns: Mapping[str, str] | None = None,
     ) -> TruthResult:
-        """Infer labels and abilities.
+        """Infer labels and abilities; whose abilities they are is then in ``workers_``.
 
         Parameters
         ----------
         labels
             Labels, a pandas or Polars frame with columns task, worker and label; or a Parquet file (or a pattern such as
             ``reports/*.parquet``) or an Ibis table for the engines that need not fit in memory.
+        columns
+            What a frame calls task, worker and label, where it has other names: ``{"task": "item"}``.
         engine
             ``"memory"``, ``"duckdb"`` (out of core), ``"spark"``, or ``"auto"``: memory up to 50 million reports.
         tasks
@@ -154,10 +164,8 @@ class PrivateDawidSkene:
             randomised before they were collected.
         connection
             An Ibis connection to use, such as one to a Spark cluster.
-        columns
-            What a frame calls task, worker and label, where it has other names: ``{"task": "item"}``.
         """
-        labels = labels if columns is None else Labels.of(labels, columns=columns)
+        labels = labels if columns is None else Labels.of(labels, "labels", columns=columns)
         if engine not in ENGINES:
             raise BadInput("engine", got=engine, want=f"one of {', '.join(ENGINES)}")
         promised = promise(self.exact_epsilon, guarantee)
@@ -179,25 +187,27 @@ class PrivateDawidSkene:
             )
             raise BadInput("engine", got=engine, want=want)
         with quiet(), TableEngine.open(labels, engine, self.classes, self.gold, connection) as tables:
-            return self._run(tables, tables.sample(), tables, promised, None, None)
+            self._last = None
+            return self._run(tables, tables.sample(), tables, promised, None)
 
-    def fit_predict(self, frame: Any) -> Any:
+    def fit_predict(self, labels: Any, *, columns: Mapping[str, str] | None = None) -> Any:
         """Labels for a frame with columns task, worker, label: a pandas series (indexed by task) or a Polars frame."""
-        return like(frame, self.fit(frame))
+        return like(labels, self.fit(labels, columns=columns))
 
-    def fit_predict_proba(self, frame: Any) -> Any:
-        """Probabilities for such a frame: one row a task, one column a class."""
-        return like(frame, self.fit(frame), probabilities=True)
+    def fit_predict_proba(self, labels: Any, *, columns: Mapping[str, str] | None = None) -> Any:
+        """Probabilities for such a frame: one row per task, one column per class."""
+        return like(labels, self.fit(labels, columns=columns), probabilities=True)
 
-    def update(self, result: TruthResult, labels: Any) -> TruthResult:
-        """Add new reports to those of an earlier result, and go on from where it ended.
+    def update(self, labels: Any, *, columns: Mapping[str, str] | None = None) -> TruthResult:
+        """Add new reports to those of the last fit, and continue from where it ended.
 
         The answer is that of fitting all reports at once (up to the tolerance), in fewer iterations. To forget the old reports
-        and keep only what they said about workers, give ``history=result.history()`` to a new estimator instead.
+        and keep only what they said about workers, give ``history=estimator.workers_.history()`` to a new estimator instead.
         """
-        if not isinstance(result, TruthResult) or result.reports is None:
-            raise BadInput("result", got=result, want="a result that was fitted in memory")
-        old = result.reports
+        if self._last is None:
+            got = Verbatim("an estimator without reports in memory")
+            raise BadInput("update", got=got, want="fit(..., engine='memory') before it")
+        result, old = self._last
         before = pl.DataFrame(
             {
                 "task": old.tasks.gather(np.repeat(np.arange(len(old.tasks)), np.diff(old.start))),
@@ -205,7 +215,7 @@ class PrivateDawidSkene:
                 "label": as_classes(old.label, old.classes),
             }
         )
-        added = Labels.of(labels)
+        added = Labels.of(labels, "labels", columns=columns)
         added.codes(old.classes)  # refuses a new class by row
         try:
             both = pl.concat([before, added.frame.select("task", "worker", "label")])
@@ -230,19 +240,14 @@ class PrivateDawidSkene:
             labels = table
         reports = Reports.of(labels, chosen, tasks=tasks, repeated=self.repeated)
         start = given_start(self.start, reports, warm)
-        result = self._run(
-            MemoryEngine(reports, given_gold(self.gold, reports)), reports, reports, promised, start, reports
-        )
-        if self.repeated == "all" or isinstance(labels, Reports):
-            return result
-        sent = (
-            Labels.of(labels).frame["worker"].value_counts()["count"].max()
-        )  # reports that are not used were sent too
-        return replace(result, most_reports=int(cast(int, sent)))
+        result = self._run(MemoryEngine(reports, given_gold(self.gold, reports)), reports, reports, promised, start)
+        if self.repeated != "all" and not isinstance(labels, Reports):
+            sent = Labels.of(labels).frame["worker"].value_counts()["count"].max()  # what is not used was sent too
+            result = replace(result, most_reports=int(cast(int, sent)))
+        self._last = result, reports
+        return result
 
-    def _run(
-        self, engine: Any, looked_at: Reports, ids: Any, promised: Guarantee, start: Floats | None, kept: Reports | None
-    ) -> TruthResult:
+    def _run(self, engine: Any, looked_at: Reports, ids: Any, promised: Guarantee, start: Floats | None) -> TruthResult:
         k = engine.k
         channel = Channel.of(self.epsilon, k)
         history = given_history(self.history, ids.workers)
@@ -260,7 +265,9 @@ class PrivateDawidSkene:
         else:
             model = self._model(engine.loads(), channel, history, first)
             fit = iterate(engine, model, prior, start=start, **self.settings)
-        return self._result(fit, found, engine, ids, promised, kept).doubted(looked_at.votes)
+        result = self._result(fit, found, engine, ids, promised)
+        self.workers_ = WorkerAbilities.of(ids.workers, result)
+        return result.doubted(looked_at.votes)
 
     def _model(
         self, loads: NDArray[np.int64], channel: Channel, history: Floats | None, first: Start | None
@@ -279,9 +286,7 @@ class PrivateDawidSkene:
         strength = found if prior == "auto" else float(prior)
         return GridModel(channel, loads, strength, mean=mean, history=history)
 
-    def _result(
-        self, fit: Fit, found: Evidence | None, engine: Any, ids: Any, promised: Guarantee, kept: Reports | None
-    ) -> TruthResult:
+    def _result(self, fit: Fit, found: Evidence | None, engine: Any, ids: Any, promised: Guarantee) -> TruthResult:
         name = self.model if found is None else _named(found)
         return TruthResult(
             guarantee=promised,
@@ -289,7 +294,6 @@ class PrivateDawidSkene:
             classes=tuple(ids.classes),
             labels=as_classes(pick(fit.posterior), tuple(ids.classes)),
             probabilities=fit.posterior,
-            workers=ids.workers,
             abilities=fit.summary.ability,
             standard_errors=fit.summary.error,
             loads=engine.loads(),
@@ -302,7 +306,6 @@ class PrivateDawidSkene:
             report_epsilon=self.exact_epsilon,
             evidence=found,
             details={**fit.summary.details, "objectives": fit.history},
-            reports=kept,
         )
 
 

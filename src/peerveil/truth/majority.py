@@ -10,7 +10,7 @@ import numpy as np
 from peerveil.guarantee import read_epsilon
 from peerveil.judgements import Labels
 from peerveil.truth.abilities import Channel
-from peerveil.truth.outcome import TruthResult, as_classes, like, promise
+from peerveil.truth.outcome import TruthResult, WorkerAbilities, as_classes, like, promise
 from peerveil.truth.reports import Reports
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ class PrivateMajority:
     classes
         The classes, or how many there are; read off the reports (which are public) if left out.
 
+    Attributes
+    ----------
+    workers_ : WorkerAbilities
+        The ids of workers and the ability that all share, after a fit: for the operator, not part of the result.
+
     Examples
     --------
     >>> result = PrivateMajority(epsilon=1).fit({"task": [1, 1, 1, 2], "worker": [1, 2, 3, 1], "label": [0, 0, 1, 1]})
@@ -43,8 +48,10 @@ class PrivateMajority:
     [0, 1]
     """
 
+    workers_: WorkerAbilities
+
     def __init__(
-        self, epsilon: Number | None, *, classes: int | Sequence[Any] | None = None, repeated: str = "all"
+        self, *, epsilon: Number | None, classes: int | Sequence[Any] | None = None, repeated: str = "all"
     ) -> None:
         self.exact_epsilon = None if epsilon is None else read_epsilon(epsilon)
         self.classes, self.repeated = classes, repeated
@@ -58,25 +65,24 @@ class PrivateMajority:
         self,
         labels: Any,
         *,
+        columns: Mapping[str, str] | None = None,
         tasks: Sequence[Any] | None = None,
         guarantee: Guarantee | None = None,
-        columns: Mapping[str, str] | None = None,
     ) -> TruthResult:
         """Labels by majority, probabilities for a crowd of equal abilities."""
-        labels = labels if columns is None else Labels.of(labels, columns=columns)
+        labels = labels if columns is None else Labels.of(labels, "labels", columns=columns)
         reports = Reports.of(labels, self.classes, tasks=tasks, repeated=self.repeated)
         channel = Channel.of(self.epsilon, reports.k)
         posterior, ability = majority_posterior(reports.votes, channel)
         workers = len(reports.workers)
         shown = channel.other + channel.contrast * ability
         error = math.sqrt(shown * (1 - shown) / max(len(reports), 1)) / channel.contrast
-        return TruthResult(
+        result = TruthResult(
             guarantee=promise(self.exact_epsilon, guarantee),
             tasks=reports.tasks,
             classes=reports.classes,
             labels=as_classes(pick(posterior), reports.classes),
             probabilities=posterior,
-            workers=reports.workers,
             abilities=np.full(workers, ability),
             standard_errors=np.full(workers, error),
             loads=reports.loads,
@@ -87,12 +93,13 @@ class PrivateMajority:
             converged=True,
             epsilon=self.epsilon,
             report_epsilon=self.exact_epsilon,
-            reports=reports,
-        ).doubted(reports.votes)
+        )
+        self.workers_ = WorkerAbilities.of(reports.workers, result)
+        return result.doubted(reports.votes)
 
-    def fit_predict(self, frame: Any) -> Any:
+    def fit_predict(self, labels: Any, *, columns: Mapping[str, str] | None = None) -> Any:
         """Labels as a pandas series or Polars frame, like the frame that came."""
-        return like(frame, self.fit(frame))
+        return like(labels, self.fit(labels, columns=columns))
 
 
 def majority_posterior(votes: Floats, channel: Channel) -> tuple[Floats, float]:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from peerveil.truth.choose import Evidence
-    from peerveil.truth.reports import Reports
 
     Floats = NDArray[np.float64]
 
@@ -39,6 +38,9 @@ CONFIDENCE: Final = (
 class TruthResult(Result):
     """Labels, abilities and confidence, with the guarantee of the reports that they were computed from.
 
+    It holds no ids of workers, so that it can be printed, pickled, saved and published. Which ability belongs to whom is known
+    to the estimator alone: :class:`WorkerAbilities`.
+
     Attributes
     ----------
     tasks
@@ -47,10 +49,8 @@ class TruthResult(Result):
         The likeliest class of every task.
     probabilities
         One row a task, one column a class (in the order of ``classes``).
-    workers
-        The workers' ids, sorted.
     abilities
-        The probability that a worker's own answer, before it was randomised, is the true class.
+        The probability that a worker's own answer, before it was randomised, is the true class; one number per worker.
     standard_errors
         Of the abilities.
     model
@@ -74,7 +74,6 @@ class TruthResult(Result):
     classes: tuple[Any, ...]
     labels: NDArray[Any]
     probabilities: Floats
-    workers: pl.Series = field(repr=False)
     abilities: Floats = field(repr=False)
     standard_errors: Floats = field(repr=False)
     loads: NDArray[np.int64] = field(repr=False)
@@ -89,7 +88,6 @@ class TruthResult(Result):
     evidence: Evidence | None = None
     doubt: str | None = None
     details: dict[str, Any] = field(default_factory=dict, repr=False)
-    reports: Reports | None = field(default=None, repr=False)
 
     @property
     def mark(self) -> str | None:
@@ -123,33 +121,10 @@ class TruthResult(Result):
         warnings.warn(found, NotRandomised, stacklevel=5)
         return replace(self, doubt=found)
 
-    def frame(self) -> pl.DataFrame:
-        """A Polars table of tasks: task, label, confidence; ``.to_pandas()`` makes it one of pandas."""
-        return pl.DataFrame({"task": self.tasks, "label": self.labels, "confidence": self.confidence})
-
-    def worker_frame(self) -> pl.DataFrame:
-        """A Polars table of workers: worker, reports, ability, standard error; ``.to_pandas()`` makes it one of pandas."""
-        return pl.DataFrame(
-            {
-                "worker": self.workers,
-                "reports": self.loads,
-                "ability": self.abilities,
-                "standard_error": self.standard_errors,
-            }
-        )
-
-    def history(self) -> dict[Any, tuple[float, float]]:
-        """What is now known of each worker, as right and wrong answers that would say as much: a prior for later work.
-
-        A Beta distribution with the ability's mean and standard error, minus what the prior alone would give.
-        """
-        spread = np.maximum(self.standard_errors**2, 1e-9)
-        mean = np.clip(self.abilities, 1e-3, 1 - 1e-3)
-        size = np.clip(mean * (1 - mean) / spread - 1 - float(self.details.get("prior_strength", 0.0)), 0.0, None)
-        return {
-            worker: (float(m * n), float((1 - m) * n))
-            for worker, m, n in zip(self.workers.to_list(), mean, size, strict=True)
-        }
+    def frame(self, *, probabilities: bool = False) -> pl.DataFrame:
+        """A Polars table of tasks: task, label, confidence, and with ``probabilities`` one column per class (``p_yes``)."""
+        shares = {f"p_{c}": self.probabilities[:, i] for i, c in enumerate(self.classes)} if probabilities else {}
+        return pl.DataFrame({"task": self.tasks, "label": self.labels, "confidence": self.confidence, **shares})
 
     def accuracy(self, truth: Any) -> tuple[float, float]:
         """Accuracy and balanced accuracy against right answers.
@@ -176,7 +151,7 @@ class TruthResult(Result):
         sure = int((self.confidence >= 0.9).sum())
         return (
             f"{plural(len(self.tasks), 'task')} labelled from {plural(int(self.loads.sum()), 'report')} of "
-            f"{plural(len(self.workers), 'worker')} ({model_in_words(self.model)}); {sure:,} with a confidence of at least "
+            f"{plural(self.loads.size, 'worker')} ({model_in_words(self.model)}); {sure:,} with a confidence of at least "
             f"90%; median ability {float(np.median(self.abilities)):.2f}"
         )
 
@@ -187,12 +162,12 @@ class TruthResult(Result):
         return "\n".join(line for line in lines if line)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything that names no worker, as JSON values; the workers are in :meth:`worker_frame`."""
+        """Everything about tasks, as JSON values."""
         names = ("classes", "model", "class_shares", "objective", "iterations", "converged", "epsilon")
         return {
             **{name: plain(getattr(self, name)) for name in names},
             "tasks": plain(self.frame()),
-            "workers": len(self.workers),
+            "workers": self.loads.size,
             "reports": int(self.loads.sum()),
             "probabilities": plain(self.probabilities),
             "doubt": self.doubt,
@@ -210,15 +185,64 @@ class TruthResult(Result):
         """
         from peerveil.judgements.writing import write_frame
 
-        columns = {f"p_{c}": self.probabilities[:, i] for i, c in enumerate(self.classes)}
-        frame = self.frame().with_columns(**{n: pl.Series(v) for n, v in columns.items()})
-        return write_frame(frame, path, private=private)
+        return write_frame(self.frame(probabilities=True), path, private=private)
 
     def draw(self, ax: Axes) -> None:
         """Abilities with intervals of two standard errors, from the lowest to the highest, without names."""
         from peerveil.truth.figures import draw_abilities
 
         draw_abilities(self, ax)
+
+
+@dataclass(frozen=True, eq=False)
+class WorkerAbilities:
+    """Abilities by the ids of workers: for the operator alone, and apart from the :class:`TruthResult`, which may be published.
+
+    Estimators have it as ``workers_`` after a fit.
+
+    Attributes
+    ----------
+    workers
+        The workers' ids, sorted; everything else is in this order.
+    prior_strength
+        How many answers the prior on an ability is worth.
+    """
+
+    workers: pl.Series
+    loads: NDArray[np.int64]
+    abilities: Floats
+    standard_errors: Floats
+    prior_strength: float
+
+    @classmethod
+    def of(cls, workers: pl.Series, result: TruthResult) -> WorkerAbilities:
+        """The abilities of a result, with the ids that they belong to."""
+        strength = float(result.details.get("prior_strength", 0.0))
+        return cls(workers, result.loads, result.abilities, result.standard_errors, strength)
+
+    def frame(self) -> pl.DataFrame:
+        """A Polars table: worker, reports, ability, standard error; ``.to_pandas()`` makes it one of pandas."""
+        return pl.DataFrame(
+            {
+                "worker": self.workers,
+                "reports": self.loads,
+                "ability": self.abilities,
+                "standard_error": self.standard_errors,
+            }
+        )
+
+    def history(self) -> dict[Any, tuple[float, float]]:
+        """What is now known of each worker, as right and wrong answers that would say as much: a prior for later work.
+
+        A Beta distribution with the ability's mean and standard error, minus what the prior alone would give.
+        """
+        spread = np.maximum(self.standard_errors**2, 1e-9)
+        mean = np.clip(self.abilities, 1e-3, 1 - 1e-3)
+        size = np.clip(mean * (1 - mean) / spread - 1 - self.prior_strength, 0.0, None)
+        return {
+            worker: (float(m * n), float((1 - m) * n))
+            for worker, m, n in zip(self.workers.to_list(), mean, size, strict=True)
+        }
 
 
 _ONE_ANSWER: Final = (

@@ -13,7 +13,7 @@ from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import read_epsilon
 from peerveil.numerics.exact import printed
 from peerveil.progress import progress_bar
-from peerveil.result import Pictured, plain
+from peerveil.result import Plan
 from peerveil.truth.estimate import PrivateDawidSkene
 from peerveil.truth.majority import PrivateMajority
 from peerveil.truth.outcome import TruthResult
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from peerveil.numerics.exact import Number
 
-EPSILONS: Final = (0.5, 1, 2, 4)
+EPSILONS: Final = ("0.5", "1", "2", "4")
 ANSWERS: Final = (3, 5, 9, 15, 25, 45, 80)
 _ANSWERS_OF_A_WORKER: Final = 60
 _HALVINGS: Final = 5  # at most so many between two neighbours of ANSWERS
@@ -44,7 +44,7 @@ class PlanRow:
 
 
 @dataclass(frozen=True, slots=True)
-class TruthPlan(Pictured):
+class TruthPlan(Plan):
     """What each epsilon costs in answers.
 
     Attributes
@@ -60,30 +60,29 @@ class TruthPlan(Pictured):
     rows: tuple[PlanRow, ...]
     needed: dict[float | None, int | None]
 
-    def advice(self) -> str:
-        """The plan in a sentence."""
+    @property
+    def recommendation(self) -> str:
+        """How many answers per task each epsilon takes."""
         parts = [
             f"{'no privacy' if e is None else f'epsilon {e:g}'}: "
             f"{'more than ' + str(max(r.answers for r in self.rows)) if n is None else n}"
             for e, n in self.needed.items()
         ]
-        return f"Answers a task for {100 * self.accuracy:g}% right labels: " + "; ".join(parts) + "."
+        return f"Answers per task for {100 * self.accuracy:g}% correct labels: " + "; ".join(parts) + "."
 
     def __str__(self) -> str:
         lines = [f"{'epsilon':>8} {'answers':>8} {'accuracy':>9} {'majority':>9}"]
         lines += [f"{_name(r.epsilon):>8} {r.answers:>8} {r.accuracy:>9.3f} {r.majority:>9.3f}" for r in self.rows]
-        return "\n".join([*lines, self.advice()])
+        return "\n".join([*lines, self.recommendation])
+
+    def table(self) -> pl.DataFrame:
+        """One row per epsilon (null: no privacy) and number of answers per task that was tried."""
+        columns = {name: [getattr(row, name) for row in self.rows] for name in PlanRow.__slots__}
+        return pl.DataFrame(columns, schema_overrides={"epsilon": pl.Float64})
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values."""
-        return {
-            "accuracy": self.accuracy,
-            "classes": self.classes,
-            "ability": list(self.ability),
-            "rows": [plain(row) for row in self.rows],
-            "needed": {str(e).lower(): n for e, n in self.needed.items()},
-            "advice": self.advice(),
-        }
+        return {**Plan.to_dict(self), "needed": {str(e).lower(): n for e, n in self.needed.items()}}
 
     def draw(self, ax: Axes) -> None:
         """Accuracy against answers a task, one line an epsilon."""
@@ -97,9 +96,9 @@ def _name(epsilon: float | None) -> str:
 
 
 def plan_truth(
+    *,
     accuracy: float = 0.9,
     epsilons: Sequence[Number | None] = EPSILONS,
-    *,
     classes: int = 2,
     ability: tuple[float, float] = (4.0, 2.0),
     answers: Sequence[int] = ANSWERS,
@@ -128,7 +127,7 @@ def plan_truth(
 
     Examples
     --------
-    >>> plan = plan_truth(0.8, [1, 4], answers=(5, 15, 45), tasks=150, trials=2)
+    >>> plan = plan_truth(accuracy=0.8, epsilons=[1, 4], answers=(5, 15, 45), tasks=150, trials=2)
     >>> plan.needed[4.0] < plan.needed[1.0]
     True
     """
@@ -194,7 +193,7 @@ def _row(
     for trial in range(trials):
         workers = max(n, tasks * n // _ANSWERS_OF_A_WORKER)
         crowd = simulate_crowd(tasks, workers, n, classes, ability=ability, epsilon=epsilon, seed=seed + trial)
-        estimators = (PrivateDawidSkene(epsilon, classes=classes), PrivateMajority(epsilon, classes=classes))
+        estimators = [kind(epsilon=epsilon, classes=classes) for kind in (PrivateDawidSkene, PrivateMajority)]
         scores.append([e.fit(crowd.reports, guarantee=crowd.guarantee).accuracy(crowd.truth)[0] for e in estimators])
         advance(1)
     mean = np.mean(scores, axis=0)
@@ -208,7 +207,7 @@ def abilities_like(workers: Any) -> tuple[float, float]:
     Parameters
     ----------
     workers
-        A result of this room, or its table of workers (:meth:`TruthResult.worker_frame`): a file name such as
+        A result of this module, or a table of workers (:meth:`WorkerAbilities.frame`): a file name such as
         ``workers.csv``, or a frame with columns ability and standard_error.
 
     Notes
@@ -222,7 +221,9 @@ def abilities_like(workers: Any) -> tuple[float, float]:
     >>> round(a / (a + b), 2), round(a + b, 1)
     (0.7, 5.0)
     """
-    table = workers.worker_frame() if isinstance(workers, TruthResult) else workers
+    table = workers
+    if isinstance(workers, TruthResult):
+        table = {"ability": workers.abilities, "standard_error": workers.standard_errors}
     want = "a table of workers with columns ability and standard_error, as `peerveil truth infer` writes workers.csv"
     if isinstance(table, (str, os.PathLike)):
         from peerveil.judgements.readers.files import InputFile

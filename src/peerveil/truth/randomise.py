@@ -25,18 +25,18 @@ from peerveil.judgements import Labels
 from peerveil.judgements.labels import check_classes
 from peerveil.judgements.table import plural
 from peerveil.randomness import Randomness, Response
-from peerveil.result import Result
+from peerveil.result import Outputs, Result
 from peerveil.truth.abilities import Channel
 from peerveil.truth.outcome import sum_of_reports, whole_person
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
 
     from peerveil.ledger import Account
     from peerveil.numerics.exact import Number
-    from peerveil.truth.outcome import TruthResult
+    from peerveil.truth.outcome import TruthResult, WorkerAbilities
 
 PERSON: Final = {
     "unit": "all answers of one person",
@@ -52,12 +52,14 @@ _HIDDEN_PERSON: Final = {
 }
 
 
-def randomize(labels: Any, epsilon: Number, classes: int | Sequence[Any], randomness: Randomness | None = None) -> Any:
+def randomize(
+    values: Any, *, epsilon: Number, classes: int | Sequence[Any], randomness: Randomness | None = None
+) -> Any:
     """Randomise every answer by itself; what comes back is of the same kind.
 
     Parameters
     ----------
-    labels
+    values
         Answers: a NumPy array, a list, or a Polars or pandas series.
     epsilon
         Of each answer: whatever is sent is at most e^epsilon times as likely for one answer as for another.
@@ -76,40 +78,40 @@ def randomize(labels: Any, epsilon: Number, classes: int | Sequence[Any], random
 
     Examples
     --------
-    >>> randomize(["cat", "dog", "cat"], 1, ["cat", "dog"], Randomness.simulation(1))
+    >>> randomize(["cat", "dog", "cat"], epsilon=1, classes=["cat", "dog"], randomness=Randomness.simulation(1))
     ['cat', 'dog', 'cat']
-    >>> randomize(np.array([0, 1, 2, 2]), 3, 3, Randomness.simulation(1)).dtype
+    >>> randomize(np.array([0, 1, 2, 2]), epsilon=3, classes=3).dtype
     dtype('int64')
     """
     response = Response(epsilon, classes)
     lane = Randomness.secure() if randomness is None else randomness
-    if isinstance(labels, pl.Series):
-        if labels.null_count():
+    if isinstance(values, pl.Series):
+        if values.null_count():
             raise BadInput(
-                "labels", got=Verbatim(f"{labels.null_count()} missing answers"), want="an answer in every row"
+                "values", got=Verbatim(f"{values.null_count()} missing answers"), want="an answer in every row"
             )
-        sent = lane.respond(labels.to_numpy() if labels.dtype != pl.String else np.array(labels.to_list()), response)
-        return pl.Series(labels.name, sent, dtype=labels.dtype)
-    if type(labels).__module__.split(".")[0] == "pandas":
-        if labels.isna().any():
+        sent = lane.respond(values.to_numpy() if values.dtype != pl.String else np.array(values.to_list()), response)
+        return pl.Series(values.name, sent, dtype=values.dtype)
+    if type(values).__module__.split(".")[0] == "pandas":
+        if values.isna().any():
             raise BadInput(
-                "labels", got=Verbatim(f"{int(labels.isna().sum())} missing answers"), want="an answer in every row"
+                "values", got=Verbatim(f"{int(values.isna().sum())} missing answers"), want="an answer in every row"
             )
-        return type(labels)(lane.respond(np.array(labels.tolist()), response), index=labels.index, name=labels.name)
-    sent = lane.respond(labels, response)
-    if isinstance(labels, np.ndarray):
+        return type(values)(lane.respond(np.array(values.tolist()), response), index=values.index, name=values.name)
+    sent = lane.respond(values, response)
+    if isinstance(values, np.ndarray):
         return sent
-    return type(labels)(sent.tolist()) if isinstance(labels, (list, tuple)) else sent.tolist()
+    return type(values)(sent.tolist()) if isinstance(values, (list, tuple)) else sent.tolist()
 
 
-def reports_per_person(epsilon: Number, answers: int, classes: int) -> int:
+def reports_per_person(*, epsilon: Number, answers: int, classes: int) -> int:
     """Into how many reports a person's budget is best split: m of their answers at epsilon/m each.
 
     What m reports tell together is m I(epsilon/m), with I the mutual information of an evenly spread answer and its report. For
     small epsilon I grows with its square, so that one answer with the whole budget tells most; for large epsilon one answer can
     tell no more than ln k, and the budget goes further when it is split.
 
-    >>> [reports_per_person(e, 40, 2) for e in (1, 4, 8, 20)]
+    >>> [reports_per_person(epsilon=e, answers=40, classes=2) for e in (1, 4, 8, 20)]
     [1, 2, 3, 8]
     """
     budget = float(read_epsilon(epsilon))
@@ -128,12 +130,13 @@ def _information(epsilon: float, k: int) -> float:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RandomisedAnswers(Result):
-    """Reports that may leave the persons' devices, with what is promised for them.
+    """Reports that may be published, with what is promised for them.
 
     Attributes
     ----------
     reports
-        Who reported what on which task.
+        What was reported on which task. Workers have random numbers in place of their ids, and rows are in an order without
+        the ids.
     response
         The response that made every single report.
     unit
@@ -162,12 +165,9 @@ class RandomisedAnswers(Result):
         """The guarantee for a person who sent this many reports."""
         return sum_of_reports(self.guarantee, self.response.exact_epsilon, reports)
 
-    def numbered(self, randomness: Randomness) -> pl.DataFrame:
-        """The reports with random numbers, drawn anew, in place of workers' ids; rows are in an order without the ids."""
-        workers = self.reports.frame["worker"].unique().sort()
-        numbers = pl.Series(randomness.permutation(workers.len()) + 1, dtype=pl.Int64)
-        renamed = self.reports.frame.with_columns(pl.col("worker").replace_strict(workers, numbers))
-        return renamed.sort("task", "worker", "label")
+    def frame(self) -> pl.DataFrame:
+        """The reports as a Polars table: task, worker (a random number) and label."""
+        return self.reports.frame
 
     def summary(self) -> str:
         """The finding in one line."""
@@ -205,24 +205,70 @@ class RandomisedAnswers(Result):
 
         draw_reports(self, ax)
 
-    def fit(self, model: str = "auto", **settings: Any) -> TruthResult:
+    def fit(self, *, model: str = "auto", **settings: Any) -> TruthResult:
         """Infer the truth from these reports, with the response that made them and the promise that was given."""
-        return fit_reports(self.reports, self.response, self.missing, self.guarantee, model, **settings)
+        return (
+            CollectedReports(self.reports, self.response, self.missing, self.guarantee)
+            .fit(model=model, **settings)
+            .public
+        )
+
+
+@dataclass(frozen=True)
+class CollectedReports:
+    """Reports with the ids of workers, and the terms under which they were made: for the operator."""
+
+    reports: Labels
+    response: Response
+    missing: Any
+    guarantee: Guarantee
+
+    def fit(self, *, model: str = "auto", **settings: Any) -> Outputs[TruthResult, WorkerAbilities]:
+        """Infer the truth: a result for everybody, and the abilities by the ids of workers for the operator.
+
+        Parameters
+        ----------
+        settings
+            Those of :class:`PrivateDawidSkene`.
+        """
+        from peerveil.truth.estimate import PrivateDawidSkene
+
+        response, missing = self.response, self.missing
+        classes: list[Any] = list(response.labels or range(response.k))
+        if missing is None:
+            estimator = PrivateDawidSkene(epsilon=response.exact_epsilon, model=model, classes=classes, **settings)
+            result = estimator.fit(self.reports, guarantee=self.guarantee)
+            return Outputs(result, estimator.workers_)
+        share = answered_share(self.reports, response, missing)
+        kept = self.reports.frame.filter(pl.col("label") != missing)
+        if kept.height == 0:
+            raise BadInput("reports", got=Verbatim("no report of a class"), want="at least one")
+        each = max(effective_epsilon(response.epsilon, share), 1e-6)
+        listed = [c for c in classes if c != missing]
+        estimator = PrivateDawidSkene(epsilon=each, model=model, classes=listed, **settings)
+        result = estimator.fit(Labels.from_frame(kept), guarantee=self.guarantee)
+        # "no answer" was reported too, with the epsilon of the response
+        most = int(np.bincount(self.reports.numbered("worker")[0]).max())
+        result = replace(result, report_epsilon=response.exact_epsilon, most_reports=most)
+        return Outputs(result, estimator.workers_)
 
 
 def randomize_answers(
     labels: Any,
+    *,
     epsilon: Number,
     classes: int | Sequence[Any],
-    *,
     unit: str = "answer",
     hide_tasks: bool = False,
     tasks: Sequence[Any] | None = None,
     most: int | None = None,
+    columns: Mapping[str, str] | None = None,
     randomness: Randomness | None = None,
     account: Account | None = None,
-) -> RandomisedAnswers:
-    """Randomise a table of answers, each person's by itself, as their devices would.
+) -> Outputs[RandomisedAnswers, CollectedReports]:
+    """Randomize a table of answers, each person's by itself, as their devices would.
+
+    Returns the reports twice: with random numbers for workers (``public``), and with their ids (``operator``).
 
     Parameters
     ----------
@@ -238,6 +284,8 @@ def randomize_answers(
     most
         With ``unit="person"``: how many answers a person gives at most, by public rule; as in the table if left out (then
         that number is taken to be public).
+    columns
+        What a frame or file calls task, worker and label, where it has other names: ``{"task": "item"}``.
     account
         An account of a ledger, debited before anything is drawn.
 
@@ -254,11 +302,14 @@ def randomize_answers(
     Examples
     --------
     >>> answers = Labels(task=[1, 2, 1], worker=["ann", "ann", "bo"], label=[0, 1, 1])
-    >>> sent = randomize_answers(answers, 1, 2, unit="person", randomness=Randomness.simulation(1))
+    >>> randomness = Randomness.simulation(1)
+    >>> sent, collected = randomize_answers(answers, epsilon=1, classes=2, unit="person", randomness=randomness)
     >>> len(sent.reports), sent.guarantee.epsilon, sent.response.exact_epsilon
     (2, 1.0, Fraction(1, 1))
+    >>> sent.reports.frame["worker"].to_list(), collected.reports.frame["worker"].to_list()
+    ([1, 2], ['ann', 'bo'])
     """
-    labels = Labels.of(labels, "labels")
+    labels = Labels.of(labels, "labels", columns=columns)
     if unit not in ("answer", "person"):
         raise BadInput("unit", got=unit, want="'answer' or 'person'")
     budget = read_epsilon(epsilon)
@@ -268,8 +319,8 @@ def randomize_answers(
     missing: Any = None
     sheet = labels.frame.select("task", "worker", "label")
     if hide_tasks:
-        missing = _marker(listed)
-        sheet = _full_sheet(labels, tasks, missing)
+        missing = missing_class(listed)
+        sheet = full_sheet(labels, tasks, missing)
         listed = [*listed, missing]
     elif tasks is not None:
         raise BadInput("tasks", got=tasks, want="hide_tasks=True with a list of all tasks")
@@ -279,7 +330,7 @@ def randomize_answers(
         largest = largest_load if most is None else most
         if largest_load > largest:
             raise BadInput("most", got=most, want=f"at least {largest_load}: somebody gave so many answers")
-        reports_each = reports_per_person(budget, largest, len(listed))
+        reports_each = reports_per_person(epsilon=budget, answers=largest, classes=len(listed))
     response = Response(budget / reports_each, listed)
     promised = task_guarantee(sheet, budget, unit, hide_tasks)
     asked = sheet["task"].n_unique()
@@ -287,16 +338,28 @@ def randomize_answers(
         account.spend(promised, purpose=f"randomised answers, per {unit}", data=labels, randomness=lane)
     if unit == "person":
         sheet = _few(sheet, reports_each, lane)
-    sent = randomize(sheet["label"], response.exact_epsilon, listed, lane)
-    return RandomisedAnswers(
-        guarantee=lane.stamp(promised),
-        reports=Labels.from_frame(sheet.with_columns(label=sent)),
+    sent = randomize(sheet["label"], epsilon=response.exact_epsilon, classes=listed, randomness=lane)
+    collected = CollectedReports(
+        Labels.from_frame(sheet.with_columns(label=sent)), response, missing, lane.stamp(promised)
+    )
+    public = RandomisedAnswers(
+        guarantee=collected.guarantee,
+        reports=_anonymous(collected.reports, lane),
         response=response,
         unit=unit,
         missing=missing,
         most=int(sheet.group_by("worker").len()["len"].max()),
         unreported=asked - sheet["task"].n_unique(),
     )
+    return Outputs(public, collected)
+
+
+def _anonymous(reports: Labels, lane: Randomness) -> Labels:
+    """The reports with random numbers from 1 in place of the ids of workers, sorted by task and number."""
+    workers = reports.frame["worker"].unique().sort()
+    numbers = pl.Series(lane.permutation(workers.len()) + 1, dtype=pl.Int64)
+    renamed = reports.frame.with_columns(pl.col("worker").replace_strict(workers, numbers))
+    return Labels.from_frame(renamed.sort("task", "worker", "label"))
 
 
 def task_guarantee(sheet: pl.DataFrame, budget: Number, unit: str, hidden: bool = False) -> Guarantee:
@@ -309,7 +372,7 @@ def task_guarantee(sheet: pl.DataFrame, budget: Number, unit: str, hidden: bool 
     return one if repeats == 1 else one.group(repeats, unit=f"one task of one person, answered up to {repeats} times")
 
 
-def _marker(classes: list[Any]) -> Any:
+def missing_class(classes: list[Any]) -> Any:
     """A class for "no answer" that is none of the others."""
     if isinstance(classes[0], bool):
         raise BadInput(
@@ -323,7 +386,7 @@ def _marker(classes: list[Any]) -> Any:
     return marker
 
 
-def _full_sheet(labels: Labels, tasks: Sequence[Any] | None, missing: Any) -> pl.DataFrame:
+def full_sheet(labels: Labels, tasks: Sequence[Any] | None, missing: Any) -> pl.DataFrame:
     """A row for every worker and task, with the marker where there is no answer."""
     if tasks is None:
         raise BadInput("tasks", got=tasks, want="the public list of all tasks: without it, the list itself would tell")
@@ -373,26 +436,3 @@ def effective_epsilon(epsilon: float, share: float) -> float:
     1.0
     """
     return math.log1p(share * math.expm1(epsilon))
-
-
-def fit_reports(
-    reports: Labels, response: Response, missing: Any, guarantee: Guarantee, model: str = "auto", **settings: Any
-) -> TruthResult:
-    """Infer the truth from reports and the response that made them."""
-    from peerveil.truth.estimate import PrivateDawidSkene
-
-    classes: list[Any] = list(response.labels or range(response.k))
-    if missing is None:
-        return PrivateDawidSkene(response.exact_epsilon, model, classes=classes, **settings).fit(
-            reports, guarantee=guarantee
-        )
-    share = answered_share(reports, response, missing)
-    kept = reports.frame.filter(pl.col("label") != missing)
-    if kept.height == 0:
-        raise BadInput("reports", got=Verbatim("no report of a class"), want="at least one")
-    each = effective_epsilon(response.epsilon, share)
-    estimator = PrivateDawidSkene(max(each, 1e-6), model, classes=[c for c in classes if c != missing], **settings)
-    result = estimator.fit(Labels.from_frame(kept), guarantee=guarantee)
-    # "no answer" was reported too, with the epsilon of the response
-    most = int(np.bincount(reports.numbered("worker")[0]).max())
-    return replace(result, report_epsilon=response.exact_epsilon, most_reports=most)

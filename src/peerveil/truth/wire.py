@@ -9,7 +9,6 @@ invitation, with ``missing``, ``simulated`` and ``guarantee``, followed by repor
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,21 +18,20 @@ from peerveil.guarantee import Guarantee
 from peerveil.judgements import Labels
 from peerveil.randomness import Response
 from peerveil.truth.client import FORMAT, Client
-from peerveil.truth.randomise import RandomisedAnswers, fit_reports, task_guarantee
+from peerveil.truth.randomise import CollectedReports, task_guarantee
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from peerveil.numerics.exact import Number
-    from peerveil.truth.outcome import TruthResult
 
 _LONGEST: Final = 10_000  # characters of a report
 
 
-def invitation(epsilon: Number, classes: int | Sequence[Any], guarantee: Guarantee | None = None) -> str:
+def invitation(*, epsilon: Number, classes: int | Sequence[Any], guarantee: Guarantee | None = None) -> str:
     """What an operator sends to the persons: one line of JSON.
 
-    >>> terms = json.loads(invitation("1/2", ["no", "yes"]))
+    >>> terms = json.loads(invitation(epsilon="1/2", classes=["no", "yes"]))
     >>> terms["epsilon"], terms["classes"], terms["response"]["bits"]
     ('1/2', ['no', 'yes'], 32)
     """
@@ -49,20 +47,6 @@ def _terms(response: Response, guarantee: Guarantee) -> dict[str, Any]:
         "response": {"bits": response.bits, "keep_below": response.keep_below, "share": response.share},
         "promise": str(guarantee),
     }
-
-
-@dataclass(frozen=True)
-class CollectedReports:
-    """Reports with the terms under which they were made."""
-
-    reports: Labels
-    response: Response
-    missing: Any
-    guarantee: Guarantee
-
-    def fit(self, model: str = "auto", **settings: Any) -> TruthResult:
-        """Infer the truth."""
-        return fit_reports(self.reports, self.response, self.missing, self.guarantee, model, **settings)
 
 
 def collect(invitation: str, lines: Iterable[str]) -> CollectedReports:
@@ -113,12 +97,18 @@ def _report(line: str, number: int) -> dict[str, Any]:
     return report
 
 
-def write_reports(sent: RandomisedAnswers, path: str | Path) -> Path:
+def write_reports(collected: CollectedReports, path: str | Path) -> Path:
     """Write a file of reports: the terms, then one report per line. It names workers, so only its owner may read it."""
-    terms = {**_terms(sent.response, sent.guarantee), "missing": sent.missing, "guarantee": sent.guarantee.to_dict()}
-    rows = sent.reports.frame.select("task", "worker", "label").iter_rows(named=True)
+    return write_text(Path(path), reports_text(collected), private=True)
+
+
+def reports_text(collected: CollectedReports) -> str:
+    """What a file of reports holds."""
+    terms = _terms(collected.response, collected.guarantee)
+    terms |= {"missing": collected.missing, "guarantee": collected.guarantee.to_dict()}
+    rows = collected.reports.frame.select("task", "worker", "label").iter_rows(named=True)
     lines = [json.dumps(terms), *(json.dumps({"format": FORMAT, **row}) for row in rows)]
-    return write_text(Path(path), "\n".join(lines) + "\n", private=True)
+    return "\n".join(lines) + "\n"
 
 
 def read_reports(path: str | Path) -> CollectedReports:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from peerveil.calibration import Affine, Monotone, Uncertain, pair_frontiers
+from peerveil.calibration import Affine, Monotone, Uncertain
+from peerveil.calibration.arrays import pair_frontiers
 from peerveil.errors import BadInput
 from peerveil.papers.calibration.average import AverageCase, simulate_average
 from peerveil.randomness import Randomness
@@ -23,7 +24,7 @@ def test_the_ends_agree_with_sampling(noise: float) -> None:
     own = np.where(rng.random((count, 1)) < 0.5, [0, 1], [1, 0])
     scales, biases = np.array([1.0, 0.7]), np.array([0.5, -0.5])
     scores = scales[own] * rng.normal(size=(count, 2)) + biases[own] + noise * rng.normal(size=(count, 2))
-    found = pair_frontiers(scores, scales, biases, noise)
+    found = pair_frontiers(scores, scales=scales, biases=biases, noise=noise)
     for promised, sampled in ((start, found.start), (end, found.end)):
         for column in (0, 1):
             error = sampled[:, column].std() / np.sqrt(count)

@@ -96,7 +96,7 @@ def test_the_bound_at_epsilon_0_is_2_not_one_half() -> None:
 def test_equation_4_needs_the_index_of_the_task() -> None:
     """With y_j as (7) gives it, F(p, y) is the log-likelihood of (2) plus m ln 2; with y_i it is something else."""
     crowd = simulate_crowd(15, 15, 15, epsilon=2, seed=1)
-    fitted = AlgorithmOne(2).fit(crowd.reports)
+    fitted = AlgorithmOne(epsilon=2).fit(crowd.reports)
     reports = Reports.of(crowd.reports)
     task = np.repeat(np.arange(15), np.diff(reports.start))
     p = np.asarray(fitted.details["shown"])
@@ -126,7 +126,7 @@ def test_theorem_3_rescales_by_minus_the_noise() -> None:
 def test_equation_17_on_a_crowd_that_answers_everything() -> None:
     """Abilities from Algorithm 1 on full answers of good workers are within the bound, and the bound is not vacuous."""
     crowd = simulate_crowd(4000, 60, 60, ability=(30, 8), epsilon=1, seed=3)
-    fitted = AlgorithmOne(1).fit(crowd.reports)
+    fitted = AlgorithmOne(epsilon=1).fit(crowd.reports)
     bound = ability_error_bound(4000, 1)
     assert np.abs(fitted.abilities - crowd.abilities).max() < bound < 0.5
     with pytest.raises(BadInput, match="at most 1"):
@@ -138,15 +138,15 @@ def test_theorem_4_by_experiment() -> None:
     worse = []
     for seed in range(5):
         crowd = simulate_crowd(400, 60, 60, kind="experts", epsilon=4, seed=seed)
-        ours = AlgorithmOne(4).fit(crowd.reports).accuracy(crowd.truth)[0]
-        votes = PrivateMajority(4).fit(crowd.reports).accuracy(crowd.truth)[0]
+        ours = AlgorithmOne(epsilon=4).fit(crowd.reports).accuracy(crowd.truth)[0]
+        votes = PrivateMajority(epsilon=4).fit(crowd.reports).accuracy(crowd.truth)[0]
         worse.append(ours - votes)
     assert min(worse) > 0.1
 
 
 def test_sparse_answers_are_said_to_be_outside_the_theorem() -> None:
     crowd = simulate_crowd(50, 20, 5, epsilon=1, seed=1)
-    fitted = PrivateDawidSkene(1, "one-coin").fit(crowd.reports)
+    fitted = PrivateDawidSkene(epsilon=1, model="one-coin").fit(crowd.reports)
     found = check_theorem_2(50, fitted.abilities, 1, answered=fitted.loads.sum() / (50 * 20))
     assert not found.conditions[0].holds
     assert "says nothing" in str(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.calibration import Conference, Threshold, fit_miscalibration
+from peerveil.calibration.plan import plan_conference
 from peerveil.console.explore.drawing import Curve, draw_curves
 from peerveil.console.explore.exploration import Control, Exploration, Figure
 from peerveil.console.explore.words import attack, in_hundred
@@ -13,9 +14,9 @@ from peerveil.judgements import synthetic_conference
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-ASKED: Final = ("0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6")
+ASKED: Final = ("0", "0.2", "0.4", "0.5", "0.6", "0.7", "0.8")
 ACCEPTED: Final = ("0.1", "0.15", "0.2", "0.25", "0.33", "0.5")
-SIZES: Final = ("2", "3", "4")
+SIZES: Final = ("2", "3", "5")
 _ALL: Final = 1.0  # asking for this buys all that the scores leave
 _DRAWS: Final = 4  # credible functions of each reviewer
 _ENOUGH: Final = 0.9  # of the protection that can be had
@@ -36,14 +37,15 @@ def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dic
     """The trade-off of an invented conference, for every share of accepted papers and every size of groups."""
     past, now = (synthetic_conference(120, 90, seed=seed, people_seed=7).reviews for seed in (1, 2))
     fit = fit_miscalibration(past, iterations=600)
-    functions = {one: fit.uncertain(one, _DRAWS) for one in now.frame["reviewer"].unique().sort().to_list()}
+    functions = fit.functions(now.frame["reviewer"].unique().sort().to_list(), draws=_DRAWS)
     asked = [float(one) for one in ASKED] + [_ALL]
     found: dict[str, Any] = {}
     settings = [(accepted, size) for accepted in ACCEPTED for size in SIZES]
     for done, (accepted, size) in enumerate(settings):
         progress(done / len(settings))
-        conference = Conference(now, functions, fit.noise, Threshold.share(float(accepted)), size=int(size))
-        tradeoff = conference.tradeoff(asked, progress=False)
+        line = Threshold.share(float(accepted))
+        conference = Conference(now, functions=functions, noise=fit.noise, accept=line, group_size=int(size))
+        tradeoff = plan_conference(conference, demands=asked, progress=False)
         found[f"{accepted} {size}"] = {
             "wrong": tradeoff.conference_error.tolist(),
             "right": (1 - tradeoff.adversary_error).tolist(),
@@ -69,7 +71,7 @@ def controls(simulation: Mapping[str, Any]) -> tuple[Control, ...]:  # noqa: ARG
             "group_size",
             "Papers whose committees could have been exchanged",
             SIZES,
-            "3",
+            "5",
             "The more papers form a group, the more people come into question as writers of a review.",
         ),
     )
@@ -109,8 +111,7 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
         about=_ABOUT,
         steps=(
             {
-                "room": "calibration",
-                "do": "decide",
+                "action": "calibration.decide",
                 "adversary_error": float(asked),
                 "accepted": float(accepted),
                 "group_size": int(size),

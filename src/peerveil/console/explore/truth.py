@@ -69,13 +69,14 @@ def _accuracy(crowd: Any, randomised: tuple[str, str] | None, classes: int) -> f
     """The share of right labels: of one crowd, with one model, since it is a one-coin crowd."""
     tasks = list(crowd.truth)
     if randomised is None:
-        found = PrivateDawidSkene(None, "one-coin", classes=classes).fit(crowd.answers, tasks=tasks)
+        found = PrivateDawidSkene(epsilon=None, model="one-coin", classes=classes).fit(crowd.answers, tasks=tasks)
         return float(found.accuracy(crowd.truth)[0])
     epsilon, unit = randomised
     lane = Randomness.simulation(_SEED)
-    sent = randomize_answers(crowd.answers, epsilon, classes, unit=unit, randomness=lane)
-    estimator = PrivateDawidSkene(sent.response.exact_epsilon, "one-coin", classes=classes)
-    return float(estimator.fit(sent.reports, tasks=tasks, guarantee=sent.guarantee).accuracy(crowd.truth)[0])
+    sent, collected = randomize_answers(crowd.answers, epsilon=epsilon, classes=classes, unit=unit, randomness=lane)
+    estimator = PrivateDawidSkene(epsilon=sent.response.exact_epsilon, model="one-coin", classes=classes)
+    found = estimator.fit(collected.reports, tasks=tasks, guarantee=sent.guarantee)
+    return float(found.accuracy(crowd.truth)[0])
 
 
 def controls(simulation: Mapping[str, Any]) -> tuple[Control, ...]:
@@ -133,7 +134,7 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
         recommended={**chosen, "epsilon": best},
         reason=reason,
         about=_about(simulation) + SMOOTHED,
-        steps=({"room": "truth", "do": "randomize", "epsilon": epsilon, "unit": unit},),
+        steps=({"action": "truth.randomize", "epsilon": epsilon, "unit": unit},),
     )
 
 

@@ -30,7 +30,7 @@ from peerveil.calibration.arrays import log_odds
 from peerveil.calibration.beliefs import integrate
 from peerveil.calibration.checks import infeasible, noise_level, number, one_demand, quality_prior
 from peerveil.calibration.frontier import Frontier
-from peerveil.calibration.functions import Affine, Uncertain, read_reviewers
+from peerveil.calibration.functions import Affine, Uncertain, read_functions
 from peerveil.calibration.pair import Pair, PairStrategy
 from peerveil.calibration.simulate import Simulation, Tally, play_pairs
 from peerveil.errors import BadInput
@@ -83,7 +83,7 @@ class AverageStrategy:
 
     def decide(self, scores: Sequence[float], assignment: int | Sequence[int], randomness: Randomness) -> Decision:
         """Decide one pair. Its guarantee is the average one: single pairs may be given away."""
-        drawn = self.pair(scores).decide(assignment, randomness)
+        drawn = self.pair(scores).decide(assignment, randomness=randomness)
         return type(drawn)(guarantee=randomness.stamp(self.guarantee), accepted=drawn.accepted, papers=drawn.papers)
 
     @property
@@ -132,7 +132,7 @@ class AverageCase:
         if self.noise and not all(isinstance(one, Affine) for one in self.reviewers):
             raise BadInput("reviewers", got=reviewers, want="two Affine functions, or noise=0")
         self.prior = quality_prior(prior)
-        ((self._first, self._second),) = read_reviewers(list(reviewers), self.prior, count=2)
+        ((self._first, self._second),) = read_functions(list(reviewers), self.prior, count=2)
         self._affine = isinstance(self._first, Affine) and isinstance(self._second, Affine)
 
     @property

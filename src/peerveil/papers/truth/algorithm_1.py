@@ -62,12 +62,12 @@ class AlgorithmOne(PrivateDawidSkene):
     --------
     >>> from peerveil.truth import simulate_crowd
     >>> crowd = simulate_crowd(tasks=100, workers=20, answers=6, epsilon=1, seed=1)
-    >>> round(AlgorithmOne(1).fit(crowd.reports).details["lambda"], 4)
+    >>> round(AlgorithmOne(epsilon=1).fit(crowd.reports).details["lambda"], 4)
     0.2689
     """
 
-    def __init__(self, epsilon: Number | None, *, lambda_: str | float = "rule", **settings: Any) -> None:
-        super().__init__(epsilon, "one-coin", class_prior="uniform", ability_prior=None, **settings)
+    def __init__(self, *, epsilon: Number | None, lambda_: str | float = "rule", **settings: Any) -> None:
+        super().__init__(epsilon=epsilon, model="one-coin", class_prior="uniform", ability_prior=None, **settings)
         number = isinstance(lambda_, (int, float)) and not isinstance(lambda_, bool) and 0 < lambda_ < 0.5
         if not number and lambda_ not in ("rule", "theorem"):
             raise BadInput("lambda_", got=lambda_, want="'rule', 'theorem', or a number between 0 and 1/2")
@@ -80,13 +80,16 @@ class AlgorithmOne(PrivateDawidSkene):
             raise BadInput("labels", got=Verbatim(f"{reports.k} classes"), want="two classes for the paper's method")
         if self.lambda_ != "theorem":
             return super().fit(reports)
-        first = AlgorithmOne(self.exact_epsilon, **self.settings).fit(reports)
+        first = AlgorithmOne(epsilon=self.exact_epsilon, **self.settings).fit(reports)
         wisdom = float(np.mean((2 * np.asarray(first.details["shown"]) - 1) ** 2))
         low, high = lambda_interval(len(reports.tasks), wisdom)
         if low > high:
             got = f"{len(reports.tasks):,} tasks, for which (15) asks lambda to be at least {low:.3g} and at most {high:.3g}"
             raise BadInput("lambda_", got=Verbatim(got), want="more tasks, or lambda_='rule'")
-        return AlgorithmOne(self.exact_epsilon, lambda_=low, **self.settings).fit(reports)
+        second = AlgorithmOne(epsilon=self.exact_epsilon, lambda_=low, **self.settings)
+        result = second.fit(reports)
+        self.workers_ = second.workers_
+        return result
 
     def _model(self, loads: Any, channel: Channel, history: Any, first: Any) -> ProjectedCoin:  # noqa: ARG002
         rule = max(channel.other, 1e-6)

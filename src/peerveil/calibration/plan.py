@@ -1,0 +1,210 @@
+"""What protection would cost, before anything is decided: computed from what is public.
+
+The true assignment never enters (:mod:`peerveil.calibration.conference` proves it), so a plan may be shown to anybody who may
+see the scores, and spends nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from peerveil.calibration.checks import numbers, whole
+from peerveil.calibration.conference import GROUP_SIZE, Conference, solved
+from peerveil.calibration.frontier import ENOUGH, Frontier
+from peerveil.calibration.panel import Panel
+from peerveil.errors import BadInput
+from peerveil.progress import progress_bar
+from peerveil.result import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from matplotlib.axes import Axes
+
+    from peerveil.calibration.functions import Reviewer
+    from peerveil.calibration.losses import Threshold
+    from peerveil.judgements import Reviews
+
+_DEMANDS = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
+_MOST_REVIEWS = 6  # solved as one panel, with 720 candidate assignments
+
+
+@dataclass(frozen=True, slots=True)
+class Tradeoff(Plan):
+    """What protection costs a whole conference.
+
+    Attributes
+    ----------
+    asked : array
+        Adversary errors that are asked for.
+    conference_error : array
+        The expected share of papers on the wrong side of the line.
+    adversary_error : array
+        The share of writers that the best adversary is expected to miss.
+    groups : int
+        Over how many of the groups this was computed, and
+    of : int
+        of how many.
+    """
+
+    asked: np.ndarray[Any, np.dtype[np.float64]]
+    conference_error: np.ndarray[Any, np.dtype[np.float64]]
+    adversary_error: np.ndarray[Any, np.dtype[np.float64]]
+    groups: int
+    of: int
+
+    @property
+    def recommendation(self) -> str:
+        """The least demand that brings nearly all protection that can be had."""
+        missed, cost = self.adversary_error, self.conference_error
+        enough = missed >= missed[0] + ENOUGH * (missed[-1] - missed[0]) - 1e-12
+        place = int(enough.argmax())
+        asked = f"Recommended: adversary_error={self.asked[place]:g}."
+        if place == 0:
+            return f"{asked} Asking for more protects nobody better here."
+        return (
+            f"{asked} The share of papers on the wrong side is then {cost[place]:.4f} instead of {cost[0]:.4f}, and the best "
+            f"adversary misses {100 * missed[place]:.1f}% of the writers instead of {100 * missed[0]:.1f}% "
+            f"(at most {100 * missed[-1]:.1f}%)."
+        )
+
+    def table(self) -> pl.DataFrame:
+        """One row per demand: ``asked``, ``conference_error``, ``adversary_error``."""
+        names = ("asked", "conference_error", "adversary_error")
+        return pl.DataFrame({name: getattr(self, name) for name in names})
+
+    def summary(self) -> str:
+        """Both ends in one line."""
+        if float(np.ptp(self.conference_error)) < 1e-9 and float(np.ptp(self.adversary_error)) < 1e-9:
+            return (
+                f"nothing to trade: conference error {self.conference_error[0]:.4f}, adversary misses "
+                f"{100 * self.adversary_error[0]:.1f}% of writers whatever is asked"
+            )
+        sampled = "" if self.groups == self.of else f" (estimated from {self.groups} of {self.of} groups)"
+        return (
+            f"asking {self.asked[0]:g}: conference error {self.conference_error[0]:.4f}, adversary misses "
+            f"{100 * self.adversary_error[0]:.1f}% of writers; asking {self.asked[-1]:g}: "
+            f"{self.conference_error[-1]:.4f}, {100 * self.adversary_error[-1]:.1f}%{sampled}"
+        )
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def draw(self, ax: Axes) -> None:
+        """Share of writers missed against the conference's error, a point for everything asked."""
+        from peerveil.calibration.figures import draw_tradeoff
+
+        draw_tradeoff(ax, self)
+
+
+def plan_decisions(
+    reviews: Any,
+    *,
+    functions: Mapping[Any, Reviewer],
+    noise: float,
+    accept: int | Threshold,
+    adversary: str = "paper",
+    group_size: int = GROUP_SIZE,
+    exactly: bool = True,
+    exchange: str = "committees",
+    demands: Sequence[float] = _DEMANDS,
+    most_groups: int = 100,
+    columns: Mapping[str, str] | None = None,
+    progress: bool | None = None,
+) -> Frontier | Tradeoff:
+    """What protection would cost: exactly for a handful of papers, group by group for a conference.
+
+    Up to six reviews, each by another reviewer, are solved as one panel in which anybody may have written any review: the
+    plan is a :class:`Frontier`. Otherwise papers are put into groups as :class:`Conference` does: a :class:`Tradeoff`.
+
+    Parameters
+    ----------
+    reviews
+        Who scored which paper (Reviews, a pandas or Polars frame, or a file name).
+    functions
+        How every reviewer scores, by reviewer; public.
+    noise
+        The standard deviation of scores.
+    accept
+        How many papers to accept, or a :class:`Threshold`.
+    adversary
+        ``"paper"``: guesses who wrote any one review; ``"assignment"``: guesses all of it (for a panel).
+    group_size, exactly, exchange
+        As of a :class:`Conference`.
+    demands
+        The adversary errors to try for a conference.
+    most_groups
+        At most so many groups are tried, evenly chosen.
+    columns
+        Our names for columns that a frame or file calls otherwise.
+    progress
+        Whether to show a bar; ``None`` shows it on a terminal.
+
+    Examples
+    --------
+    >>> from peerveil.calibration import Affine
+    >>> from peerveil.judgements import Reviews
+    >>> reviews = Reviews(paper=[1, 2, 3], reviewer=["ann", "bo", "cy"], score=[0.4, 0.1, 0.9])
+    >>> people = {"ann": Affine(1.2, 0.3), "bo": Affine(0.8, -0.6), "cy": Affine(1.0, 0.4)}
+    >>> plan = plan_decisions(reviews, functions=people, noise=0.4, accept=1)
+    >>> print(plan.recommendation)  # doctest: +NORMALIZE_WHITESPACE
+    Recommended: adversary_error=0.491. The conference error is then 0.4063 instead of 0.2272, for 90% of the
+    protection that can be had (0.2548 to 0.5174).
+    """
+    conference = Conference(
+        reviews,
+        functions=functions,
+        noise=noise,
+        accept=accept,
+        group_size=group_size,
+        exactly=exactly,
+        exchange=exchange,
+        columns=columns,
+    )
+    if is_panel(conference.reviews):
+        frame = conference.reviews.frame
+        people = sorted(frame["reviewer"].to_list(), key=str)
+        scores = frame.sort("paper", maintain_order=True).group_by("paper", maintain_order=True).agg("score")["score"]
+        panel = Panel(scores.to_list(), [functions[who] for who in people], noise, accept, adversary=adversary)
+        return panel.frontier(progress=progress)
+    if adversary != "paper":
+        want = "paper: a conference is decided group by group, against the guess of one review"
+        raise BadInput("adversary", got=adversary, want=want)
+    return plan_conference(conference, demands=demands, most_groups=most_groups, progress=progress)
+
+
+def is_panel(reviews: Reviews) -> bool:
+    """Whether there are so few reviews, each by another reviewer, that they are solved as one panel."""
+    count = len(reviews.frame)
+    return count <= _MOST_REVIEWS and reviews.frame["reviewer"].n_unique() == count
+
+
+def plan_conference(
+    conference: Conference,
+    *,
+    demands: Sequence[float] = _DEMANDS,
+    most_groups: int = 100,
+    progress: bool | None = None,
+) -> Tradeoff:
+    """What conference and adversary err for several demands, from at most so many groups, evenly chosen."""
+    levels = np.sort(numbers("demands", list(demands)))
+    if levels.ndim != 1 or not levels.size or levels[0] < 0 or levels[-1] > 1:
+        raise BadInput("demands", got=demands, want="probabilities")
+    count = min(whole("most_groups", most_groups, 1), len(conference))
+    chosen = np.unique(np.linspace(0, len(conference) - 1, count).astype(int)).tolist()
+    cost, missed = np.zeros(len(levels)), np.zeros(len(levels))
+    papers = reviews = 0
+    with progress_bar("trying demands", len(chosen), show=progress) as advance:
+        for group in conference.groups(chosen):
+            size, written = len(group.papers), len(group.panel.assignments[0])
+            for index, level in enumerate(levels.tolist()):
+                caught, paid, _ = solved(group.panel, level)
+                cost[index] += paid * size
+                missed[index] += float(caught.sum())
+            papers, reviews = papers + size, reviews + written
+            advance(1)
+    return Tradeoff(levels, cost / papers, missed / reviews, len(chosen), len(conference))
