@@ -26,7 +26,7 @@ from peerveil.judgements import synthetic_conference
 from peerveil.ledger import Ledger
 from peerveil.randomness import Randomness
 from peerveil.rankings import randomize_rankings
-from peerveil.study import all_steps, run_study
+from peerveil.study import all_actions, run_study
 from peerveil.truth import randomize_answers
 
 if TYPE_CHECKING:
@@ -38,36 +38,35 @@ PERSON = {"reviews": ("reviewer",), "past": ("reviewer",), "events": ("actor", "
           "labels": ("worker",), "reports": ("worker",)}  # fmt: skip
 
 # the settings of one run of every step that reads data
-STEPS: dict[tuple[str, str], str] = {
-    ("release", "means"): 'data = "reviews"\naccount = "main"\nepsilon = 1\nscale = [1, 10]\nbounds = "range"',
-    ("release", "plan"): 'data = "reviews"\nepsilons = [1]\ntrials = 2\nscale = [1, 10]\nbounds = "range"',
-    ("timing", "audit"): 'data = "events"\nepsilons = [1]\npercentile = 25',
-    ("timing", "plan"): 'data = "events"\nper = "actor"',
-    ("timing", "post"): 'data = "events"\naccount = "main"\nepsilon = 1\ngap = "45m"',
-    (
-        "calibration",
-        "decide",
-    ): 'data = "reviews"\nhistory = ["past"]\naccount = "main"\nadversary_error = 0.4\naccept = 6\ndraws = 1\niterations = 600',
-    ("calibration", "plan"): 'data = "reviews"\nhistory = ["past"]\naccept = 6\ndraws = 1\niterations = 600',
-    ("rankings", "test"): 'data = "votes"\naccount = "main"\nepsilon = 1\nmethod = "rank-norm"',
-    ("rankings", "randomize"): 'data = "votes"\naccount = "main"\nepsilon = 1',
-    ("rankings", "aggregate"): 'data = "voted"',
-    ("truth", "infer"): 'data = "reports"\nrandomized = true\nepsilon = 2\nclasses = [0, 1]',
-    ("truth", "randomize"): 'data = "labels"\naccount = "main"\nepsilon = 2\nclasses = [0, 1]',
-    ("truth", "label"): 'data = "labels"\nclasses = [0, 1]',
-    ("truth", "compare"): 'data = "labels"\nepsilons = [1]\ndraws = 2',
+STEPS: dict[str, str] = {
+    "data.describe": 'data = "reviews"',
+    "release.publish": 'data = "reviews"\naccount = "main"\nepsilon = 1\nscale = [1, 10]\nbounds = "range"',
+    "release.plan": 'data = "reviews"\nepsilons = [1]\ntrials = 2\nscale = [1, 10]\nbounds = "range"',
+    "timing.audit": 'data = "events"\nepsilons = [1]\npercentile = 25',
+    "timing.plan": 'data = "events"\nper = "actor"',
+    "timing.post": 'data = "events"\naccount = "main"\nepsilon = 1\ngap = "45m"',
+    "calibration.decide": 'data = "reviews"\nhistory = ["past"]\naccount = "main"\nadversary_error = 0.4\naccept = 6\ndraws = 1\niterations = 600',
+    "calibration.plan": 'data = "reviews"\nhistory = ["past"]\naccept = 6\ndraws = 1\niterations = 600',
+    "rankings.test": 'data = "votes"\naccount = "main"\nepsilon = 1\nmethod = "rank-norm"',
+    "rankings.randomize": 'data = "votes"\naccount = "main"\nepsilon = 1',
+    "rankings.aggregate": 'data = "voted"',
+    "truth.infer": 'data = "reports"\nrandomized = true\nepsilon = 2\nclasses = [0, 1]',
+    "truth.randomize": 'data = "labels"\naccount = "main"\nepsilon = 2\nclasses = [0, 1]',
+    "truth.label": 'data = "labels"\nclasses = [0, 1]',
+    "truth.compare": 'data = "labels"\nepsilons = [1]\ndraws = 2',
 }
 PRIVATELY = {
-    ("timing", "plan"),
-    ("timing", "post"),
-    ("calibration", "decide"),
-    ("truth", "infer"),
-    ("truth", "randomize"),
-    ("truth", "label"),
+    "timing.plan",
+    "timing.post",
+    "calibration.decide",
+    "truth.infer",
+    "truth.randomize",
+    "truth.label",
 }
 
 # the arguments of one run of every command that writes something about people; DATA is the folder of marked tables
 COMMANDS: dict[str, tuple[str, ...]] = {
+    "data describe": ("DATA/reviews.csv", "--out", "OUT"),
     "release publish": ("DATA/reviews.csv", "--epsilon", "1", "--scale", "1:10", "--out", "OUT"),
     "release plan": ("DATA/reviews.csv", "--epsilon", "1", "--trials", "2", "--scale", "1:10", "--out", "OUT"),
     "timing audit": ("DATA/events.csv", "--epsilon", "1", "--out", "OUT"),
@@ -86,7 +85,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 NO_PEOPLE, NO_FILE = "reads no table of people", "writes no file that says something about people"
 OPERATOR = "writes a file or database for the operator of a service, who runs it"
 OTHERS: dict[str, str] = {
-    **dict.fromkeys(("demo", "new", "reproduce", "audit run", "audit list", "calibration simulate", "data synthetic",
+    **dict.fromkeys(("demo", "new", "schema", "reproduce", "audit run", "audit list", "calibration simulate", "data synthetic",
                      "rankings aggregate", "rankings plan", "truth simulate", "truth plan"), NO_PEOPLE),
     **dict.fromkeys(("data check", "data recognize"), NO_FILE),
     **dict.fromkeys((f"collect {name}" for name in ("init", "campaign", "token", "export", "infer", "serve")), OPERATOR),
@@ -137,7 +136,7 @@ def study(data: Path, folder: Path) -> Path:
     kinds = {"reviews": "reviews", "past": "reviews", "events": "events", "votes": "rankings", "voted": "rankings",
              "labels": "labels", "reports": "labels"}  # fmt: skip
     sources = [f'[data.{name}]\npath = "{data / name}.csv"\nkind = "{kind}"\n' for name, kind in kinds.items()]
-    steps = [f'[[steps]]\naction = "{room}.{do}"\n{rest}\n' for (room, do), rest in STEPS.items()]
+    steps = [f'[[steps]]\naction = "{action}"\n{rest}\n' for action, rest in STEPS.items()]
     file = folder / "study.toml"
     file.write_text(head + "".join(sources + steps), encoding="utf-8")
     return file
@@ -183,14 +182,14 @@ def test_the_search_finds_what_is_hidden() -> None:
 
 
 def test_no_step_of_a_study_names_anybody_in_public(data: Path, tmp_path: Path) -> None:
-    assert set(STEPS) == {name for name, step in all_steps().items() if step.wants}, "a new step needs an entry"
+    assert set(STEPS) == {name for name, kind in all_actions().items() if kind.kinds}, "a new action needs an entry"
     done = run_study(study(data, tmp_path), tmp_path / "out", progress=False)
     public, private = split(done.folder)
     assert {path.relative_to(done.folder).parts[0] for path in public} == {"public"}
     assert naming(public, done.folder) == []
     # the search sees the marks where they belong: with the operator
     inside = {name.split("/")[1] for name in naming(private, done.folder) if "/" in name}
-    assert {f"{room}-{do}" for room, do in PRIVATELY} <= inside
+    assert {name.replace(".", "-") for name in PRIVATELY} <= inside
 
 
 def test_no_command_writes_a_name_for_others_to_read(
@@ -235,8 +234,8 @@ def test_no_page_or_archive_of_the_console_names_anybody_in_public(desk: Desk, d
     desk.work("desk")
     with Ledger.open(desk.settings.ledger) as book:
         book.account("main", epsilon=100)
-    fields = {"do": do, "data": file, "account": "main", "epsilon": "2", "classes": "0, 1"}
-    fields |= {"randomized": "yes"} if do == "infer" else {}
+    fields = {"action": f"truth.{do}", "data": file, "account": "main", "epsilon": "2", "classes": "0, 1"}
+    fields |= {"randomized": "true"} if do == "infer" else {}
     page = where(analyst.send("/truth", "/truth/prepare", fields))
     desk.work()
     analyst.send(page, f"{page}/start")

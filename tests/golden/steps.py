@@ -16,31 +16,26 @@ from peerveil.study import run_study
 from peerveil.truth import simulate_crowd
 
 STEPS: Final = {
-    ("release", "means"): 'data = "reviews"\nepsilon = 2\nweight = "miscalibration"\nscale = [1, 10]',
-    ("release", "plan"): 'data = "reviews"\nepsilons = [1, 10]\nscale = [1, 10]\ntrials = 2',
-    ("timing", "audit"): 'data = "events"\npercentile = 25\nepsilons = [1]',
-    ("timing", "plan"): 'data = "events"\npercentile = 25\nper = "thread"',
-    ("timing", "post"): 'data = "events"\nepsilon = 1\ngap = "45m"',
-    (
-        "calibration",
-        "decide",
-    ): 'data = "reviews"\nhistory = ["past"]\nadversary_error = 0.4\naccept = 8\niterations = 600\ndraws = 2',
-    (
-        "calibration",
-        "plan",
-    ): 'data = "reviews"\nhistory = ["past"]\naccepted = 0.3\niterations = 600\ndraws = 1\ndemands = [0, 1]',
-    ("calibration", "simulate"): "draws = 300",
-    ("rankings", "test"): 'data = "rankings"\nepsilon = 0.5',
-    ("rankings", "plan"): 'items = 6\nspread = 0.7\nepsilon = 1\nmethods = ["local"]\ntrials = 4',
-    ("rankings", "randomize"): 'data = "rankings"\nepsilon = 1\npublic_seed = 7',
-    ("rankings", "aggregate"): 'data = "ranking-reports"',
-    ("truth", "infer"): 'data = "reports"\nepsilon = 1\nclasses = [0, 1]\nrandomized = true',
-    ("truth", "randomize"): 'data = "answers"\nepsilon = 2\nclasses = [0, 1]',
-    ("truth", "label"): 'data = "answers"\nclasses = [0, 1]',
-    ("truth", "compare"): 'data = "answers"\nepsilons = [1, 4]\ndraws = 2',
-    ("truth", "plan"): 'accuracy = 0.7\nepsilons = ["none", 2]\ntasks = 20\ntrials = 1',
-    ("truth", "simulate"): "tasks = 20\nworkers = 6\nanswers = 4",
-    ("audit", "house"): "samples = 200",
+    "data.describe": 'data = "reviews"',
+    "release.publish": 'data = "reviews"\nepsilon = 2\nweight = "miscalibration"\nscale = [1, 10]',
+    "release.plan": 'data = "reviews"\nepsilons = [1, 10]\nscale = [1, 10]\ntrials = 2',
+    "timing.audit": 'data = "events"\npercentile = 25\nepsilons = [1]',
+    "timing.plan": 'data = "events"\npercentile = 25\nper = "thread"',
+    "timing.post": 'data = "events"\nepsilon = 1\ngap = "45m"',
+    "calibration.decide": 'data = "reviews"\nhistory = ["past"]\nadversary_error = 0.4\naccept = 8\niterations = 600\ndraws = 2',
+    "calibration.plan": 'data = "reviews"\nhistory = ["past"]\naccepted = 0.3\niterations = 600\ndraws = 1\ndemands = [0, 1]',
+    "calibration.simulate": "draws = 300",
+    "rankings.test": 'data = "rankings"\nepsilon = 0.5',
+    "rankings.plan": 'items = 6\nspread = 0.7\nepsilon = 1\nmethods = ["local"]\ntrials = 4',
+    "rankings.randomize": 'data = "rankings"\nepsilon = 1\npublic_seed = 7',
+    "rankings.aggregate": 'data = "ranking-reports"',
+    "truth.infer": 'data = "reports"\nepsilon = 1\nclasses = [0, 1]\nrandomized = true',
+    "truth.randomize": 'data = "answers"\nepsilon = 2\nclasses = [0, 1]',
+    "truth.label": 'data = "answers"\nclasses = [0, 1]',
+    "truth.compare": 'data = "answers"\nepsilons = [1, 4]\ndraws = 2',
+    "truth.plan": 'accuracy = 0.7\nepsilons = ["none", 2]\ntasks = 20\ntrials = 1',
+    "truth.simulate": "tasks = 20\nworkers = 6\nanswers = 4",
+    "audit.run": "samples = 200\nbroken = false",
 }
 HEAD: Final = """
 [study]
@@ -76,7 +71,7 @@ def run_steps(root: Path) -> Iterator[tuple[str, str]]:
     randomized = randomize_rankings(votes, epsilon=1, public_seed=7, randomness=Randomness.simulation(2))
     (root / "ranking-reports.jsonl").write_text(randomized.text(), encoding="utf-8")
     file = root / "study.toml"
-    parts = [f'[[steps]]\naction = "{room}.{do}"\n{settings}\n' for (room, do), settings in STEPS.items()]
+    parts = [f'[[steps]]\naction = "{action}"\n{settings}\n' for action, settings in STEPS.items()]
     file.write_text(HEAD + "".join(parts), encoding="utf-8")
     with seeded(0):
         done = run_study(file, root / "out", progress=False)

@@ -15,7 +15,7 @@ from tests.golden import commands, functions, steps
 from tests.golden.normal import describe, same
 from tests.golden.store import FOLDER, GROUPS, REWRITE, differences, outputs, stored
 
-from peerveil.study import all_steps
+from peerveil.study import all_actions
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -32,7 +32,7 @@ def test_every_command_has_a_case_or_a_reason() -> None:
 
 
 def test_every_study_step_has_a_case() -> None:
-    assert set(steps.STEPS) == set(all_steps())
+    assert set(steps.STEPS) == set(all_actions())
 
 
 @pytest.mark.parametrize("module", functions.MODULES)

@@ -119,7 +119,7 @@ class DelayPlan(Plan):
 def plan_delays(
     history: Any,
     *,
-    epsilon: Number = 1,
+    epsilon: Number = "1",
     window: Duration = 300,
     percentile: float | None = None,
     crossover: float | None = None,
