@@ -73,7 +73,7 @@ def truth(size: int) -> Callable[[], object]:
     """Infer from ``size`` reports, ten a task, in memory."""
     from peerveil.truth import PrivateDawidSkene, simulate_crowd
 
-    crowd = simulate_crowd(size // 10, max(20, size // 2000), 10, epsilon=2, seed=1)
+    crowd = simulate_crowd(tasks=size // 10, workers=max(20, size // 2000), answers=10, epsilon=2, seed=1)
     return lambda: PrivateDawidSkene(epsilon=2, model="one-coin").fit(crowd.reports)
 
 

@@ -261,7 +261,7 @@ RANDOMIZED = replace(LOCAL, make=lambda r: rankings.randomize_rankings(votes(), 
 
 
 def answers() -> Any:
-    return truth.simulate_crowd(40, 10, 5, seed=3).answers
+    return truth.simulate_crowd(tasks=40, workers=10, answers=5, seed=3).answers
 
 
 def guess_answer() -> tuple[float, float]:

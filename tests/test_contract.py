@@ -183,7 +183,7 @@ def test_every_result_is_made_by_an_entry() -> None:
 
 
 def test_a_comparison_on_private_answers_is_marked_as_not_private() -> None:
-    crowd = truth.simulate_crowd(20, 5, 3, epsilon=None, seed=1)
+    crowd = truth.simulate_crowd(tasks=20, workers=5, answers=3, epsilon=None, seed=1)
     found = truth.compare_truth(crowd.answers, epsilons=[2], draws=2, progress=False)
     assert found.mark == "not private"
     assert "[not private]" in str(found)

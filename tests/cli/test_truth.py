@@ -19,7 +19,7 @@ from peerveil.truth import simulate_crowd
 
 @pytest.fixture
 def answers(tmp_path: Path) -> Path:
-    crowd = simulate_crowd(60, 12, 5, epsilon=None, seed=2)
+    crowd = simulate_crowd(tasks=60, workers=12, answers=5, epsilon=None, seed=2)
     frame = crowd.answers.frame.with_columns(truth=pl.Series([crowd.truth[t] for t in crowd.answers.frame["task"]]))
     return Labels.from_frame(frame).write(tmp_path / "answers.csv")
 
@@ -157,7 +157,7 @@ def test_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["plan", "--ability", "0,1"], "--ability: got '0,1'"),
         (["plan", "--ability", "4"], "--ability"),
         (["plan", "--accuracy", "1.5"], "--accuracy"),
-        (["plan", "--accuracy", "0.2", "--classes", "3"], "--accuracy: got 0.2, need more than chance"),
+        (["plan", "--accuracy", "0.2", "--classes", "3"], "accuracy: got 0.2, need more than chance"),
         (["simulate", "--answers", "60"], "need at most one answer per worker: 50"),
     ],
 )
@@ -195,7 +195,9 @@ def test_a_synthetic_crowd(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_raw_answers_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = simulate_crowd(100, 12, 6, ability=(20, 1), epsilon=None, seed=2).answers.write(tmp_path / "answers.csv")
+    file = simulate_crowd(tasks=100, workers=12, answers=6, ability=(20, 1), epsilon=None, seed=2).answers.write(
+        tmp_path / "answers.csv"
+    )
     common = ["truth", "infer", file, "--randomized", "--epsilon", "1", "--out", tmp_path / "out"]
     code, text, err = run(capsys, *common)
     assert (code, err) == (0, "")

@@ -364,7 +364,9 @@ def test_the_ledger_can_be_verified_and_saved(desk: Desk) -> None:
 
 def test_a_form_does_not_state_that_answers_were_randomized(desk: Desk, tmp_path: Path) -> None:
     """The truth module's first form with raw answers: as it is, it is refused, and no slider fills it in."""
-    answers = simulate_crowd(40, 12, 4, ability=(3, 2), epsilon=None, seed=2).answers.write(tmp_path / "answers.csv")
+    answers = simulate_crowd(tasks=40, workers=12, answers=4, ability=(3, 2), epsilon=None, seed=2).answers.write(
+        tmp_path / "answers.csv"
+    )
     me = desk.browser()
     file = bring(desk, me, "answers.csv", answers.read_bytes())
     me.get(f"/truth?data={file}")

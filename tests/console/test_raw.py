@@ -29,7 +29,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleServer]
 @pytest.fixture(scope="module")
 def raw(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """Answers as people gave them, on tasks so hard that nothing in them tells that they were not randomized."""
-    crowd = simulate_crowd(40, 12, 4, ability=(3, 2), epsilon=None, seed=2)
+    crowd = simulate_crowd(tasks=40, workers=12, answers=4, ability=(3, 2), epsilon=None, seed=2)
     return crowd.answers.write(tmp_path_factory.mktemp("answers") / "answers.csv").read_bytes()
 
 

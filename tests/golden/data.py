@@ -68,7 +68,7 @@ class Data:
 
     @cached_property
     def crowd(self) -> Any:
-        return truth.simulate_crowd(20, 6, 4, epsilon=2, seed=3)
+        return truth.simulate_crowd(tasks=20, workers=6, answers=4, epsilon=2, seed=3)
 
     @cached_property
     def sent(self) -> Any:

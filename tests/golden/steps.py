@@ -68,7 +68,7 @@ def run_steps(root: Path) -> Iterator[tuple[str, str]]:
     """What every step found, published and kept; then the two reports."""
     synthetic_conference(24, 16, ranked_items=4, seed=4, people_seed=4).write(root / "data")
     synthetic_conference(40, 16, seed=5, people_seed=4).write(root / "past")
-    crowd = simulate_crowd(20, 6, 4, epsilon=1, seed=2)
+    crowd = simulate_crowd(tasks=20, workers=6, answers=4, epsilon=1, seed=2)
     crowd.answers.write(root / "answers.csv")
     crowd.reports.write(root / "reports.csv")
     votes = Mallows(4, 0.8).sample(40, seed=1)

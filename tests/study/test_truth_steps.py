@@ -37,7 +37,9 @@ classes = [0, 1]
 
 
 def test_a_comparison_stays_private_and_raw_answers_are_noticed(tmp_path: Path) -> None:
-    simulate_crowd(100, 12, 6, ability=(20, 1), epsilon=None, seed=2).answers.write(tmp_path / "answers.csv")
+    simulate_crowd(tasks=100, workers=12, answers=6, ability=(20, 1), epsilon=None, seed=2).answers.write(
+        tmp_path / "answers.csv"
+    )
     file = tmp_path / "study.toml"
     file.write_text(STUDY, encoding="utf-8")
     done = run_study(file, tmp_path / "out", confirm=lambda _: True)
@@ -57,7 +59,9 @@ def test_a_comparison_stays_private_and_raw_answers_are_noticed(tmp_path: Path) 
 @pytest.mark.parametrize("stated", ["", "randomized = false", 'randomized = "yes"'])
 def test_an_epsilon_is_no_statement_that_answers_were_randomized(tmp_path: Path, stated: str) -> None:
     """Hard tasks and a large epsilon: nothing in these raw answers tells that they were not randomized."""
-    simulate_crowd(40, 12, 4, ability=(3, 2), epsilon=None, seed=2).answers.write(tmp_path / "answers.csv")
+    simulate_crowd(tasks=40, workers=12, answers=4, ability=(3, 2), epsilon=None, seed=2).answers.write(
+        tmp_path / "answers.csv"
+    )
     file = tmp_path / "study.toml"
     step = 'randomized = true\ndata = "answers"\nepsilon = 1'
     assert step in STUDY
@@ -71,7 +75,9 @@ def test_an_epsilon_is_no_statement_that_answers_were_randomized(tmp_path: Path,
 
 
 def test_a_drafted_study_does_not_take_labels_for_randomized(tmp_path: Path) -> None:
-    simulate_crowd(40, 12, 4, ability=(3, 2), epsilon=None, seed=2).answers.write(tmp_path / "answers.csv")
+    simulate_crowd(tasks=40, workers=12, answers=4, ability=(3, 2), epsilon=None, seed=2).answers.write(
+        tmp_path / "answers.csv"
+    )
     file = tmp_path / "study.toml"
     file.write_text(new_study(tmp_path), encoding="utf-8")
     done = [step.action.name for step in Study.read(file).steps]

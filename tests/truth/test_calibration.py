@@ -19,7 +19,9 @@ def test_of_labels_given_90_percent_85_to_95_are_right(model: str, epsilon: floa
     given: list[float] = []
     right: list[bool] = []
     for seed in range(6):
-        crowd = simulate_crowd(1500, 60, 25 if epsilon < 1 else 12, k, kind=kind, epsilon=epsilon, seed=seed)
+        crowd = simulate_crowd(
+            tasks=1500, workers=60, answers=25 if epsilon < 1 else 12, classes=k, kind=kind, epsilon=epsilon, seed=seed
+        )
         result = PrivateDawidSkene(epsilon=epsilon, model=model).fit(crowd.reports)
         given += result.confidence.tolist()
         right += [
@@ -35,7 +37,7 @@ def test_of_labels_given_90_percent_85_to_95_are_right(model: str, epsilon: floa
 
 
 def test_majority_probabilities_are_calibrated_for_equal_abilities() -> None:
-    crowd = simulate_crowd(8000, 50, 15, ability=(3000, 1000), epsilon=1, seed=1)
+    crowd = simulate_crowd(tasks=8000, workers=50, answers=15, ability=(3000, 1000), epsilon=1, seed=1)
     result = PrivateMajority(epsilon=1).fit(crowd.reports)
     hit = np.array(
         [label == crowd.truth[t] for t, label in zip(result.tasks.to_list(), result.labels.tolist(), strict=True)]
@@ -48,7 +50,7 @@ def test_majority_probabilities_are_calibrated_for_equal_abilities() -> None:
 def test_standard_errors_cover_the_abilities(epsilon: float) -> None:
     score = []
     for seed in range(10):
-        crowd = simulate_crowd(800, 30, 10, epsilon=epsilon, seed=seed)
+        crowd = simulate_crowd(tasks=800, workers=30, answers=10, epsilon=epsilon, seed=seed)
         result = PrivateDawidSkene(epsilon=epsilon, model="one-coin").fit(crowd.reports)
         score += ((result.abilities - crowd.abilities) / result.standard_errors).tolist()
     inside = float(np.mean(np.abs(score) < 2))

@@ -23,7 +23,7 @@ from peerveil.truth.plan import ANSWERS
 
 
 def answers(ability: tuple[float, float] = (6, 2)) -> Labels:
-    crowd = simulate_crowd(120, 15, 5, ability=ability, epsilon=None, seed=3)
+    crowd = simulate_crowd(tasks=120, workers=15, answers=5, ability=ability, epsilon=None, seed=3)
     frame = crowd.answers.frame
     return Labels.from_frame(frame.with_columns(truth=pl.Series([crowd.truth[t] for t in frame["task"].to_list()])))
 
@@ -88,7 +88,7 @@ def test_bad_input_is_named(arguments: dict[str, Any], argument: str) -> None:
 
 def test_a_crowd_like_an_earlier_one() -> None:
     """The Beta distribution comes back from what was inferred, within what 400 workers tell."""
-    crowd = simulate_crowd(1500, 400, 20, ability=(8, 2), epsilon=None, seed=1)
+    crowd = simulate_crowd(tasks=1500, workers=400, answers=20, ability=(8, 2), epsilon=None, seed=1)
     a, b = abilities_like(PrivateDawidSkene(epsilon=None, model="one-coin").fit(crowd.answers))
     assert a / (a + b) == pytest.approx(0.8, abs=0.03)
     assert 6 < a + b < 16

@@ -76,7 +76,7 @@ def test_randomised_reports_of_perfect_workers_are_never_doubted(k: int, epsilon
 
 
 def test_raw_answers_get_a_condition_and_a_warning() -> None:
-    crowd = simulate_crowd(200, 20, 6, ability=(9, 1), epsilon=None, seed=1)
+    crowd = simulate_crowd(tasks=200, workers=20, answers=6, ability=(9, 1), epsilon=None, seed=1)
     for estimator in (PrivateDawidSkene(epsilon=1), PrivateMajority(epsilon=1)):
         with pytest.warns(NotRandomised, match="do not look randomised at epsilon 1"):
             result = estimator.fit(crowd.answers)
@@ -92,7 +92,7 @@ def test_raw_answers_get_a_condition_and_a_warning() -> None:
 
 
 def test_reports_that_peerveil_made_keep_the_promise_without_a_condition(tmp_path: Path) -> None:
-    crowd = simulate_crowd(200, 20, 6, ability=(9, 1), epsilon=1, seed=1)
+    crowd = simulate_crowd(tasks=200, workers=20, answers=6, ability=(9, 1), epsilon=1, seed=1)
     assert PrivateDawidSkene(epsilon=1).fit(crowd.reports).doubt is None
     assert PrivateDawidSkene(epsilon=1).fit(crowd.reports).mark is None
     sent, collected = randomize_answers(crowd.answers, epsilon=1, classes=2)
@@ -150,7 +150,7 @@ def test_a_count_of_classes_means_numbers() -> None:
 
 
 def test_what_a_person_is_told() -> None:
-    crowd = simulate_crowd(200, 20, 6, epsilon=None, seed=1)
+    crowd = simulate_crowd(tasks=200, workers=20, answers=6, epsilon=None, seed=1)
     lane = Randomness.simulation(1)
     one = str(randomize_answers(crowd.answers, epsilon=2, classes=2, randomness=lane).public)
     assert "1,200 reports, epsilon 2 each" in one

@@ -29,7 +29,7 @@ def rows(labels: Labels) -> oracle.Answers:
 @pytest.mark.parametrize("iterations", [1, 10])
 def test_without_privacy_it_is_dawid_and_skene(k: int, iterations: int) -> None:
     """Same start, same rules: posteriors equal to those of crowd-kit, whose updates these are, within 1e-6."""
-    crowd = simulate_crowd(80, 15, 6, k, kind="confusion", epsilon=None, seed=k)
+    crowd = simulate_crowd(tasks=80, workers=15, answers=6, classes=k, kind="confusion", epsilon=None, seed=k)
     settings: dict[str, Any] = {"class_prior": "estimated", "ability_prior": None}
     result = PrivateDawidSkene(
         epsilon=None, model="confusion", **settings, iterations=iterations, tolerance=0, must_converge=False
@@ -44,7 +44,7 @@ def test_without_privacy_it_is_dawid_and_skene(k: int, iterations: int) -> None:
 @pytest.mark.parametrize("prior", ["shrunk", "uniform", "estimated"])
 def test_the_objective_never_falls(model: str, prior: str) -> None:
     for seed, kind in enumerate(CROWDS):
-        crowd = simulate_crowd(120, 20, 8, 2, kind=kind, epsilon=1, seed=seed)
+        crowd = simulate_crowd(tasks=120, workers=20, answers=8, classes=2, kind=kind, epsilon=1, seed=seed)
         result = PrivateDawidSkene(epsilon=1, model=model, class_prior=prior, tolerance=1e-9, iterations=5000).fit(
             crowd.reports
         )
@@ -54,7 +54,7 @@ def test_the_objective_never_falls(model: str, prior: str) -> None:
 
 def test_a_strong_prior_is_majority_voting() -> None:
     """Private majority is the limit of one-coin for equal abilities: no tie is broken, no order changed."""
-    crowd = simulate_crowd(300, 30, 7, epsilon=1, seed=5)
+    crowd = simulate_crowd(tasks=300, workers=30, answers=7, epsilon=1, seed=5)
     strong = PrivateDawidSkene(epsilon=1, model="one-coin", ability_prior=1e5, class_prior="uniform").fit(crowd.reports)
     votes = PrivateMajority(epsilon=1).fit(crowd.reports)
     assert (strong.labels == votes.labels).all()
@@ -65,7 +65,7 @@ def test_it_beats_majority_where_abilities_differ(kind: str) -> None:
     """Paired over ten crowds; experts among coin-flippers are the instance of Theorem 4."""
     gains = []
     for seed in range(10):
-        crowd = simulate_crowd(200, 30, 15, kind=kind, epsilon=3, seed=seed)
+        crowd = simulate_crowd(tasks=200, workers=30, answers=15, kind=kind, epsilon=3, seed=seed)
         ours, votes = (
             e.fit(crowd.reports).accuracy(crowd.truth)[0]
             for e in (PrivateDawidSkene(epsilon=3), PrivateMajority(epsilon=3))
@@ -76,8 +76,12 @@ def test_it_beats_majority_where_abilities_differ(kind: str) -> None:
 
 
 def test_personal_biases_are_noticed_and_common_ones_are_not() -> None:
-    own = PrivateDawidSkene(epsilon=3).fit(simulate_crowd(300, 40, 15, kind="spammers", epsilon=3, seed=1).reports)
-    common = PrivateDawidSkene(epsilon=3).fit(simulate_crowd(300, 40, 15, kind="biased", epsilon=3, seed=1).reports)
+    own = PrivateDawidSkene(epsilon=3).fit(
+        simulate_crowd(tasks=300, workers=40, answers=15, kind="spammers", epsilon=3, seed=1).reports
+    )
+    common = PrivateDawidSkene(epsilon=3).fit(
+        simulate_crowd(tasks=300, workers=40, answers=15, kind="biased", epsilon=3, seed=1).reports
+    )
     assert own.evidence is not None
     assert common.evidence is not None
     assert own.evidence.weight > 0.9
@@ -85,7 +89,7 @@ def test_personal_biases_are_noticed_and_common_ones_are_not() -> None:
 
 
 def test_starts_lead_to_the_same_place() -> None:
-    crowd = simulate_crowd(200, 25, 9, 3, epsilon=2, seed=2)
+    crowd = simulate_crowd(tasks=200, workers=25, answers=9, classes=3, epsilon=2, seed=2)
     first = PrivateDawidSkene(epsilon=2, model="one-coin", tolerance=1e-10).fit(crowd.reports)
     start = np.full((200, 3), 1 / 3) + np.eye(3)[[crowd.truth[task] for task in first.tasks.to_list()]]
     second = PrivateDawidSkene(epsilon=2, model="one-coin", tolerance=1e-10, start=start).fit(crowd.reports)
@@ -97,7 +101,7 @@ def test_starts_lead_to_the_same_place() -> None:
 
 
 def test_gold_answers_are_kept_and_teach() -> None:
-    crowd = simulate_crowd(200, 10, 4, epsilon=2, ability=(2, 2), seed=3)
+    crowd = simulate_crowd(tasks=200, workers=10, answers=4, epsilon=2, ability=(2, 2), seed=3)
     gold = {t: crowd.truth[t] for t in range(100)}
     plain = PrivateDawidSkene(epsilon=2, model="one-coin").fit(crowd.reports)
     taught = PrivateDawidSkene(epsilon=2, model="one-coin", gold=gold).fit(crowd.reports)
@@ -111,7 +115,7 @@ def test_gold_answers_are_kept_and_teach() -> None:
 
 @pytest.mark.parametrize("model", ["one-coin", "two-coin", "confusion", "auto"])
 def test_history_is_a_prior(model: str) -> None:
-    crowd = simulate_crowd(60, 10, 3, epsilon=1, seed=6)
+    crowd = simulate_crowd(tasks=60, workers=10, answers=3, epsilon=1, seed=6)
     past = {w: (1000 * a, 1000 * (1 - a)) for w, a in enumerate(crowd.abilities.tolist())}
     known = PrivateDawidSkene(epsilon=1, model=model, history={**past, "somebody else": (1.0, 2.0)}).fit(crowd.reports)
     assert np.abs(known.abilities - crowd.abilities).max() < 0.1
@@ -121,7 +125,7 @@ def test_history_is_a_prior(model: str) -> None:
 
 
 def test_history_of_a_result_carries_over() -> None:
-    old = simulate_crowd(400, 12, 8, epsilon=2, seed=7)
+    old = simulate_crowd(tasks=400, workers=12, answers=8, epsilon=2, seed=7)
     estimator = PrivateDawidSkene(epsilon=2, model="one-coin")
     estimator.fit(old.reports)
     learnt = estimator.workers_.history()
@@ -131,7 +135,7 @@ def test_history_of_a_result_carries_over() -> None:
 
 
 def test_updates_give_the_answer_of_all_at_once() -> None:
-    crowd = simulate_crowd(150, 20, 8, epsilon=2, seed=8)
+    crowd = simulate_crowd(tasks=150, workers=20, answers=8, epsilon=2, seed=8)
     frame = crowd.reports.frame
     first, rest = frame[:700], frame[700:]
     estimator = PrivateDawidSkene(epsilon=2, model="one-coin", tolerance=1e-9)
@@ -150,7 +154,7 @@ def test_updates_give_the_answer_of_all_at_once() -> None:
 
 
 def test_non_convergence_is_raised() -> None:
-    crowd = simulate_crowd(100, 20, 5, epsilon=1, seed=1)
+    crowd = simulate_crowd(tasks=100, workers=20, answers=5, epsilon=1, seed=1)
     with pytest.raises(NotConverged) as error:
         PrivateDawidSkene(epsilon=1, model="one-coin", iterations=2, tolerance=1e-12).fit(crowd.reports)
     assert error.value.iterations == 2
@@ -274,7 +278,7 @@ def test_a_hundred_thousand_workers() -> None:
     ],
 )
 def test_wrong_settings_are_named(settings: dict[str, Any]) -> None:
-    crowd = simulate_crowd(10, 4, 2)
+    crowd = simulate_crowd(tasks=10, workers=4, answers=2)
     given = {"epsilon": 1, **settings}
     with pytest.raises(BadInput) as error:
         PrivateDawidSkene(**given).fit(crowd.reports)
@@ -285,7 +289,7 @@ def test_wrong_settings_are_named(settings: dict[str, Any]) -> None:
 
 
 def test_frames_of_both_kinds() -> None:
-    crowd = simulate_crowd(40, 8, 4, epsilon=3, seed=1)
+    crowd = simulate_crowd(tasks=40, workers=8, answers=4, epsilon=3, seed=1)
     polars = crowd.reports.frame
     pandas = pd.DataFrame({name: polars[name].to_numpy() for name in ("task", "worker", "label")})
     estimator = PrivateDawidSkene(epsilon=3)
@@ -302,7 +306,7 @@ def test_frames_of_both_kinds() -> None:
 
 
 def test_the_result_says_what_protects_it() -> None:
-    crowd = simulate_crowd(40, 8, 4, epsilon=2, seed=1)
+    crowd = simulate_crowd(tasks=40, workers=8, answers=4, epsilon=2, seed=1)
     result = PrivateDawidSkene(epsilon=2).fit(crowd.reports)
     assert isinstance(result, TruthResult)
     assert result.guarantee == device_promise(2)

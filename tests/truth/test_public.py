@@ -25,7 +25,7 @@ MARK = "CANARY"
 
 
 def answers() -> Labels:
-    frame = simulate_crowd(40, 10, 5, epsilon=None, seed=3).answers.frame
+    frame = simulate_crowd(tasks=40, workers=10, answers=5, epsilon=None, seed=3).answers.frame
     return Labels.from_frame(frame.with_columns(worker=pl.format(f"{MARK}-{{}}", "worker")))
 
 

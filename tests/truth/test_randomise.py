@@ -154,7 +154,7 @@ def test_a_task_that_was_answered_twice_costs_twice() -> None:
 
 
 def test_per_person_sends_the_few_that_the_budget_allows() -> None:
-    crowd = simulate_crowd(60, 8, 4, epsilon=None, seed=2)
+    crowd = simulate_crowd(tasks=60, workers=8, answers=4, epsilon=None, seed=2)
     sent, collected = randomize_answers(
         crowd.answers, epsilon=8, classes=2, unit="person", randomness=Randomness.simulation(4)
     )
@@ -172,7 +172,7 @@ def test_per_person_sends_the_few_that_the_budget_allows() -> None:
 
 
 def test_hidden_tasks_look_alike_and_can_still_be_read() -> None:
-    crowd = simulate_crowd(300, 30, 12, epsilon=None, seed=5)
+    crowd = simulate_crowd(tasks=300, workers=30, answers=12, epsilon=None, seed=5)
     tasks = list(crowd.truth)
     sent, _ = randomize_answers(
         crowd.answers, epsilon=3, classes=2, hide_tasks=True, tasks=tasks, randomness=Randomness.simulation(6)
@@ -276,7 +276,7 @@ def test_over_the_wire_and_back(tmp_path: Path) -> None:
     found = collect(asked, [*lines, ""])
     assert len(found.reports) == 15
     assert found.fit(model="one-coin").public.labels.size == 3
-    crowd = simulate_crowd(20, 5, 3, seed=1)
+    crowd = simulate_crowd(tasks=20, workers=5, answers=3, seed=1)
     sent, collected = randomize_answers(crowd.answers, epsilon="1/3", classes=2, randomness=Randomness.simulation(1))
     back = read_reports(write_reports(collected, tmp_path / "r.jsonl"))
     assert back.reports == collected.reports

@@ -30,7 +30,7 @@ def same(a: TruthResult, b: TruthResult) -> None:
 
 @pytest.mark.parametrize(("model", "k"), [("auto", 2), ("one-coin", 3), ("two-coin", 2), ("confusion", 3)])
 def test_duckdb_agrees(model: str, k: int, tmp_path: Path) -> None:
-    crowd = simulate_crowd(150, 20, 6, k, epsilon=2, seed=k)
+    crowd = simulate_crowd(tasks=150, workers=20, answers=6, classes=k, epsilon=2, seed=k)
     frame = crowd.reports.frame.with_columns(worker=pl.format("w{}", "worker"))
     path = tmp_path / "reports.parquet"
     frame.write_parquet(path)
@@ -43,7 +43,7 @@ def test_duckdb_agrees(model: str, k: int, tmp_path: Path) -> None:
 
 
 def test_two_coin_is_chosen_alike(tmp_path: Path) -> None:
-    crowd = simulate_crowd(200, 30, 12, kind="spammers", epsilon=3, seed=1)
+    crowd = simulate_crowd(tasks=200, workers=30, answers=12, kind="spammers", epsilon=3, seed=1)
     estimator = PrivateDawidSkene(epsilon=3)
     memory, duck = estimator.fit(crowd.reports), estimator.fit(crowd.reports, engine="duckdb")
     assert memory.evidence is not None
@@ -52,7 +52,7 @@ def test_two_coin_is_chosen_alike(tmp_path: Path) -> None:
 
 
 def test_gold_history_and_class_shares_on_tables() -> None:
-    crowd = simulate_crowd(120, 15, 5, 3, epsilon=2, seed=4)
+    crowd = simulate_crowd(tasks=120, workers=15, answers=5, classes=3, epsilon=2, seed=4)
     gold = {t: crowd.truth[t] for t in range(30)}
     settings: dict[str, Any] = {"gold": gold, "history": {0: (9.0, 1.0)}, "class_prior": "estimated"}
     for model in ("one-coin", "confusion"):
@@ -61,7 +61,7 @@ def test_gold_history_and_class_shares_on_tables() -> None:
 
 
 def test_the_choice_looks_at_the_same_sample_on_every_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    crowd = simulate_crowd(400, 20, 6, epsilon=2, seed=4)
+    crowd = simulate_crowd(tasks=400, workers=20, answers=6, epsilon=2, seed=4)
     monkeypatch.setattr(tables, "_SAMPLE", 500)
     monkeypatch.setattr(choosing, "_SAMPLE", 500)
     monkeypatch.setattr(choosing.sample, "__defaults__", (500,))
@@ -74,7 +74,7 @@ def test_the_choice_looks_at_the_same_sample_on_every_engine(monkeypatch: pytest
 
 
 def test_a_connection_of_ones_own_is_left_open() -> None:
-    crowd = simulate_crowd(50, 10, 4, epsilon=2, seed=4)
+    crowd = simulate_crowd(tasks=50, workers=10, answers=4, epsilon=2, seed=4)
     connection = connect("duckdb", memory="1GB")
     table = ibis.memtable(crowd.reports.frame.to_arrow())
     duck = PrivateDawidSkene(epsilon=2, model="one-coin").fit(table, engine="duckdb", connection=connection)
@@ -112,7 +112,7 @@ def test_nan_is_no_class_unless_it_is_named(engine: str) -> None:
 
 
 def test_engines_are_named() -> None:
-    crowd = simulate_crowd(10, 4, 2)
+    crowd = simulate_crowd(tasks=10, workers=4, answers=2)
     with pytest.raises(BadInput, match="duckdb, spark"):
         PrivateDawidSkene(epsilon=1).fit(crowd.reports, engine="abacus")
     with pytest.raises(BadInput, match="engine"):
@@ -124,7 +124,7 @@ def test_engines_are_named() -> None:
 @pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])
 @pytest.mark.usefixtures("needs_spark")
 def test_spark_agrees(tmp_path: Path, master: str) -> None:
-    crowd = simulate_crowd(300, 30, 8, epsilon=2, seed=9)
+    crowd = simulate_crowd(tasks=300, workers=30, answers=8, epsilon=2, seed=9)
     path = tmp_path / "reports.parquet"
     crowd.reports.frame.write_parquet(path)
     connection = connect("spark", master=master)

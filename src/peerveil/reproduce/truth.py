@@ -140,7 +140,16 @@ def crowds(quick: bool = False, progress: bool | None = None) -> Reproduction:
             for epsilon in EPSILONS:
                 values = []
                 for seed in range(seeds):
-                    crowd = simulate_crowd(400, 40, 12, k, kind=kind, shares=shares, epsilon=epsilon, seed=_SEED + seed)
+                    crowd = simulate_crowd(
+                        tasks=400,
+                        workers=40,
+                        answers=12,
+                        classes=k,
+                        kind=kind,
+                        shares=shares,
+                        epsilon=epsilon,
+                        seed=_SEED + seed,
+                    )
                     ours = PrivateDawidSkene(epsilon=epsilon).fit(crowd.reports).accuracy(crowd.truth)
                     votes = PrivateMajority(epsilon=epsilon).fit(crowd.reports).accuracy(crowd.truth)
                     values.append([*votes, *ours])
@@ -169,7 +178,9 @@ def error_bounds(quick: bool = False, progress: bool | None = None) -> Reproduct
         for n in sizes:
             found = []
             for trial in range(trials):
-                crowd = simulate_crowd(tasks, n, n, ability=(16, 4), epsilon=epsilon, seed=_SEED + trial)
+                crowd = simulate_crowd(
+                    tasks=tasks, workers=n, answers=n, ability=(16, 4), epsilon=epsilon, seed=_SEED + trial
+                )
                 result = AlgorithmOne(epsilon=epsilon).fit(crowd.reports)
                 wisdom = collective_private_wisdom(crowd.abilities, epsilon)
                 error = float(np.abs(result.abilities - crowd.abilities).max())
@@ -234,7 +245,7 @@ def theorem_4(quick: bool = False, progress: bool | None = None) -> Reproduction
         for n in sizes:
             found = []
             for trial in range(trials):
-                crowd = simulate_crowd(500, n, n, kind="experts", epsilon=2, seed=_SEED + trial)
+                crowd = simulate_crowd(tasks=500, workers=n, answers=n, kind="experts", epsilon=2, seed=_SEED + trial)
                 methods = (PrivateMajority(epsilon=2), AlgorithmOne(epsilon=2), PrivateDawidSkene(epsilon=2))
                 found.append([1 - m.fit(crowd.reports).accuracy(crowd.truth)[0] for m in methods])
                 advance(1)

@@ -150,7 +150,7 @@ def compare_truth(
     Examples
     --------
     >>> from peerveil.truth import simulate_crowd
-    >>> answers = simulate_crowd(100, 20, 6, epsilon=None, seed=1).answers
+    >>> answers = simulate_crowd(tasks=100, workers=20, answers=6, epsilon=None, seed=1).answers
     >>> found = compare_truth(answers, epsilons=[1, 6], draws=3)
     >>> found.rows[0].agreement < found.rows[1].agreement, found.mark
     (True, 'not private')

@@ -192,7 +192,15 @@ def _row(
     scores = []
     for trial in range(trials):
         workers = max(n, tasks * n // _ANSWERS_OF_A_WORKER)
-        crowd = simulate_crowd(tasks, workers, n, classes, ability=ability, epsilon=epsilon, seed=seed + trial)
+        crowd = simulate_crowd(
+            tasks=tasks,
+            workers=workers,
+            answers=n,
+            classes=classes,
+            ability=ability,
+            epsilon=epsilon,
+            seed=seed + trial,
+        )
         estimators = [kind(epsilon=epsilon, classes=classes) for kind in (PrivateDawidSkene, PrivateMajority)]
         scores.append([e.fit(crowd.reports, guarantee=crowd.guarantee).accuracy(crowd.truth)[0] for e in estimators])
         advance(1)

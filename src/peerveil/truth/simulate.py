@@ -48,11 +48,11 @@ class SimulatedCrowd:
 
 
 def simulate_crowd(
+    *,
     tasks: int = 500,
     workers: int = 50,
     answers: int = 10,
     classes: int = 2,
-    *,
     kind: str = "one-coin",
     ability: tuple[float, float] = (4.0, 2.0),
     shares: Sequence[float] | None = None,

@@ -41,7 +41,7 @@ def algorithm_1(
 
 @pytest.mark.parametrize("epsilon", [0.5, 2])
 def test_it_is_the_printed_algorithm(epsilon: float) -> None:
-    crowd = simulate_crowd(60, 12, 5, epsilon=epsilon, seed=1)
+    crowd = simulate_crowd(tasks=60, workers=12, answers=5, epsilon=epsilon, seed=1)
     estimator = AlgorithmOne(epsilon=epsilon, iterations=7, tolerance=0, must_converge=False)
     fitted = estimator.fit(crowd.reports)
     y, ability = algorithm_1(rows(crowd.reports), epsilon, 1 / (1 + math.exp(epsilon)), 7)
@@ -52,26 +52,26 @@ def test_it_is_the_printed_algorithm(epsilon: float) -> None:
 
 
 def test_lambda_by_the_theorem_is_refused_where_there_is_none() -> None:
-    crowd = simulate_crowd(60, 12, 5, epsilon=1, seed=1)
+    crowd = simulate_crowd(tasks=60, workers=12, answers=5, epsilon=1, seed=1)
     with pytest.raises(BadInput, match="asks lambda to be at least"):
         AlgorithmOne(epsilon=1, lambda_="theorem").fit(crowd.reports)
     assert AlgorithmOne(epsilon=1, lambda_=0.3).fit(crowd.reports).details["lambda"] == 0.3
     with pytest.raises(BadInput, match="two classes"):
-        AlgorithmOne(epsilon=1).fit(simulate_crowd(20, 5, 3, 3).reports)
+        AlgorithmOne(epsilon=1).fit(simulate_crowd(tasks=20, workers=5, answers=3, classes=3).reports)
     with pytest.raises(BadInput, match="lambda_: got 0.5"):
         AlgorithmOne(epsilon=1, lambda_=0.5)
 
 
 def test_the_objective_never_falls() -> None:
     for seed, kind in enumerate(CROWDS):
-        crowd = simulate_crowd(120, 20, 8, 2, kind=kind, epsilon=1, seed=seed)
+        crowd = simulate_crowd(tasks=120, workers=20, answers=8, classes=2, kind=kind, epsilon=1, seed=seed)
         result = AlgorithmOne(epsilon=1, tolerance=1e-9, iterations=5000).fit(crowd.reports)
         steps = np.diff(result.details["objectives"])
         assert steps.min() > -1e-8 * abs(result.objective), (kind, steps.min())
 
 
 def test_one_coin_without_a_prior_is_the_papers_method() -> None:
-    crowd = simulate_crowd(100, 15, 6, epsilon=2, seed=4)
+    crowd = simulate_crowd(tasks=100, workers=15, answers=6, epsilon=2, seed=4)
     ours = PrivateDawidSkene(epsilon=2, model="one-coin", ability_prior=None, class_prior="uniform").fit(crowd.reports)
     paper = AlgorithmOne(epsilon=2).fit(crowd.reports)
     assert np.abs(ours.probabilities - paper.probabilities).max() < 1e-12

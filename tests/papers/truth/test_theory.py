@@ -95,7 +95,7 @@ def test_the_bound_at_epsilon_0_is_2_not_one_half() -> None:
 
 def test_equation_4_needs_the_index_of_the_task() -> None:
     """With y_j as (7) gives it, F(p, y) is the log-likelihood of (2) plus m ln 2; with y_i it is something else."""
-    crowd = simulate_crowd(15, 15, 15, epsilon=2, seed=1)
+    crowd = simulate_crowd(tasks=15, workers=15, answers=15, epsilon=2, seed=1)
     fitted = AlgorithmOne(epsilon=2).fit(crowd.reports)
     reports = Reports.of(crowd.reports)
     task = np.repeat(np.arange(15), np.diff(reports.start))
@@ -125,7 +125,7 @@ def test_theorem_3_rescales_by_minus_the_noise() -> None:
 
 def test_equation_17_on_a_crowd_that_answers_everything() -> None:
     """Abilities from Algorithm 1 on full answers of good workers are within the bound, and the bound is not vacuous."""
-    crowd = simulate_crowd(4000, 60, 60, ability=(30, 8), epsilon=1, seed=3)
+    crowd = simulate_crowd(tasks=4000, workers=60, answers=60, ability=(30, 8), epsilon=1, seed=3)
     fitted = AlgorithmOne(epsilon=1).fit(crowd.reports)
     bound = ability_error_bound(4000, 1)
     assert np.abs(fitted.abilities - crowd.abilities).max() < bound < 0.5
@@ -137,7 +137,7 @@ def test_theorem_4_by_experiment() -> None:
     """Few experts among coin-flippers at epsilon 4 > ln(85/15): majority is worse than the private method."""
     worse = []
     for seed in range(5):
-        crowd = simulate_crowd(400, 60, 60, kind="experts", epsilon=4, seed=seed)
+        crowd = simulate_crowd(tasks=400, workers=60, answers=60, kind="experts", epsilon=4, seed=seed)
         ours = AlgorithmOne(epsilon=4).fit(crowd.reports).accuracy(crowd.truth)[0]
         votes = PrivateMajority(epsilon=4).fit(crowd.reports).accuracy(crowd.truth)[0]
         worse.append(ours - votes)
@@ -145,7 +145,7 @@ def test_theorem_4_by_experiment() -> None:
 
 
 def test_sparse_answers_are_said_to_be_outside_the_theorem() -> None:
-    crowd = simulate_crowd(50, 20, 5, epsilon=1, seed=1)
+    crowd = simulate_crowd(tasks=50, workers=20, answers=5, epsilon=1, seed=1)
     fitted = PrivateDawidSkene(epsilon=1, model="one-coin").fit(crowd.reports)
     found = check_theorem_2(50, fitted.abilities, 1, answered=fitted.loads.sum() / (50 * 20))
     assert not found.conditions[0].holds

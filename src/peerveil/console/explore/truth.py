@@ -54,7 +54,13 @@ def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dic
         n, k, skill = int(answers), int(classes), int(ability) / 100
         workers = max(n, math.ceil(tasks * n / load))
         crowd = simulate_crowd(
-            tasks, workers, n, k, ability=(_STRENGTH * skill, _STRENGTH * (1 - skill)), epsilon=None, seed=_SEED
+            tasks=tasks,
+            workers=workers,
+            answers=n,
+            classes=k,
+            ability=(_STRENGTH * skill, _STRENGTH * (1 - skill)),
+            epsilon=None,
+            seed=_SEED,
         )
         plain[f"{ability} {answers} {classes}"] = _accuracy(crowd, None, k)
         for unit in UNITS:
