@@ -42,6 +42,7 @@ STEPS: dict[tuple[str, str], str] = {
     ("release", "means"): 'data = "reviews"\naccount = "main"\nepsilon = 1\nscale = [1, 10]\nbounds = "range"',
     ("release", "plan"): 'data = "reviews"\nepsilons = [1]\ntrials = 2\nscale = [1, 10]\nbounds = "range"',
     ("timing", "audit"): 'data = "events"\nepsilons = [1]\npercentile = 25',
+    ("timing", "plan"): 'data = "events"\nper = "actor"',
     ("timing", "post"): 'data = "events"\naccount = "main"\nepsilon = 1\ngap = "45m"',
     (
         "calibration",
@@ -57,6 +58,7 @@ STEPS: dict[tuple[str, str], str] = {
     ("truth", "compare"): 'data = "labels"\nepsilons = [1]\ndraws = 2',
 }
 PRIVATELY = {
+    ("timing", "plan"),
     ("timing", "post"),
     ("calibration", "decide"),
     ("truth", "infer"),
@@ -67,9 +69,10 @@ PRIVATELY = {
 # the arguments of one run of every command that writes something about people; DATA is the folder of marked tables
 COMMANDS: dict[str, tuple[str, ...]] = {
     "release publish": ("DATA/reviews.csv", "--epsilon", "1", "--scale", "1:10", "--out", "OUT"),
-    "release plan": ("DATA/reviews.csv", "--epsilons", "1", "--trials", "2", "--scale", "1:10", "--out", "OUT"),
-    "timing audit": ("DATA/events.csv", "--epsilon", "1", "--out", "OUT/audit.html"),
-    "timing post": ("DATA/events.csv", "--gap", "45m", "--out", "OUT/posted.csv", "--schedule", "OUT/schedule.csv"),
+    "release plan": ("DATA/reviews.csv", "--epsilon", "1", "--trials", "2", "--scale", "1:10", "--out", "OUT"),
+    "timing audit": ("DATA/events.csv", "--epsilon", "1", "--out", "OUT"),
+    "timing plan": ("DATA/events.csv", "--per", "actor", "--out", "OUT"),
+    "timing post": ("DATA/events.csv", "--gap", "45m", "--out", "OUT"),
     "calibration plan": ("DATA/reviews.csv", "--history", "DATA/past.csv", "--accept", "6", "--out", "OUT"),
     "calibration decide": ("DATA/reviews.csv", "--history", "DATA/past.csv", "--accept", "6", "--adversary-error", "0.4",
                            "--out", "OUT"),
@@ -84,7 +87,7 @@ NO_PEOPLE, NO_FILE = "reads no table of people", "writes no file that says somet
 OPERATOR = "writes a file or database for the operator of a service, who runs it"
 OTHERS: dict[str, str] = {
     **dict.fromkeys(("demo", "new", "reproduce", "audit run", "audit list", "calibration simulate", "data synthetic",
-                     "timing plan", "rankings aggregate", "rankings plan", "truth simulate", "truth plan"), NO_PEOPLE),
+                     "rankings aggregate", "rankings plan", "truth simulate", "truth plan"), NO_PEOPLE),
     **dict.fromkeys(("data check", "data recognize"), NO_FILE),
     **dict.fromkeys((f"collect {name}" for name in ("init", "campaign", "token", "export", "infer", "serve")), OPERATOR),
     **dict.fromkeys((f"gateway {name}" for name in ("init", "serve", "work", "token", "doctor", "backup", "restore", "page",

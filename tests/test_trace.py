@@ -15,8 +15,8 @@ from peerveil.guarantee import read_epsilon
 from peerveil.judgements import synthetic_conference
 
 MOST = {
-    "release publish data/reviews.csv --epsilon 2 --scale 1:10 --out means": 41,
-    "timing choose data/events.csv --percentile 25": 28,
+    "release publish data/reviews.csv --epsilon 2 --scale 1:10 --out means": 30,
+    "timing plan data/events.csv --percentile 25 --out plan": 38,
     "truth randomize data/labels.csv --epsilon 1 --classes 2 --out sent": 30,
     "truth infer data/labels.csv --epsilon none --model one-coin --out inferred": 39,
     "calibration simulate --draws 100": 9,

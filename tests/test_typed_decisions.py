@@ -33,7 +33,6 @@ WORDS = re.compile(r"[A-Za-z<$]")  # a separator such as ":" or a line break is 
 ALLOWED = {
     "calibration/fit.py::read_miscalibration": "the name of a file",
     "cli/base.py::_explained": "the name of a Python module",
-    "cli/timing.py::post_log": "the name of a file",
     "collect/campaign.py::_ID": "a name that an operator chose",
     "collect/campaign.py::_ORIGIN": "an address",
     "collect/service.py::_TOKEN": "a header of a request",

@@ -19,6 +19,7 @@ STEPS: Final = {
     ("release", "means"): 'data = "reviews"\nepsilon = 2\nweight = "miscalibration"\nscale = [1, 10]',
     ("release", "plan"): 'data = "reviews"\nepsilons = [1, 10]\nscale = [1, 10]\ntrials = 2',
     ("timing", "audit"): 'data = "events"\npercentile = 25\nepsilons = [1]',
+    ("timing", "plan"): 'data = "events"\npercentile = 25\nper = "thread"',
     ("timing", "post"): 'data = "events"\nepsilon = 1\ngap = "45m"',
     (
         "calibration",

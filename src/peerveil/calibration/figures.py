@@ -48,7 +48,7 @@ def draw_decision(ax: Axes, decision: Decision) -> None:
 
 
 def draw_simulation(ax: Axes, simulation: Simulation) -> None:
-    """Promised errors as lines, observed ones as points with five standard errors."""
+    """Guaranteed errors as lines, observed ones as points with five standard errors."""
     for place, tally in enumerate((simulation.conference, simulation.adversary)):
         ax.hlines(tally.promised, place - 0.3, place + 0.3, color=COLOURS["truth"], linewidth=2)
         ax.errorbar(
@@ -57,7 +57,7 @@ def draw_simulation(ax: Axes, simulation: Simulation) -> None:
     ax.set_xticks([0, 1], ["error of the conference", "error of the adversary"])
     ax.set_xlim(-0.6, 1.6)
     ax.set_ylim(bottom=0.0)
-    ax.set_ylabel("promised (line), observed (point)")
+    ax.set_ylabel("guaranteed (line), observed (point)")
 
 
 def draw_acceptance(ax: Axes, decision: ConferenceDecision) -> None:

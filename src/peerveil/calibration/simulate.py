@@ -49,7 +49,7 @@ class Tally:
 
     def __str__(self) -> str:
         return (
-            f"{self.name}: promised {self.promised:.5f}, observed {self.observed:.5f} "
+            f"{self.name}: guaranteed {self.promised:.5f}, observed {self.observed:.5f} "
             f"({self.distance:+.1f} standard errors)"
         )
 

@@ -27,7 +27,6 @@ add_actions(audit, "audit")
 def list_(as_json: bool) -> None:
     """List every audit case: its name, its module and what is claimed. Nothing is sampled."""
     from peerveil.audit.cases import response_losses
-
     from peerveil.study.audit import audit_cases, broken_cases
 
     honest, broken = audit_cases(), broken_cases()

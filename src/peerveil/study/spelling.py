@@ -255,7 +255,7 @@ def _classes(value: Any) -> int | tuple[str | int | bool, ...]:
         raise TypeError
     if isinstance(value, str):
         parts = [part.strip() for part in re.split("[,\n]", value)]
-        value = int(parts[0]) if len(parts) == 1 else parts
+        value = int(re.fullmatch(r"\d{1,4}", parts[0], flags=re.ASCII)[0]) if len(parts) == 1 else parts  # type: ignore[index]
     if isinstance(value, int):
         if not 2 <= value <= _MOST_CLASSES:
             raise ValueError
@@ -281,6 +281,8 @@ Classes = Annotated[
                     "maxItems": _MOST_CLASSES,
                     "uniqueItems": True,
                 },
+                {"type": "string", "pattern": r"^\s*0*([2-9]|[1-9]\d{1,2}|1000)\s*$"},
+                {"type": "string", "pattern": r"^[^,\n]*[^,\s][^,\n]*([,\n][^,\n]*[^,\s][^,\n]*)+$"},
             ]
         },
         _classes,
@@ -289,7 +291,21 @@ Classes = Annotated[
     ),
 ]
 
-# ---- further data ----------------------------------------------------------------------------------------------------
+# ---- names and further data ----------------------------------------------------------------------------------------------------
+
+
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not re.fullmatch(_NAME_TEXT, value) or len(value) > _LONGEST_NAME:
+        raise ValueError
+    return value.strip()
+
+
+_NAME_TEXT: Final = r"[^\x00-\x1f]*[^\x00-\x20][^\x00-\x1f]*"
+_LONGEST_NAME: Final = 200
+Name = Annotated[
+    str,
+    Spelling("a name on one line", {"type": "string", "maxLength": _LONGEST_NAME, "pattern": f"^{_NAME_TEXT}$"}, _name),
+]
 
 
 def _path(value: Any) -> Path:
@@ -299,7 +315,7 @@ def _path(value: Any) -> Path:
 
 
 def _file_schema() -> dict[str, Any]:
-    return {"type": "string", "minLength": 1, "maxLength": 4000, "pattern": r"\S"}
+    return {"type": "string", "maxLength": 4000, "pattern": r"^[^\x00]*[^\x00\s][^\x00]*$"}
 
 
 File = Annotated[Path, Spelling("the path of a file", _file_schema(), _path), Refers(None, "the path of a file")]

@@ -9,11 +9,9 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.study.actions import Action, Setting, Suggestion
-from peerveil.study.spelling import Duration, Epsilon, File
+from peerveil.study.spelling import Duration, Epsilon, File, Name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from matplotlib.axes import Axes
 
     from peerveil.guarantee import Guarantee
@@ -21,13 +19,15 @@ if TYPE_CHECKING:
     from peerveil.study.actions import Context
     from peerveil.study.inputs import Inputs, Source
     from peerveil.study.outcome import Outcome
-    from peerveil.timing import Posted, PostingSchedule, Queue, TimingAudit
+    from peerveil.timing import DelayPlan, Posted, PostingSchedule, Queue, TimingAudit
     from peerveil.timing.mechanism import DelayMechanism
     from peerveil.timing.schedule import PreparedPosting
 
 Window = Annotated[
     Duration,
-    Setting("Posts of one person on different threads this close together are one sitting.", "One sitting", common=True),
+    Setting(
+        "Posts of one person on different threads this close together are one sitting.", "One sitting", common=True
+    ),
 ]
 _PERCENTILE: Final = 50.0
 _EPSILONS: Final = ("0.5", "1", "2")
@@ -63,7 +63,7 @@ class Audit(Action["Events"]):
         float, Gt(0), Le(100), Setting("Without a gap: the percentile of the log's intervals to take as the gap.")
     ] = _PERCENTILE
     epsilons: Annotated[tuple[Epsilon, ...], Setting("Privacy parameters (epsilon) to try.", common=True)] = _EPSILONS
-    within: Annotated[str | None, Setting("Compare only posts with the same value of this column.")] = None
+    within: Annotated[Name | None, Setting("Compare only posts with the same value of this column.")] = None
     suspects: Annotated[
         int, Ge(2), Le(1_000_000), Setting("How many people an observer suspects before looking at times.")
     ] = _SUSPECTS
@@ -71,10 +71,10 @@ class Audit(Action["Events"]):
         Literal["memory", "duckdb", "spark"],
         Setting("Where to count. A database takes Parquet files larger than memory, and tries no delays."),
     ] = "memory"
-    memory: Annotated[str | None, Setting("With a database: the most memory to use, such as 2GB.")] = None
-    posted: Annotated[str | None, Setting("With a database: the column of posting times, to attack these instead.")] = (
-        None
-    )
+    memory: Annotated[Name | None, Setting("With a database: the most memory to use, such as 2GB.")] = None
+    posted: Annotated[
+        Name | None, Setting("With a database: the column of posting times, to attack these instead.")
+    ] = None
 
     def __post_init__(self) -> None:
         if self.gap is not None and self.gap <= self.window:
@@ -84,7 +84,13 @@ class Audit(Action["Events"]):
                 if getattr(self, name) is not None:
                     raise BadInput(name, got=getattr(self, name), want="engine duckdb or spark with it")
             return
-        defaults = {"gap": None, "within": None, "percentile": _PERCENTILE, "epsilons": _EPSILONS, "suspects": _SUSPECTS}
+        defaults = {
+            "gap": None,
+            "within": None,
+            "percentile": _PERCENTILE,
+            "epsilons": _EPSILONS,
+            "suspects": _SUSPECTS,
+        }
         for name, default in defaults.items():
             if getattr(self, name) != default:
                 want = f"no {name} beside it: a database counts, and draws no delays"
@@ -150,7 +156,12 @@ class Audit(Action["Events"]):
         if source is not None:
             audit = replace(audit, log=as_typed(source.path, source.columns, source.format, source.time_zone))
         outcome.private_answer = audit.summary()
-        outcome.private_found = [audit.headline, audit.leak, f"Without protection: {audit.raw}.", *audit.advice]
+        outcome.private_found = [
+            f"{audit.headline}.",
+            f"{audit.batches}.",
+            f"Without protection: {audit.raw}.",
+            *audit.advice,
+        ]
         outcome.private_results = audit.to_dict()
         if audit.protected:
             head, rows = audit.comparison()
@@ -212,7 +223,7 @@ class Plan(Action["Events"]):
         Setting("Instead of a percentile: the error that every test for one sitting is left with."),
     ] = None
     per: Annotated[
-        str | None, Setting("Also choose a gap for each value of this column: thread, or another column of the log.")
+        Name | None, Setting("Also choose a gap for each value of this column: thread, or another column of the log.")
     ] = None
 
     def __post_init__(self) -> None:
@@ -223,26 +234,43 @@ class Plan(Action["Events"]):
         """The column that has a gap for each of its values."""
         return _further(self.per)
 
-    def run(self, inputs: Inputs[Events], context: Context) -> Outcome:  # noqa: ARG002
-        """Choose the gap."""
-        import polars as pl
+    def guarantee(self, inputs: Inputs[Events]) -> None:
+        """None: nothing is published."""
+        self._plan(inputs.table)  # refuses what no gap can give
 
-        from peerveil.judgements.writing import csv_text
-        from peerveil.study.outcome import Outcome
+    def _plan(self, table: Events) -> DelayPlan:
         from peerveil.timing import plan_delays
-        from peerveil.timing.durations import in_words
 
-        plan = plan_delays(
-            inputs.table,
+        return plan_delays(
+            table,
             epsilon=self.epsilon,
             window=self.window,
             percentile=self.percentile,
             crossover=self.crossover,
             per=self.per,
         )
+
+    def run(self, inputs: Inputs[Events], context: Context) -> Outcome:  # noqa: ARG002
+        """Choose the gap."""
+        import polars as pl
+
+        from peerveil.judgements.writing import csv_text
+        from peerveil.study.outcome import Outcome
+        from peerveil.timing.durations import in_words
+
+        plan = self._plan(inputs.table)
         outcome = Outcome("How long should posts be delayed?")
         outcome.promise = "Nothing is posted or spent. The gap becomes part of the public protocol when you use it."
         outcome.plan(plan, "Mean delays under each mechanism, holds included.", public=False)
+        outcome.tables.clear()  # durations for people instead of seconds
+        outcome.table(
+            ("mechanism", "batched posts, mean", "other posts, mean", "longest"),
+            [
+                (cost.mechanism, *map(in_words, (cost.mean_batched, cost.mean_unbatched, cost.max_delay)))
+                for cost in plan.mechanisms
+            ],
+            public=False,
+        )
         outcome.private_found.append(f"Use it for what comes next, for example: --gap {plan.gap:.15g}s.")
         if self.per is not None:
             shortest, longest = (in_words(limit(plan.gaps.values())) for limit in (min, max))
@@ -275,7 +303,9 @@ class Post(Action["Events"]):
 
     mechanism: Annotated[
         Literal["follow-up", "zero-inflated", "uniform", "exponential", "staircase", "queue"],
-        Setting("How posts are delayed; follow-up has the shortest delays. The queue promises no differential privacy."),
+        Setting(
+            "How posts are delayed; follow-up has the shortest delays. The queue promises no differential privacy."
+        ),
     ] = "follow-up"
     epsilon: Annotated[
         Epsilon,
@@ -301,7 +331,8 @@ class Post(Action["Events"]):
     ] = 1.0
     step: Annotated[Duration, Setting("For the queue: one post appears in each step of this length.")] = 60.0
     gaps: Annotated[
-        File | None, Setting("A CSV file with a gap for each value of a column, as `peerveil timing plan --per` writes it.")
+        File | None,
+        Setting("A CSV file with a gap for each value of a column, as `peerveil timing plan --per` writes it."),
     ] = None
     causal: Annotated[bool, Setting("Never post a reply before the post that it answers.")] = True
 
@@ -398,7 +429,7 @@ class Post(Action["Events"]):
         if self.mechanism == "queue":
             self._about_queue(outcome, posted, mechanism)
         else:
-            self._about_delays(outcome, posted, mechanism, gaps or {})
+            self._about_delays(outcome, posted, mechanism)
         self._for_operator(outcome, inputs.table, schedule)
         return outcome
 
@@ -411,12 +442,13 @@ class Post(Action["Events"]):
         outcome.found = [outcome.answer, queue.promise]
         outcome.protect("whether two posts of one person were written in one sitting", "no differential privacy")
 
-    def _about_delays(self, outcome: Outcome, posted: Posted, mechanism: Any, gaps: Mapping[Any, float]) -> None:
+    def _about_delays(self, outcome: Outcome, posted: Posted, mechanism: Any) -> None:
         """What is known of the delays from the protocol alone, which is public."""
         from peerveil.timing import optimal_attack
         from peerveil.timing.durations import in_words
 
-        longest = max(mechanism.with_gap(gap).max_delay for gap in {mechanism.gap, *gaps.values()}) + mechanism.hold
+        gaps = [] if self.gaps is None else [*_read_gaps(self.gaps)[1].values()]
+        longest = mechanism.hold + mechanism.with_gap(max(mechanism.gap, *gaps, 0.0)).max_delay
         replies = " (replies may wait for the post that they answer)" if self.causal else ""
         limit = f"none longer than {in_words(longest)}{replies}" if longest < float("inf") else "without an upper limit"
         first = "Follow-ups" if mechanism.by_predecessor else "Posts of one sitting"

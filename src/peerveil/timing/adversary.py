@@ -102,7 +102,7 @@ class LinkageAttack(Pictured):
         cut, precision, recall = self.best
         unit = f"{cut:.3g} gaps" if self.informed else in_words(cut)
         return (
-            f"linking posts within {unit} of each other: {100 * precision:.3g}% of the links are right, and "
+            f"linking posts within {unit} of each other: {100 * precision:.3g}% of the links are correct, and "
             f"{100 * recall:.3g}% of {self.batched:,} pairs written in one sitting are found"
         )
 
@@ -111,7 +111,7 @@ class LinkageAttack(Pictured):
         ax.plot(self.recall, self.precision, label=label or None, **style)
         ax.set(
             xlabel="true pairs found (recall)",
-            ylabel="links that are right (precision)",
+            ylabel="links that are correct (precision)",
             xlim=(0, 1.02),
             ylim=(0, 1.02),
         )

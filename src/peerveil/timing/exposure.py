@@ -123,7 +123,7 @@ class TimingAudit(Pictured):
         """What to do, in plain words: one paragraph per entry, with its command if it has one, the most urgent first."""
         lines = [Line(f"Close another leak first: {leak}.") for leak in self.leaks]
         if self.leaks:
-            held = "Hold posts before they reach the platform: what it publishes beside a post is beyond recall."
+            held = "Hold posts before they reach the platform: what it publishes beside a post cannot be taken back."
             lines.append(Line(held))
         chosen = self.recommended
         if not self.several:
@@ -145,21 +145,20 @@ class TimingAudit(Pictured):
         lines: list[str | Line] = [
             f"Delay every post once, by a random time (epsilon {m.epsilon:g}, gap {in_words(m.gap)}): posts that follow one of "
             f"the same person on another thread within {in_words(m.beta)} wait {in_words(m.mean_batched)} on average, all "
-            f"others {in_words(m.mean_unbatched)}, nobody longer than {in_words(m.max_delay)}.",
+            f"others {in_words(m.mean_unbatched)}, and no post longer than {in_words(m.max_delay)}.",
             Line(self._where_to_use_it, self.command),
-            "For what is past and already public with its times, no delay helps any more: do not publish the times any "
-            "longer, or round them to days.",
+            "Delays do not protect times that are already public: stop publishing them, or round them to days.",
             "The best possible test of whether two comments were written together, or apart by up to the gap, is then "
-            f"wrong {100 * chosen.best_attack.crossover:.0f} times in 100 (a coin: 50), "
-            f"{100 * chosen.known_order.crossover:.0f} times if it is known which of the two came first.",
-            f"Now, of the pairs that are linked by time {percent(before)} are right, and {percent(found)} of the true pairs "
-            f"are found. In one random draw of the delays it was {percent(chosen.attack.best[1])} and "
-            f"{percent(chosen.attack.best[2])}; another draw gives somewhat other figures.",
+            f"wrong {100 * chosen.best_attack.crossover:.0f}% of the time (guessing: 50%), "
+            f"{100 * chosen.known_order.crossover:.0f}% if it is known which of the two came first.",
+            f"Without delays, {percent(before)} of the pairs that are linked by time are correct, and {percent(found)} of the "
+            f"true pairs are found. In one random draw of the delays it was {percent(chosen.attack.best[1])} and "
+            f"{percent(chosen.attack.best[2])}; results vary from run to run.",
         ]
         if chosen.all_history.covered < 0.995:
             lines.append(
                 f"{percent(1 - chosen.all_history.covered)} of this log's pauses are longer than the gap. Counting these "
-                f"too, the best test is wrong {100 * chosen.all_history.crossover:.0f} times in 100. A longer gap covers "
+                f"too, the best test is wrong {100 * chosen.all_history.crossover:.0f}% of the time. A longer gap covers "
                 "more, and delays more."
             )
         if self.batches.largest > 3:
@@ -175,8 +174,8 @@ class TimingAudit(Pictured):
     def _where_to_use_it(self) -> str:
         if self.own_gap:
             return (
-                "Use this for what comes next, not for this log: the gap was taken from it, and would tell about it. Put the "
-                "next log in the place of this one:"
+                "Use this for the next log, not for this one: the gap was taken from it, and would reveal something about it. "
+                "Put the next log in place of this one:"
             )
         return "The command:"
 
@@ -188,7 +187,7 @@ class TimingAudit(Pictured):
         m = self.recommended.mechanism
         return (
             f"peerveil timing post {self.log} --epsilon {m.epsilon:g} --gap {m.gap:.15g}s --window {m.beta:.15g}s "
-            "--out public.csv --schedule mine.csv"
+            "--out delayed-posts"
         )
 
     @property
@@ -243,7 +242,7 @@ class TimingAudit(Pictured):
 
     def comparison(self) -> tuple[list[str], list[list[str]]]:
         """The same for people, as head and rows of text."""
-        head = ["epsilon", "delay: mean", "median", "longest", "links right", "true pairs found", "linked within",
+        head = ["epsilon", "delay: mean", "median", "longest", "links correct", "true pairs found", "linked within",
                 "best test wrong, up to the gap", "order known", "all history", "replies too early", "if causal",
                 "overtaken", "whole sitting: mean", "largest"]  # fmt: skip
         cut, precision, recall = self.raw.best
@@ -309,7 +308,7 @@ def audit_log(
     window: Duration = 300,
     gap: Duration | None = None,
     percentile: float = 50.0,
-    epsilons: Sequence[Number] = ("0.5", 1, 2),
+    epsilons: Sequence[Number] = ("0.5", "1", "2"),
     within: Any = None,
     suspects: int = 10,
     baseline: bool = True,

@@ -74,7 +74,7 @@ def draw_risk(ax: Axes, same_rate: float, other_rate: float) -> None:
     number = np.arange(2, 51)
     ax.plot(number, posterior(same_rate, other_rate, number), color=COLOURS["leak"], label="arrived together")
     ax.plot(number, 1 / number, color=COLOURS["truth"], linestyle="--", label="before looking")
-    ax.set(xlabel="suspects", ylabel="probability of the right guess", ylim=(0, 1.02))
+    ax.set(xlabel="suspects", ylabel="probability of a correct guess", ylim=(0, 1.02))
     ax.legend()
 
 
@@ -136,7 +136,7 @@ def _protection(page: Page, audit: TimingAudit) -> None:
     page.paragraph(
         "Links: every two posts that appear within some time of each other are taken for one person's; the time is the one "
         "that serves the attacker best. Best test: how often the best possible test on one pair of comments is wrong when both "
-        'kinds of error are equal (50% is a coin); "all history" counts lone comments further apart than the gap as well. '
+        'kinds of error are equal (50% is guessing); "all history" counts lone comments further apart than the gap as well. '
         "Too early: replies that would appear before what they answer; causal release holds them back. Overtaken: posts of a "
         "thread that appear before the one that came before them. Whole sitting: the epsilon at which all of it is linked."
     )

@@ -14,7 +14,7 @@ from peerveil.judgements import synthetic_conference
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-ASKED: Final = ("0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6")
+ASKED: Final = ("0", "0.2", "0.4", "0.5", "0.6", "0.7", "0.8")
 ACCEPTED: Final = ("0.1", "0.15", "0.2", "0.25", "0.33", "0.5")
 SIZES: Final = ("2", "3", "5")
 _ALL: Final = 1.0  # asking for this buys all that the scores leave

@@ -140,8 +140,8 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
         reason=reason,
         about=_ABOUT,
         steps=(
-            {"room": "timing", "do": "post", "epsilon": epsilon, "gap": gap, "window": window},
-            {"room": "timing", "do": "audit", "window": window, "gap": gap, "epsilons": [epsilon]},
+            {"action": "timing.post", "epsilon": epsilon, "gap": gap, "window": window},
+            {"action": "timing.audit", "window": window, "gap": gap, "epsilons": [epsilon]},
         ),
     )  # fmt: skip
 
