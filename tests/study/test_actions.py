@@ -25,8 +25,7 @@ from peerveil.console.web.rooms import _form
 from peerveil.judgements import synthetic_conference
 from peerveil.study import Study
 from peerveil.study.actions import KINDS, Action, Parameter, Setting, _whole, all_actions, find_action
-from peerveil.study.execute import execute
-from peerveil.study.inputs import Inputs, Source
+from peerveil.study.execute import Inputs, Source, execute
 from peerveil.study.outcome import Outcome
 from peerveil.study.reference import action_reference, reference_page
 from peerveil.study.schema import step_schema, study_schema

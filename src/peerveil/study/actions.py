@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from peerveil.guarantee import Guarantee
     from peerveil.ledger import Account
     from peerveil.randomness import Randomness
-    from peerveil.study.inputs import Inputs, Source
+    from peerveil.study.execute import Inputs, Source
     from peerveil.study.outcome import Outcome
 
 Kind = Literal["reviews", "events", "rankings", "labels"]

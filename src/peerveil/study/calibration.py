@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from peerveil.calibration.fit import Fit
     from peerveil.judgements import Reviews
     from peerveil.study.actions import Context
-    from peerveil.study.inputs import Inputs
+    from peerveil.study.execute import Inputs
     from peerveil.study.outcome import Outcome
 
 _NOTHING: Final = Verbatim("nothing")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from peerveil.guarantee import Guarantee
     from peerveil.judgements import Events
     from peerveil.study.actions import Context
-    from peerveil.study.inputs import Inputs, Source
+    from peerveil.study.execute import Inputs, Source
     from peerveil.study.outcome import Outcome
     from peerveil.timing import DelayPlan, Posted, PostingSchedule, Queue, TimingAudit
     from peerveil.timing.mechanism import DelayMechanism
