@@ -338,6 +338,15 @@ def test_a_study_refuses_a_spending_step_without_an_account(kind: type[Action[An
         Study.read(file)
 
 
+def test_what_is_drawn_once_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "earlier").touch()
+    once = [kind for kind in EVERY.values() if kind.drawn_once]
+    assert {kind.name for kind in once} == {"timing.post", "calibration.decide"}
+    for kind in once:
+        with pytest.raises(BadInput, match="drawn once"):
+            execute(object.__new__(kind), Source(tmp_path / "data.csv"), tmp_path, force=True)
+
+
 # ---- weight ----------------------------------------------------------------------------------------------------------------
 
 

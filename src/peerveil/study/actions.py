@@ -169,6 +169,8 @@ class Action(Generic[Table]):
     """Whether it debits an account, which a study must then name (unless it simulates)."""
     once: ClassVar[bool] = False
     """Whether its guarantee holds for a single release, so that the ledger refuses a second one on the same data."""
+    drawn_once: ClassVar[bool] = False
+    """Whether a second draw from the same data would reveal more than both promise: results are then never replaced."""
     recorded: ClassVar[bool] = False
     """Whether its guarantee is only written down in the account: such guarantees do not add up, so nothing is debited."""
     calls: ClassVar[str] = ""

@@ -162,7 +162,7 @@ class Decide(_Decisions):
     )
     publishes = "which papers are accepted"
     operator = "how well each review is protected, with its writer"
-    spends = once = recorded = True
+    spends = once = recorded = drawn_once = True
     calls = "peerveil.calibration.Conference"
     examples = (
         "reviews.csv --history past.csv --accept 40 --adversary-error 0.5",

@@ -155,6 +155,9 @@ def execute(
     to allow the action.
     """
     check_spending(action, ledger, account, seed)
+    if action.drawn_once and out.is_dir() and any(out.iterdir()):
+        want = "a new or empty folder: this is drawn once, and a second draw from the same data reveals more"
+        raise BadInput("--out", got=Verbatim(f"{out}, which is not empty"), want=want)
     check_out(out, force, again="; doing it again costs its own epsilon" if action.spends else "")
     inputs = read_inputs(action, source, others or {})
     action.guarantee(inputs)  # refuses what could not be run
