@@ -62,6 +62,15 @@ class Source:
         anchor = Path(self.path.anchor)
         return sorted(anchor.glob(str(self.path.relative_to(anchor)))) if self.several else [self.path]
 
+    def check_files(self) -> None:
+        """Refuse files that an action could not open itself."""
+        from peerveil.judgements.readers.files import InputFile
+
+        if not self.files():
+            raise BadInput(str(self.path), got=Verbatim("no such file"), want="at least one Parquet file")
+        for path in self.files():
+            InputFile.open(path)
+
     def digest(self) -> str:
         """SHA-256 of what the files hold."""
         digests = []

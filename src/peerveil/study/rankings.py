@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from peerveil.study.outcome import Outcome
 
 _QUESTION: Final = "Do the rankings differ from chance?"
+_READER: Final = "Whoever reads the reports guesses between two possible rankings of one person"
 _NEED_EPSILON: Final = ("rank-norm", "clipped-norm", "clipped-batches", "local", "local-pairs")
 _PARTIAL: Final = "pairs-norm"  # takes rankings that leave items out or have ties
 _MOST_NAMES: Final = 20
@@ -111,10 +112,10 @@ class RankingsTest(Action["Rankings"]):
         if private:
             outcome.protect("one person's ranking", test.guarantee)
             outcome.protect("everything one person gave (one ranking)", test.guarantee)
-            outcome.attack = [
-                f"Somebody who knows every ranking but one guesses between two candidates for the last one correctly at most "
-                f"{_allowed(test.guarantee)}% of the time."
-            ]
+            outcome.best_guess(
+                "Somebody who knows every ranking but one guesses between two candidates for the last one",
+                test.guarantee,
+            )
         _add_items(outcome, inputs.table)
         return outcome
 
@@ -263,7 +264,7 @@ class Randomize(Action["Rankings"]):
         outcome.found = [outcome.answer]
         outcome.protect("one person's ranking", randomized.guarantee)
         outcome.protect("everything one person gave (one ranking)", randomized.guarantee)
-        outcome.attack = [_report_attack(randomized.guarantee)]
+        outcome.best_guess(_READER, randomized.guarantee)
         alt = f"{randomized.summary()}: the share of randomized answers that say yes, by question."
         outcome.picture(
             randomized.plot,
@@ -327,7 +328,7 @@ class Aggregate(Action[None]):
         _add_test(outcome, test, "aggregate.json", public=test.mark is None)
         outcome.protect("one person's ranking", test.guarantee)
         outcome.protect("everything one person reported", test.guarantee)
-        outcome.attack = [_report_attack(test.guarantee)]
+        outcome.best_guess(_READER, test.guarantee)
         return outcome
 
 
@@ -349,7 +350,7 @@ def _add_test(outcome: Outcome, test: UniformityTest, name: str, *, public: bool
         outcome.private_answer, outcome.private_found, outcome.private_results = answer, [sentence], results
     caption = "The statistic under pure chance (curve), the critical value, and the observed statistic."
     outcome.picture(test.plot, f"The statistic under chance, and the observed one. {sentence}", caption, public=public)
-    outcome.file(name, test.to_json(indent=2) + "\n", public=public)
+    outcome.json(name, test, public=public)
 
 
 def _add_items(outcome: Outcome, table: Rankings) -> None:
@@ -358,21 +359,6 @@ def _add_items(outcome: Outcome, table: Rankings) -> None:
     more = f", ... ({len(table.items):,} in all)" if len(table.items) > _MOST_NAMES else ""
     outcome.private_found.append(f"Read {table.total:,} rankings of the items {names}{more}.")
     outcome.private_results["item_names"] = list(table.items)
-
-
-def _report_attack(guarantee: Guarantee) -> str:
-    return (
-        f"Whoever reads the reports guesses between two possible rankings of one person correctly at most "
-        f"{_allowed(guarantee)}% of the time."
-    )
-
-
-def _allowed(guarantee: Guarantee) -> str:
-    """How often in 100 a 50:50 guess may be correct: rounded up, as in the guarantee itself."""
-    from peerveil.guarantee import odds_in_words
-
-    assert guarantee.exact_epsilon is not None
-    return odds_in_words(guarantee.exact_epsilon)[1]
 
 
 ACTIONS: Final[tuple[type[Action[Any]], ...]] = (RankingsTest, Plan, Randomize, Aggregate)
