@@ -16,7 +16,7 @@ from peerveil.files import check_out
 from peerveil.study.actions import Context, no_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from peerveil.study.actions import Action
     from peerveil.study.outcome import Outcome
@@ -62,6 +62,12 @@ class Source:
         anchor = Path(self.path.anchor)
         return sorted(anchor.glob(str(self.path.relative_to(anchor)))) if self.several else [self.path]
 
+    def refuse(self, settings: Iterable[str], want: str) -> None:
+        """Refuse settings that an action which opens the file itself cannot use."""
+        for name in settings:
+            if getattr(self, name):
+                raise BadInput(name, got=getattr(self, name), want=want)
+
     def check_files(self) -> None:
         """Refuse files that an action could not open itself."""
         from peerveil.judgements.readers.files import InputFile
@@ -87,13 +93,10 @@ class Source:
         if kind == "rankings" and self.layout is not None:
             options["layout"] = self.layout
         table: Any = getattr(import_module("peerveil.judgements"), kind.capitalize())
-        if not extra:
-            return table.read(self.path, self.format, **options)
-        # naming a further column must not drop those that would be kept without
-        kept = table.read(self.path, self.format, **options).extra
-        return table.read(
-            self.path, self.format, extra=[*kept, *(name for name in extra if name not in kept)], **options
-        )
+        plain = table.read(self.path, self.format, **options)
+        further = [name for name in extra if name not in plain.frame.columns]
+        # naming a further column must not drop those that are kept without
+        return table.read(self.path, self.format, extra=[*plain.extra, *further], **options) if further else plain
 
 
 @dataclass(frozen=True)

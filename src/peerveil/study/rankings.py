@@ -309,10 +309,7 @@ class Aggregate(Action[None]):
 
         source = inputs.source
         assert source is not None  # an action with a kind has a source
-        for setting in ("format", "columns", "layout"):
-            if getattr(source, setting):
-                want = "nothing: a file of reports states everything itself"
-                raise BadInput(setting, got=getattr(source, setting), want=want)
+        source.refuse(("format", "columns", "layout"), "nothing: a file of reports states everything itself")
         return aggregate_reports(source.path, level=self.level)
 
     def guarantee(self, inputs: Inputs[None]) -> None:

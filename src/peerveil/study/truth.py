@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.study.actions import Action, Setting, Suggestion
-from peerveil.study.spelling import Classes, Epsilon, File
+from peerveil.study.spelling import Classes, Epsilon, File  # noqa: TC001 (read at run time)
 from peerveil.study.truth_planning import (
     MODELS,
     NOTHING_PUBLISHED,
@@ -299,9 +299,8 @@ def _answers(inputs: Inputs[Labels], classes: Any = None) -> Labels | Path:
         return inputs.table
     source = inputs.source
     assert source is not None
-    if source.several and source.columns:
-        want = "nothing for several files: name their columns task, worker and label"
-        raise BadInput("columns", got=dict(source.columns), want=want)
+    if source.several:
+        source.refuse(["columns"], "nothing for several files: name their columns task, worker and label")
     source.check_files()
     return source.path
 

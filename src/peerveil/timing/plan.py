@@ -104,6 +104,17 @@ class DelayPlan(Plan):
         rows["max_delay"] = [value if math.isfinite(value) else None for value in rows["max_delay"]]
         return pl.DataFrame(rows, schema_overrides={"max_delay": pl.Float64})
 
+    def cells(self) -> list[tuple[str, str, str, str]]:
+        """The table in words: mechanism, mean delay of batched and of other posts, longest delay."""
+        return [
+            (cost.mechanism, in_words(cost.mean_batched), in_words(cost.mean_unbatched), in_words(cost.max_delay))
+            for cost in self.mechanisms
+        ]
+
+    def gaps_frame(self) -> pl.DataFrame:
+        """The gap of each value of ``per``, as :func:`peerveil.timing.choose.read_gaps` reads it from a CSV file."""
+        return pl.DataFrame({str(self.per): [str(name) for name in self.gaps], "gap": list(self.gaps.values())})
+
     def draw(self, ax: Axes) -> None:
         """Mean delays under each mechanism."""
         place = np.arange(len(self.mechanisms))

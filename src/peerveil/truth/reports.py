@@ -156,7 +156,7 @@ def seen_classes(labels: pl.Series) -> list[Any]:
 def read_classes(classes: Any, labels: Labels | None = None) -> Any:
     """Classes that may have been written as text, of the kind that the labels hold; a count stays a count.
 
-    >>> read_classes(["0", "1"]), read_classes(["0", "1"], Labels(task=[1], worker=[1], label=["0"]))
+    >>> read_classes(["0", "1"]), read_classes(["0", "1"], Labels(task=[1], worker=[1], label=["a"]))
     ([0, 1], ['0', '1'])
     >>> read_classes(["yes", "no"], Labels(task=[1], worker=[1], label=[True]))
     [True, False]
