@@ -6,6 +6,7 @@ What is public and what is not go to different folders. A study (:mod:`peerveil.
 from __future__ import annotations
 
 import hashlib
+import shlex
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -62,6 +63,17 @@ class Source:
         anchor = Path(self.path.anchor)
         return sorted(anchor.glob(str(self.path.relative_to(anchor)))) if self.several else [self.path]
 
+    def as_typed(self) -> str:
+        """The file with the options that it is read with, as they stand on a command line.
+
+        >>> Source(Path("my log.csv"), columns={"actor": "user"}).as_typed()
+        "'my log.csv' --column actor=user"
+        """
+        options = [part for ours, theirs in self.columns.items() for part in ("--column", f"{ours}={theirs}")]
+        options += ["--format", self.format] if self.format else []
+        options += ["--time-zone", self.time_zone] if self.time_zone else []
+        return shlex.join([str(self.path), *options])
+
     def refuse(self, settings: Iterable[str], want: str) -> None:
         """Refuse settings that an action which opens the file itself cannot use."""
         for name in settings:
@@ -93,10 +105,13 @@ class Source:
         if kind == "rankings" and self.layout is not None:
             options["layout"] = self.layout
         table: Any = getattr(import_module("peerveil.judgements"), kind.capitalize())
-        plain = table.read(self.path, self.format, **options)
-        further = [name for name in extra if name not in plain.frame.columns]
-        # naming a further column must not drop those that are kept without
-        return table.read(self.path, self.format, extra=[*plain.extra, *further], **options) if further else plain
+        if not extra:
+            return table.read(self.path, self.format, **options)
+        # naming a further column must not drop those that would be kept without
+        kept = table.read(self.path, self.format, **options).extra
+        return table.read(
+            self.path, self.format, extra=[*kept, *(name for name in extra if name not in kept)], **options
+        )
 
 
 @dataclass(frozen=True)

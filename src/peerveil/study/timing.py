@@ -13,6 +13,7 @@ from peerveil.study.spelling import Duration, Epsilon, File, Name
 if TYPE_CHECKING:
     from peerveil.guarantee import Guarantee
     from peerveil.judgements import Events
+    from peerveil.result import Pictured
     from peerveil.study.actions import Context
     from peerveil.study.execute import Inputs, Source
     from peerveil.study.outcome import Outcome
@@ -93,7 +94,7 @@ class Audit(Action["Events"]):
 
     def extra_columns(self) -> tuple[str, ...]:
         """The column within which posts are compared."""
-        return () if self.within is None else (self.within,)
+        return _further(self.within)
 
     def in_memory(self, source: Source) -> bool:  # noqa: ARG002
         """Databases open the file themselves."""
@@ -112,18 +113,15 @@ class Audit(Action["Events"]):
         outcome = Outcome("How exposed are people by when they post, and what would delays change?")
         outcome.promise = "Nothing of this may be published: it states facts about people."
         outcome.protect("everybody in the log", "nothing of this is published")
-        if self.engine == "memory":
-            self._audit(outcome, inputs, context)
-        else:
-            self._count(outcome, inputs)
+        audit = self._audit(outcome, inputs, context) if self.engine == "memory" else self._count(outcome, inputs)
+        outcome.json("audit.json", audit, public=False)
         return outcome
 
-    def _audit(self, outcome: Outcome, inputs: Inputs[Events], context: Context) -> None:
+    def _audit(self, outcome: Outcome, inputs: Inputs[Events], context: Context) -> Pictured:
         from dataclasses import replace
 
         from peerveil.timing import audit_log
         from peerveil.timing.figures import audit_page, audit_sketches
-        from peerveil.timing.reading import as_typed
 
         context.progress(0.0, "auditing the log")
         audit = audit_log(
@@ -136,9 +134,8 @@ class Audit(Action["Events"]):
             suspects=self.suspects,
             randomness=context.randomness,
         )
-        source = inputs.source
-        if source is not None:
-            audit = replace(audit, log=as_typed(source.path, source.columns, source.format, source.time_zone))
+        if inputs.source is not None:
+            audit = replace(audit, log=inputs.source.as_typed())
         outcome.private_answer = audit.summary()
         unprotected = f"Without protection: {audit.raw}."
         outcome.private_found = [f"{audit.headline}.", f"{audit.batches}.", unprotected, *audit.advice]
@@ -149,9 +146,9 @@ class Audit(Action["Events"]):
         for draw, alt, caption, columns in audit_sketches(audit, inputs.table):
             outcome.picture(draw, alt, caption, public=False, columns=columns)
         outcome.file("audit.html", audit_page(audit, inputs.table).html(), public=False)
-        outcome.json("audit.json", audit, public=False)
+        return audit
 
-    def _count(self, outcome: Outcome, inputs: Inputs[Events]) -> None:
+    def _count(self, outcome: Outcome, inputs: Inputs[Events]) -> Pictured:
         """The rates and the attack, counted in a database."""
         from peerveil.timing import audit_table
 
@@ -169,7 +166,7 @@ class Audit(Action["Events"]):
         outcome.private_results = {**audit.to_dict(), "engine": self.engine}
         caption = "Precision and recall of linking posts by time."
         outcome.picture(audit.plot, caption, caption, public=False)
-        outcome.json("audit.json", audit, public=False)
+        return audit
 
 
 class Plan(Action["Events"]):
@@ -213,7 +210,7 @@ class Plan(Action["Events"]):
 
     def extra_columns(self) -> tuple[str, ...]:
         """The column that has a gap for each of its values."""
-        return () if self.per is None else (self.per,)
+        return _further(self.per)
 
     def guarantee(self, inputs: Inputs[Events]) -> None:
         """None: nothing is published."""
@@ -241,8 +238,7 @@ class Plan(Action["Events"]):
         outcome.promise = "Nothing is posted or spent. The gap becomes part of the public protocol when you use it."
         outcome.plan(plan, "Mean delays under each mechanism, holds included.", public=False)
         outcome.tables.clear()  # durations for people instead of seconds
-        columns = ("mechanism", "batched posts, mean", "other posts, mean", "longest")
-        outcome.table(columns, plan.cells(), public=False)
+        outcome.table(*plan.comparison(), public=False)
         outcome.private_found.append(f"Use it for what comes next, for example: --gap {plan.gap:.15g}s.")
         if self.per is not None:
             shortest, longest = (in_words(limit(plan.gaps.values())) for limit in (min, max))
@@ -330,7 +326,7 @@ class Post(Action["Events"]):
         """The column that has a gap for each of its values."""
         from peerveil.timing.choose import read_gaps
 
-        return () if self.gaps is None else (read_gaps(self.gaps)[0],)
+        return _further(None if self.gaps is None else read_gaps(self.gaps)[0])
 
     def _mechanism(self) -> DelayMechanism | Queue:
         from peerveil.timing import Queue
@@ -382,8 +378,9 @@ class Post(Action["Events"]):
 
         mechanism, one_sitting = self._mechanism(), "whether two posts of one person were written in one sitting"
         if isinstance(mechanism, Queue):
-            every = in_words(mechanism.step)
-            outcome.answer = f"{posts} with new ids; one appears every {every}, in the order of arrival."
+            outcome.answer = (
+                f"{posts} with new ids; one appears every {in_words(mechanism.step)}, in the order of arrival."
+            )
             outcome.found = [outcome.answer, mechanism.promise]
             outcome.protect(one_sitting, "no differential privacy")
             return
@@ -393,6 +390,11 @@ class Post(Action["Events"]):
         outcome.attack = [best_test_in_words(mechanism)]
         outcome.protect(one_sitting, guarantee)
         outcome.protect("everything one person posts", "not guaranteed: each pair of posts by itself")
+
+
+def _further(column: str | None) -> tuple[str, ...]:
+    """A column that a log is not always read with."""
+    return () if column in (None, "actor", "thread") else (column,)
 
 
 ACTIONS: Final[tuple[type[Action[Any]], ...]] = (Audit, Plan, Post)

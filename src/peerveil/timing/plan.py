@@ -104,12 +104,13 @@ class DelayPlan(Plan):
         rows["max_delay"] = [value if math.isfinite(value) else None for value in rows["max_delay"]]
         return pl.DataFrame(rows, schema_overrides={"max_delay": pl.Float64})
 
-    def cells(self) -> list[tuple[str, str, str, str]]:
-        """The table in words: mechanism, mean delay of batched and of other posts, longest delay."""
-        return [
-            (cost.mechanism, in_words(cost.mean_batched), in_words(cost.mean_unbatched), in_words(cost.max_delay))
+    def comparison(self) -> tuple[list[str], list[list[str]]]:
+        """The mechanisms in words: column heads, and one row per mechanism."""
+        rows = [
+            [cost.mechanism, *map(in_words, (cost.mean_batched, cost.mean_unbatched, cost.max_delay))]
             for cost in self.mechanisms
         ]
+        return ["mechanism", "batched posts, mean", "other posts, mean", "longest"], rows
 
     def gaps_frame(self) -> pl.DataFrame:
         """The gap of each value of ``per``, as :func:`peerveil.timing.choose.read_gaps` reads it from a CSV file."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from typing import TYPE_CHECKING, Any
 
 from peerveil.judgements import Events
@@ -30,17 +29,3 @@ def read_log(data: Any, argument: str, *, columns: Mapping[str, str] | None = No
     if is_frame(data):
         return Events.from_frame(data, columns=columns, extra=extra)
     return Events.read(data, columns=columns, extra=extra)
-
-
-def as_typed(
-    path: str | os.PathLike[str], columns: Mapping[str, str], format_: str | None = None, zone: str | None = None
-) -> str:
-    """A file with the options that it was read with, as they stand on a command line.
-
-    >>> as_typed("my log.csv", {"actor": "user"})
-    "'my log.csv' --column actor=user"
-    """
-    options = [part for ours, theirs in columns.items() for part in ("--column", f"{ours}={theirs}")]
-    options += ["--format", format_] if format_ else []
-    options += ["--time-zone", zone] if zone else []
-    return shlex.join([os.fspath(path), *options])
