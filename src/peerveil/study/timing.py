@@ -372,15 +372,12 @@ class Post(Action["Events"]):
     def _describe(self, outcome: Outcome, posts: str, guarantee: Guarantee) -> None:
         """What is known of the delays from the protocol alone, which is public."""
         from peerveil.timing import Queue
-        from peerveil.timing.durations import in_words
         from peerveil.timing.optimal import best_test_in_words
         from peerveil.timing.post import waits_in_words
 
         mechanism, one_sitting = self._mechanism(), "whether two posts of one person were written in one sitting"
         if isinstance(mechanism, Queue):
-            outcome.answer = (
-                f"{posts} with new ids; one appears every {in_words(mechanism.step)}, in the order of arrival."
-            )
+            outcome.answer = f"{posts} with new ids; {mechanism.pace}."
             outcome.found = [outcome.answer, mechanism.promise]
             outcome.protect(one_sitting, "no differential privacy")
             return
