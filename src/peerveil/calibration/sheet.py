@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -46,6 +46,15 @@ class ConferenceDecision(Result):
     def frame(self) -> pl.DataFrame:
         """The decisions: one row per paper."""
         return self.decisions
+
+    def figures(self) -> dict[str, Any]:
+        """The decision in a few figures."""
+        return {
+            "accepted": int(self.decisions["accepted"].sum()),
+            "papers": self.decisions.height,
+            "line": self.line,
+            "conference_error": self.conference_error,
+        }
 
     def draw(self, ax: Axes) -> None:
         """How many papers are accepted and rejected."""
@@ -114,6 +123,15 @@ class ChairSheet(Pictured):
     def frame(self) -> pl.DataFrame:
         """One row per review. It names reviewers."""
         return self.reviews
+
+    def figures(self) -> dict[str, Any]:
+        """The sheet in a few figures."""
+        return {
+            "settled": int(self.reviews.unique("paper")["settled"].sum()),
+            "least_error": self.least_error,
+            "writers_named": self.named,
+            "writers_named_from_scores": self.named_from_scores,
+        }
 
     def draw(self, ax: Axes) -> None:
         """How well reviews are protected, sorted, against what the scores alone leave."""

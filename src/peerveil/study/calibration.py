@@ -12,7 +12,7 @@ from peerveil.study.actions import Action, Setting, Suggestion
 from peerveil.study.spelling import File, ReviewsName, ScaleAndBias  # noqa: TC001 (read at run time)
 
 if TYPE_CHECKING:
-    from peerveil.calibration import ChairSheet, Conference, ConferenceDecision, Threshold
+    from peerveil.calibration import Conference, ConferenceDecision
     from peerveil.calibration.fit import Fit
     from peerveil.judgements import Reviews
     from peerveil.study.actions import Context
@@ -92,16 +92,6 @@ class _Decisions(Action["Reviews"]):
             want = "the standard deviation of scores; it is fitted only with a history"
             raise BadInput("noise", got=_NOTHING, want=want)
 
-    @property
-    def line(self) -> int | Threshold:
-        """The rule of acceptance."""
-        from peerveil.calibration import Threshold
-
-        if self.accept is not None:
-            return self.accept
-        assert self.accepted is not None
-        return Threshold.share(self.accepted)
-
     def fit(self, inputs: Inputs[Reviews]) -> Fit | None:
         """Strictness learned from the past, once per run; None if it was given as a table."""
         if not self.history:
@@ -109,6 +99,7 @@ class _Decisions(Action["Reviews"]):
         known = self.__dict__.get("_fit")
         if known is None or known[0] is not inputs:
             from peerveil.calibration import fit_miscalibration
+            from peerveil.calibration.reading import known_reviewers
 
             past = inputs.others["history"]
             known_reviewers(inputs.table, past)
@@ -118,37 +109,32 @@ class _Decisions(Action["Reviews"]):
         return fit
 
     def model(self, inputs: Inputs[Reviews]) -> dict[str, Any]:
-        """How every reviewer scores, and the noise: as :class:`peerveil.calibration.Conference` takes them."""
+        """How reviewers score, and how papers are accepted: the arguments of :class:`peerveil.calibration.Conference`."""
+        from peerveil.calibration import Threshold, read_miscalibration
+
         inputs.table.require_reviewers("calibration")
         people = inputs.table.frame["reviewer"].unique().to_list()
-        fit = self.fit(inputs)
-        if fit is not None:
-            noise = fit.noise if self.noise is None else self.noise
-            return {"functions": fit.functions(people, draws=self.draws), "noise": noise}
-        from peerveil.calibration import read_miscalibration
-
-        assert self.reviewers is not None
-        functions = {str(name): function for name, function in read_miscalibration(self.reviewers).items()}
-        missing = [who for who in people if str(who) not in functions]
-        if missing:
-            want = "a row for every reviewer of the data"
-            raise BadInput(
-                "reviewers", got=Verbatim(f"no row for {len(missing)} of {len(people)} reviewers"), want=want
-            )
-        return {"functions": {who: functions[str(who)] for who in people}, "noise": self.noise}
+        fit, noise = self.fit(inputs), self.noise
+        functions: dict[Any, Any]
+        if fit is None:
+            assert self.reviewers is not None
+            functions = read_miscalibration(self.reviewers, reviewers=people)
+        else:
+            functions, noise = fit.functions(people, draws=self.draws), fit.noise if noise is None else noise
+        return {
+            "functions": functions,
+            "noise": noise,
+            "accept": self.accept if self.accepted is None else Threshold.share(self.accepted),
+            "group_size": self.group_size,
+            "exactly": self.exactly,
+            "exchange": self.exchange,
+        }
 
     def conference(self, inputs: Inputs[Reviews]) -> Conference:
         """The conference; building it refuses what could not be decided."""
         from peerveil.calibration import Conference
 
-        return Conference(
-            inputs.table,
-            **self.model(inputs),
-            accept=self.line,
-            group_size=self.group_size,
-            exactly=self.exactly,
-            exchange=self.exchange,
-        )
+        return Conference(inputs.table, **self.model(inputs))
 
 
 class Decide(_Decisions):
@@ -202,19 +188,15 @@ class Decide(_Decisions):
             "Decide once: two decisions of the same reviews reveal more about who wrote what than one. The account records "
             "this decision and refuses a second one."
         )
-        return [once, *self._known_from_past(inputs), *not_covered(self.conference(inputs))]
+        return [once, *self._known_from_past(inputs), *self.conference(inputs).not_covered]
 
     def _known_from_past(self, inputs: Inputs[Reviews]) -> list[str]:
-        if not self.history:
-            return []
-        known = known_reviewers(inputs.table, inputs.others["history"])
-        reviewers = inputs.table.frame["reviewer"].n_unique()
-        others = "; the others are assumed to be average" if known < reviewers else ""
-        return [f"The history covers {known} of the {reviewers} reviewers{others}."]
+        from peerveil.calibration.reading import history_in_words
+
+        return [history_in_words(inputs.table, inputs.others["history"])] if self.history else []
 
     def run(self, inputs: Inputs[Reviews], context: Context) -> Outcome:
         """Decide once."""
-        from peerveil.judgements.writing import csv_text
         from peerveil.study.outcome import Outcome
 
         if self.history:
@@ -233,20 +215,20 @@ class Decide(_Decisions):
         fit = self.fit(inputs)
         outcome.private_found = [
             f"{sheet.summary()}.",
-            *not_covered(conference),
+            *conference.not_covered,
             *self._known_from_past(inputs),
             *([f"Fitted from the history: {fit.summary()}."] if fit is not None else []),
         ]
-        outcome.private_results = _figures_of(sheet)
+        outcome.private_results = sheet.figures()
         outcome.picture(
             sheet.plot,
             "How often the best guess of each review's writer is wrong, sorted.",
             "How often the best adversary is wrong about each review's writer, against what the scores alone leave.",
             public=False,
         )
-        outcome.file("decisions.csv", csv_text(decision.frame()), public=True)
-        outcome.file("decisions.json", decision.to_json(indent=2) + "\n", public=True)
-        outcome.file("sheet.csv", csv_text(sheet.frame()), public=False)
+        outcome.csv("decisions.csv", decision.frame(), public=True)
+        outcome.json("decisions.json", decision, public=True)
+        outcome.csv("sheet.csv", sheet.frame(), public=False)
         return outcome
 
     def _describe(self, outcome: Outcome, decision: ConferenceDecision) -> None:
@@ -270,12 +252,7 @@ class Decide(_Decisions):
             "The guarantee is about one review, chosen before the decisions are known: an attacker who chooses the review "
             "afterwards, or knows more, can do better."
         ]
-        outcome.results = {
-            "accepted": accepted,
-            "papers": papers,
-            "line": decision.line,
-            "conference_error": decision.conference_error,
-        }
+        outcome.results = decision.figures()
 
 
 class Plan(_Decisions):
@@ -308,12 +285,10 @@ class Plan(_Decisions):
 
     def guarantee(self, inputs: Inputs[Reviews]) -> None:
         """None: who reviewed what is not used."""
-        from peerveil.calibration.plan import is_panel
+        from peerveil.calibration.plan import check_adversary
 
         self.conference(inputs)
-        if self.adversary != "paper" and not is_panel(inputs.table):
-            want = "paper: a conference is decided group by group, against the guess of one review"
-            raise BadInput("adversary", got=self.adversary, want=want)
+        check_adversary(inputs.table, self.adversary)
 
     def run(self, inputs: Inputs[Reviews], context: Context) -> Outcome:
         """Try several demands."""
@@ -327,11 +302,7 @@ class Plan(_Decisions):
         plan = plan_decisions(
             inputs.table,
             **model,
-            accept=self.line,
             adversary=self.adversary,
-            group_size=self.group_size,
-            exactly=self.exactly,
-            exchange=self.exchange,
             demands=self.demands,
             most_groups=self.most_groups,
             progress=False,
@@ -421,48 +392,6 @@ class Simulate(Action[None]):
         )
         outcome.results = simulation.to_dict()
         return outcome
-
-
-def known_reviewers(table: Reviews, history: list[Reviews]) -> int:
-    """How many of the reviewers have a past; a past that says nothing about them is refused."""
-    known: set[Any] = set()
-    for past in history:
-        if past.fingerprint == table.fingerprint:
-            got = Verbatim("the reviews that are to be decided")
-            raise BadInput("history", got=got, want="an earlier conference")
-        past.require_reviewers("history")
-        known |= set(map(str, past.frame["reviewer"].unique().to_list()))
-    count = len(known & set(map(str, table.frame["reviewer"].unique().to_list())))
-    if not count:
-        want = "a past conference, in which at least some of these reviewers wrote under the same names"
-        raise BadInput("history", got=Verbatim("reviews by other people"), want=want)
-    return count
-
-
-def not_covered(conference: Conference) -> list[str]:
-    """What the guarantee does not cover, where this conference has it."""
-    sentences = []
-    if conference.alone and conference.exchange == "committees":
-        sentences.append(
-            f"Not covered: {conference.alone} papers share their number of reviews with no other paper, so that nothing hides "
-            "their reviewers."
-        )
-    if conference.linked:
-        sentences.append(
-            f"Not covered: {conference.linked} reviewers sit in several groups and their strictness is uncertain, so that the "
-            "scores of one group reveal something about them in another."
-        )
-    return sentences
-
-
-def _figures_of(sheet: ChairSheet) -> dict[str, Any]:
-    """The chair's sheet in figures."""
-    return {
-        "settled": int(sheet.reviews.unique("paper")["settled"].sum()),
-        "least_error": sheet.least_error,
-        "writers_named": sheet.named,
-        "writers_named_from_scores": sheet.named_from_scores,
-    }
 
 
 ACTIONS: Final[tuple[type[Action[Any]], ...]] = (Decide, Plan, Simulate)
