@@ -101,7 +101,7 @@ def _common(kind: type[Action[Any]]) -> list[Any]:
         (kinds, len(kind.kinds) > 1),
         (base.column_option, bool(kind.kinds)),
         (base.format_option, bool(kind.kinds)),
-        (base.time_zone_option, "events" in kind.kinds),
+        (base.time_zone_option, bool({"events", "reviews"} & set(kind.kinds))),
         (layouts, "rankings" in kind.kinds),
         (base.ledger_option, kind.spends),
         (base.account_option(), kind.spends),

@@ -15,7 +15,7 @@ Everything that you can do with peerveil, with all settings. An action has the s
 (`peerveil release publish`), as a step of a study (`action = "release.publish"`) and as a form of the console. This page is
 generated from the same declarations.
 
-Commands that read data also take `--column`, `--format`, `--time-zone` (events) and `--layout` (rankings); those that spend
+Commands that read data also take `--column`, `--format`, `--time-zone` (reviews and events) and `--layout` (rankings); those that spend
 take `--ledger`, `--account` and `--seed`; all take `--out`, `--force`, `--json` and `--debug`. In a study, these are set under
 `[data]`, `[accounts]` and `[study]`.
 """
