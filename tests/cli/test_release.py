@@ -125,14 +125,14 @@ def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "reproduce", "--list")
     assert code == 0
     assert "release/figure-2a" in out.splitlines()
-    code, out, _ = run(capsys, "reproduce", "release/proposition-4.1", "--quick", "--json")
+    code, out, _ = run(capsys, "reproduce", "release/proposition-4.1", "--quick", "--json", "--out", tmp_path / "one")
     assert code == 0
     assert json.loads(out)[0]["rows"][0]["paper"] == "2.06896 / 2"
-    code, out, _ = run(capsys, "reproduce", "release/figure-2g", "--quick", "--out", tmp_path)
+    code, out, _ = run(capsys, "reproduce", "release/figure-2g", "--quick", "--out", tmp_path / "three")
     assert code == 0
     assert "agrees" in out
-    assert (tmp_path / "release" / "figure-2g.svg").exists()
-    code, out, _ = run(capsys, "reproduce", "release/less-noise", "--quick", "--json")
+    assert (tmp_path / "three" / "release" / "figure-2g.svg").exists()
+    code, out, _ = run(capsys, "reproduce", "release/less-noise", "--quick", "--json", "--out", tmp_path / "two")
     assert code == 0
     assert len(json.loads(out)[0]["rows"]) == 4
     code, _, err = run(capsys, "reproduce", "release/figure-9")
