@@ -99,7 +99,13 @@ def test_the_ledger_page_and_a_run_with_such_accounts(desk: Desk) -> None:
         copy = table.with_columns(task=pl.col("task") + str(number))  # other data for every account
         file = where(me.add(f"{name[:40]}.csv", copy.write_csv().encode())).rsplit("/", 1)[1]
         desk.work("desk")
-        fields = {"do": "randomize", "data": file, "account": name, "epsilon": "1", "classes": "\n".join(classes)}
+        fields = {
+            "action": "truth.randomize",
+            "data": file,
+            "account": name,
+            "epsilon": "1",
+            "classes": "\n".join(classes),
+        }
         run = where(me.send("/truth", "/truth/prepare", {**fields, "title": name}))
         desk.work("desk")
         me.send(run, f"{run}/start")

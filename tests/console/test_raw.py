@@ -48,7 +48,7 @@ def test_the_first_form_as_it_is_publishes_nothing_of_raw_answers(
     seat.page.locator("[data-poll]").wait_for(state="detached")
     seat.explored("truth", seat.path.rsplit("/", 1)[1])
     form = seat.page.locator("form[id^=form-]").first
-    assert form.get_attribute("id") == "form-infer"
+    assert form.get_attribute("id") == "form-truth.infer"
     # somebody looks at another epsilon, as the page invites them to, and sends the form that is open
     seat.page.evaluate(
         "() => { const one = document.querySelector('[data-explore] [name=epsilon]'); one.selectedIndex += 1;"
@@ -57,7 +57,7 @@ def test_the_first_form_as_it_is_publishes_nothing_of_raw_answers(
     seat.page.wait_for_url("**epsilon=**")
     assert form.locator("[name=epsilon]").input_value() == ""
     assert form.locator("[name=randomized]").input_value() == ""
-    assert seat.page.locator("#form-randomize [name=epsilon]").input_value() != ""
+    assert seat.page.locator("#form-truth\\.randomize [name=epsilon]").input_value() != ""
     # past the browser's own check, too
     form.evaluate("form => { form.noValidate = true; }")
     form.locator("[name=epsilon]").fill("2")

@@ -152,7 +152,7 @@ def into_truth(page: Page, console: ConsoleServer) -> None:
     file = page.url.split("?")[0].rsplit("/", 1)[1]
     assert len(Labels.read(next((console.folder / "files" / file).iterdir()))) == PEOPLE * TASKS
     page.click(f"a[href='/truth?data={file}']")
-    form = page.locator("#form-infer")
+    form = page.locator("#form-truth\\.infer")
     form.locator("[name=randomized]").select_option("yes")
     form.locator("[name=epsilon]").fill("3")
     form.locator("text=Check it").click()
