@@ -191,7 +191,9 @@ def forms_of(page: str) -> dict[str, dict[str, str]]:
     """The forms of a room's page by action, with the values that stand in them."""
     forms = {}
     for action, form in re.findall(r'id="form-([a-z.]+)">(.*?)</form>', page, flags=re.DOTALL):
-        values = {name: html.unescape(value) for name, value in re.findall(r'<input name="(\w+)" value="([^"]*)"', form)}
+        values = {
+            name: html.unescape(value) for name, value in re.findall(r'<input name="(\w+)" value="([^"]*)"', form)
+        }
         for name, options in re.findall(r'<select name="(\w+)"[^>]*>(.*?)</select>', form, flags=re.DOTALL):
             chosen = re.search(r'value="([^"]*)" selected', options) or re.search(r'value="([^"]*)"', options)
             values[name] = html.unescape(chosen[1]) if chosen else ""

@@ -53,6 +53,7 @@ def finished(desk: Desk, browser: Browser, operator: Browser, title: str = "") -
     file = bring(desk, browser)
     operator.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "5"})
     fields = {"action": "release.publish", "data": file, "account": "main", "epsilon": "1", "title": title}
+    fields["attack"] = "true"  # so that some of it is private
     run = where(browser.send("/release", "/release/prepare", fields))
     desk.work("desk")
     browser.send(run, f"{run}/start")
@@ -512,6 +513,7 @@ def test_a_conference_is_decided_once(desk: Desk) -> None:
     fields = {
         "action": "calibration.decide",
         "history": history,
+        "accepted": "0.25",
         "adversary_error": "0.4",
         "draws": "1",
         "iterations": "600",

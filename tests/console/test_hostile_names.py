@@ -123,7 +123,7 @@ def test_a_study_whose_figure_fails_after_the_debit_goes_on(tmp_path: Path, monk
     def broken(*_: object) -> None:
         raise RuntimeError("no such font")
 
-    monkeypatch.setattr("peerveil.study.release.draw_release", broken)
+    monkeypatch.setattr("peerveil.release.figures.draw_release", broken)
     done = run_study(write_study(tmp_path, means()), tmp_path / "out")
     assert done.public is not None
     assert "This figure could not be drawn: RuntimeError" in (done.public / "report.html").read_text()
