@@ -158,7 +158,7 @@ def test_every_action_of_every_room(desk: Desk) -> None:
     desk.work("desk")
     me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "50", "sure": "yes"})
     listed = files.listed(desk.house, Asker(LOCAL, "you", "operator"))
-    ids = {kind: next(file.id for file in listed if file.name == f"invented: {kind}") for kind in KINDS}
+    ids: dict[str, str] = {kind: next(file.id for file in listed if file.name == f"invented: {kind}") for kind in KINDS}
     past = next(file.id for file in listed if file.name == "invented last year: reviews")
     decided = {"history": past, "draws": "1", "iterations": "600"}
     typed: dict[str, dict[str, str]] = {

@@ -88,7 +88,7 @@ def test_the_same_without_scripts(console: ConsoleServer, chromium: Browser) -> 
     page.get_by_label("Epsilon, for").select_option("2")
     desk.press("Show")
     page.get_by_text("epsilon 2 of the account").wait_for()
-    form = page.locator("#form-release\\.publish")
+    form = page.locator('[id="form-release.publish"]')
     assert form.locator("[name=epsilon]").input_value() == "2"
     form.locator("[name=data]").select_option(label="invented: reviews")
     form.locator("[name=epsilon]").fill("0.25")

@@ -44,7 +44,7 @@ Weight = Annotated[
 DeclaredScale = Annotated[
     Scale | None,
     Setting(
-        "Lowest and highest score that the review form allows; by default those seen in the data.",
+        "Scores that the review form allows; by default those seen in the data.",
         "Lowest and highest score",
         common=True,
     ),
