@@ -124,7 +124,7 @@ def test_a_form_offers_the_declared_settings(kind: type[Action[Any]]) -> None:
         assert field["label"] == parameter.label
         assert field["about"] == parameter.setting.help
         assert field["value"] == parameter.text(parameter.default)
-        assert field["needed"] is parameter.required
+        assert field["needed"] is (parameter.required or parameter.refers is not None)
         assert field["choices"] == (("true", "false") if parameter.is_flag else parameter.choices)
     hidden = {parameter.name for parameter in kind.parameters()} - set(fields)
     assert all(parameter.refers is not None and parameter.refers.kind is None

@@ -48,10 +48,14 @@ AnyModel = Annotated[
 ]
 Unit = Annotated[
     Literal["answer", "person"],
-    Setting("What epsilon protects: each answer, or all answers of one person together.", common=True),
+    Setting(
+        "What epsilon protects: each answer, or all answers of one person together.", "Unit of protection", common=True
+    ),
 ]
-AllClasses = Annotated[Classes, Setting("Classes of the answers, from a public list.", common=True)]
-SeenClasses = Annotated[Classes | None, Setting("Classes of the answers; by default those in the data.", common=True)]
+AllClasses = Annotated[Classes, Setting("Classes of the answers, from a public list.", "Possible answers", common=True)]
+SeenClasses = Annotated[
+    Classes | None, Setting("Classes of the answers; by default those in the data.", "Possible answers", common=True)
+]
 ClassPrior = Annotated[
     Literal["shrunk", "uniform", "estimated"],
     Setting(
@@ -68,7 +72,7 @@ Seed = Annotated[int, Ge(0), Le(2**31), Setting("Seed of the simulation.")]
 class Randomize(Action["Labels"]):
     """Randomize answers that were not randomized yet, each once, then infer."""
 
-    name, title = "truth.randomize", "Randomize answers"
+    name, title = "truth.randomize", "Randomize answers, then infer labels"
     about = "Randomize answers as people's devices would, publish the reports, and infer correct labels from them."
     details = (
         "For answers that you hold as people gave them. Each is randomized once; a second draw from the same answers costs its "
@@ -227,13 +231,17 @@ class Infer(Action["Labels"]):
 
     epsilon: Annotated[
         Epsilon | None,
-        Setting("Epsilon with which each answer was randomized; a file of reports states it.", common=True),
+        Setting(
+            "Epsilon with which each answer was randomized; a file of reports states it.",
+            "Epsilon of the devices",
+            common=True,
+        ),
     ] = None
     randomized: Annotated[
         bool,
         Setting(
             "Each answer was randomized, with this epsilon, on the person's own device before it was collected.",
-            "Answers were randomized on devices",
+            "The answers were randomized on devices",
             common=True,
         ),
     ] = False
@@ -343,7 +351,9 @@ class Compare(Action["Labels"]):
     calls = "peerveil.truth.compare_truth"
     examples = ("labels.csv --epsilon 1 --epsilon 4", "labels.csv --unit person --epsilon 4 --epsilon 8")
 
-    epsilons: Annotated[tuple[Epsilon, ...], Setting("Privacy budgets (epsilon) to try.", common=True)] = (
+    epsilons: Annotated[
+        tuple[Epsilon, ...], Setting("Privacy budgets (epsilon) to try.", "Epsilons to try", common=True)
+    ] = (
         "0.5",
         "1",
         "2",
@@ -352,7 +362,9 @@ class Compare(Action["Labels"]):
     unit: Unit = "answer"
     classes: SeenClasses = None
     model: Model = "auto"
-    draws: Annotated[int, Ge(2), Le(1000), Setting("How often the answers are randomized for each epsilon.")] = 10
+    draws: Annotated[
+        int, Ge(2), Le(1000), Setting("How often the answers are randomized for each epsilon.", "Simulations")
+    ] = 10
     seed: Seed = 0
 
     def guarantee(self, inputs: Inputs[Labels]) -> None:
@@ -398,7 +410,7 @@ class Plan(Action[None]):
 
     name, title = "truth.plan", "Plan a collection"
     about = "Show how many answers per task an accuracy takes at each epsilon, by simulation."
-    publishes = "nothing that depends on anybody's answers"
+    publishes = "the plan, which depends on nobody's answers"
     calls = "peerveil.truth.plan_truth"
     examples = (
         "--accuracy 0.9 --epsilon none --epsilon 1 --epsilon 2",
@@ -407,13 +419,17 @@ class Plan(Action[None]):
     )
 
     accuracy: Annotated[float, Gt(0), Lt(1), Setting("Share of correct labels to reach.", common=True)] = 0.9
-    epsilons: Annotated[tuple[EpsilonOrNone, ...], Setting("Privacy budgets (epsilon) to try.", common=True)] = (
+    epsilons: Annotated[
+        tuple[EpsilonOrNone, ...], Setting("Privacy budgets (epsilon) to try.", "Epsilons to try", common=True)
+    ] = (
         "0.5",
         "1",
         "2",
         "4",
     )
-    classes: Annotated[int, Ge(2), Le(1000), Setting("Number of possible answers.", common=True)] = 2
+    classes: Annotated[
+        int, Ge(2), Le(1000), Setting("Number of possible answers.", "Number of classes", common=True)
+    ] = 2
     ability: Annotated[
         PositivePair,
         Setting(
@@ -425,7 +441,7 @@ class Plan(Action[None]):
         File | None, Setting("Instead of ability: people as able as those in workers.csv of an earlier run.")
     ] = None
     tasks: Annotated[int, Ge(1), Le(100_000), Setting("Tasks of a simulated crowd.")] = 300
-    trials: Annotated[int, Ge(1), Le(1000), Setting("Simulated crowds for each number of answers.")] = 3
+    trials: Annotated[int, Ge(1), Le(1000), Setting("Simulated crowds for each number of answers.", "Simulations")] = 3
     seed: Seed = 0
 
     def __post_init__(self) -> None:
@@ -485,8 +501,10 @@ class Simulate(Action[None]):
 
     tasks: Annotated[int, Ge(1), Le(1_000_000), Setting("Number of tasks.", common=True)] = 500
     workers: Annotated[int, Ge(1), Le(100_000), Setting("Number of workers.", common=True)] = 50
-    answers: Annotated[int, Ge(1), Le(100_000), Setting("Workers who answer each task.", common=True)] = 10
-    classes: Annotated[Classes, Setting("Classes of the answers.", common=True)] = 2
+    answers: Annotated[
+        int, Ge(1), Le(100_000), Setting("Workers who answer each task.", "Answers per task", common=True)
+    ] = 10
+    classes: Annotated[Classes, Setting("Classes of the answers.", "Possible answers", common=True)] = 2
     kind: Annotated[
         Literal["one-coin", "two-coin", "biased", "confusion", "spammers", "experts", "hard-tasks"],
         Setting("What the crowd is like.", "Kind of crowd"),
