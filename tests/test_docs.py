@@ -9,7 +9,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tomllib
 from contextlib import redirect_stdout
 from functools import cache, partial
 from io import StringIO
@@ -24,10 +23,12 @@ from tests.services.process import Served
 from peerveil import demo
 from peerveil.cli import base
 from peerveil.judgements import Reviews
-from peerveil.study.release import Means
+from peerveil.study.reference import reference_page
+from peerveil.study.release import Publish
 
 ROOT = Path(__file__).parents[1]
-DOCS = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)
+GENERATED = ROOT / "docs" / "actions.md"  # by docs/conf.py
+DOCS = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts and path != GENERATED)
 PAGES = [ROOT / "README.md", *DOCS]
 
 
@@ -170,7 +171,8 @@ def test_a_command_that_does_not_exist_is_noticed() -> None:
 
 
 def test_every_command_is_documented() -> None:
-    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    """By hand on the page of the command line; actions on the page that is generated from their declarations."""
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") + reference_page()
     for name in every_command():
         assert f"peerveil {name}" in text
 
@@ -179,6 +181,7 @@ def test_every_page_is_reachable() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     for path in DOCS:
         assert path.stem == "index" or f"\n{name_of(path)}\n" in index, path.name
+    assert f"\n{GENERATED.stem}\n" in index
 
 
 def test_pages_plan_the_weight_that_they_release() -> None:
@@ -190,10 +193,10 @@ def test_pages_plan_the_weight_that_they_release() -> None:
     listed = [(name_of(path), shlex.split(line, comments=True)[1:]) for path in PAGES for line in commands(path)]
     planned = [(page, weight(line)) for page, line in listed if line[:2] == ["release", "plan"]]
     assert {page for page, _ in planned} >= {"release", "guides/chair", "tutorials/release"}
-    draft = Means.suggest("reviews", Reviews(paper=[1, 1], reviewer=["ann", "bo"], score=[3, 4]))
+    draft = Publish.suggest(Reviews(paper=[1, 1], reviewer=["ann", "bo"], score=[3, 4]))
     assert draft is not None
-    drafted = tomllib.loads(draft)["steps"][0]["weight"]
-    assert f"release plan FILE --weight {drafted} " in draft
+    drafted = draft.settings["weight"]
+    assert f"release plan FILE --weight {drafted} " in draft.why
     for page, plan in planned:
-        released = {weight(line) for other, line in listed if other == page and line[:2] == ["release", "means"]}
+        released = {weight(line) for other, line in listed if other == page and line[:2] == ["release", "publish"]}
         assert plan in (released or {drafted}), page

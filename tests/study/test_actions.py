@@ -396,3 +396,16 @@ def test_the_whole_schema_takes_the_examples_and_refuses_others() -> None:
     for wrong in ({"action": "release.publish", "data": "reviews", "account": "main", "epsilon": 0},
                   {"action": "release.publsh"}, {"action": "release.publish", "data": "reviews", "epsilom": 1}):  # fmt: skip
         assert not validator.is_valid({**study, "steps": [wrong]})
+
+
+def test_an_editor_is_offered_every_key_and_choice_and_refuses_nothing_for_it() -> None:
+    step = study_schema()["properties"]["steps"]["items"]
+    assert "allOf" not in step  # Taplo offers nothing beside it
+    own = {"action", "name", "data", "account"}
+    assert set(step["properties"]) == own | {parameter.name for _, parameter in PARAMETERS}
+    for kind, parameter in PARAMETERS:
+        listed = step["properties"][parameter.name]
+        offered_here = listed.get("enum", listed.get("anyOf", [{}])[0].get("enum", ()))
+        assert set(parameter.choices) <= set(offered_here) or parameter.many
+        exact = jsonschema_rs.Draft202012Validator(step_schema(kind)["properties"][parameter.name])
+        assert all(jsonschema_rs.is_valid(listed, value) for value in VALUES if exact.is_valid(value))
