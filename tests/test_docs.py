@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from contextlib import redirect_stdout
 from functools import cache, partial
 from io import StringIO
@@ -23,6 +24,7 @@ from tests.services.process import Served
 from peerveil import demo
 from peerveil.cli import base
 from peerveil.judgements import Reviews
+from peerveil.study.actions import find_action
 from peerveil.study.reference import reference_page
 from peerveil.study.release import Publish
 
@@ -160,6 +162,33 @@ def test_commands_run_as_printed(
         for command in commands(path):
             run_printed(command, tmp_path, ours)
     os.close(ours)
+
+
+def shown_commands(path: Path) -> list[list[str]]:
+    """The commands of a page that are shown with arguments, run or not."""
+    text = path.read_text(encoding="utf-8")
+    lines = re.findall(r"^ *(?:\$ )?(peerveil [a-z].*)$|`(peerveil [a-z][^`]*)`", text, flags=re.MULTILINE)
+    words = [shlex.split("".join(line).partition(" > ")[0], comments=True)[1:] for line in lines]
+    return [line for line in words if any(word.startswith("--") for word in line) and not line[-1].startswith("--")]
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if shown_commands(path)], ids=name_of)
+def test_commands_that_are_shown_are_accepted(path: Path) -> None:
+    for words in shown_commands(path):
+        command: click.Command = application()
+        while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+            name, *words = words
+            command = members(command)[name]
+        if any(not word.startswith("-") for word in words[:1]) or not needs_more(command):
+            command.make_context("shown", words)
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if blocks(path, "toml")], ids=name_of)
+def test_steps_that_are_shown_are_accepted(path: Path) -> None:
+    for _, text in blocks(path, "toml"):
+        for step in tomllib.loads(text).get("steps", []):
+            kind = find_action(step["action"])
+            kind.check({name: step[name] for name in step.keys() - {"action", "name", "data", "account"}}, strict=True)
 
 
 def test_a_command_that_does_not_exist_is_noticed() -> None:
