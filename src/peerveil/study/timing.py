@@ -294,7 +294,7 @@ class Post(Action["Events"]):
     publishes = "the posts' threads, new ids, delayed times, and authors numbered within each thread"
     operator = "the schedule, which links your ids to the public ids, and how long posts wait"
     kinds = ("events",)
-    spends = True
+    spends = recorded = True
     calls = "peerveil.timing.post"
     examples = (
         "events.csv --gap 45m --epsilon 1",
