@@ -26,8 +26,7 @@ from peerveil.console.web.rooms import _form
 from peerveil.judgements import synthetic_conference
 from peerveil.study import Study
 from peerveil.study.actions import KINDS, Action, Parameter, Setting, _whole, all_actions, find_action
-from peerveil.study.execute import execute
-from peerveil.study.inputs import Inputs, Source
+from peerveil.study.execute import Inputs, Source, execute
 from peerveil.study.outcome import Outcome
 from peerveil.study.reference import action_reference, reference_page
 from peerveil.study.schema import step_schema, study_schema
@@ -103,7 +102,7 @@ def test_a_command_has_the_declared_options_with_their_help(kind: type[Action[An
     wanted = {"out", "force", "as_json", "debug"}
     wanted |= {"columns", "format_"} if kind.kinds else set()
     wanted |= {"kind"} if len(kind.kinds) > 1 else set()
-    wanted |= {"time_zone"} if "events" in kind.kinds else set()
+    wanted |= {"time_zone"} if {"events", "reviews"} & set(kind.kinds) else set()
     wanted |= {"layout"} if "rankings" in kind.kinds else set()
     wanted |= {"ledger", "account", "seed"} if kind.spends else set()
     assert common == wanted
@@ -346,6 +345,15 @@ def test_a_study_refuses_a_spending_step_without_an_account(kind: type[Action[An
     file.write_text(f"{head}{step}", encoding="utf-8")
     with pytest.raises(BadInput, match=r"steps\[1\].account"):
         Study.read(file)
+
+
+def test_what_is_drawn_once_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "earlier").touch()
+    once = [kind for kind in EVERY.values() if kind.drawn_once]
+    assert {kind.name for kind in once} == {"timing.post", "calibration.decide"}
+    for kind in once:
+        with pytest.raises(BadInput, match="drawn once"):
+            execute(object.__new__(kind), Source(tmp_path / "data.csv"), tmp_path, force=True)
 
 
 # ---- weight ----------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ Options take text, so that a value is checked once, by its declaration, and refu
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,9 +13,11 @@ import click
 
 from peerveil.cli import base
 from peerveil.study.actions import actions_of
-from peerveil.study.inputs import Source
+from peerveil.study.execute import Source
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from peerveil.study.actions import Action, Parameter
     from peerveil.study.execute import Executed
 
@@ -98,7 +101,7 @@ def _common(kind: type[Action[Any]]) -> list[Any]:
         (kinds, len(kind.kinds) > 1),
         (base.column_option, bool(kind.kinds)),
         (base.format_option, bool(kind.kinds)),
-        (base.time_zone_option, "events" in kind.kinds),
+        (base.time_zone_option, bool({"events", "reviews"} & set(kind.kinds))),
         (layouts, "rankings" in kind.kinds),
         (base.ledger_option, kind.spends),
         (base.account_option(), kind.spends),
@@ -113,7 +116,6 @@ def _common(kind: type[Action[Any]]) -> list[Any]:
 
 def _run(kind: type[Action[Any]], given: dict[str, Any]) -> None:
     """Check the settings, run the action and show what came of it."""
-    from peerveil.progress import progress_callback
     from peerveil.study.execute import execute
 
     texts = {parameter.name: _given(parameter, given[parameter.name]) for parameter in kind.parameters()}
@@ -136,12 +138,27 @@ def _run(kind: type[Action[Any]], given: dict[str, Any]) -> None:
         if parameter.refers is not None and parameter.refers.kind is not None and getattr(action, parameter.name)
     }
     own = {name: given.get(name) for name in ("ledger", "account", "seed") if name not in flags}
-    with progress_callback(kind.about) as progress:
+    with ExitStack() as stack:
+        progress = _progress(kind, stack)
         done = execute(action, source, given["out"], others=others, force=given["force"], progress=progress, **own)
     counted = not kind.spends or own.get("ledger") is not None or own.get("seed") is not None
     base.emit(_data(kind, done), given["as_json"], lambda: _show(done, counted))
     if done.outcome.failed:
         base.stop_with(base.CHECK_FAILED)
+
+
+def _progress(kind: type[Action[Any]], stack: ExitStack) -> Callable[[float, str], None]:
+    """A bar on the terminal, once the action says that it is at work."""
+    bars: list[Callable[[float, str], None]] = []
+
+    def progress(share: float, text: str = "") -> None:
+        from peerveil.progress import progress_callback
+
+        if not bars:
+            bars.append(stack.enter_context(progress_callback(kind.title)))
+        bars[0](share, text)
+
+    return progress
 
 
 def _given(parameter: Parameter, value: Any) -> Any:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from peerveil.guarantee import Guarantee
     from peerveil.ledger import Account
     from peerveil.randomness import Randomness
-    from peerveil.study.inputs import Inputs, Source
+    from peerveil.study.execute import Inputs, Source
     from peerveil.study.outcome import Outcome
 
 Kind = Literal["reviews", "events", "rankings", "labels"]
@@ -169,6 +169,8 @@ class Action(Generic[Table]):
     """Whether it debits an account, which a study must then name (unless it simulates)."""
     once: ClassVar[bool] = False
     """Whether its guarantee holds for a single release, so that the ledger refuses a second one on the same data."""
+    drawn_once: ClassVar[bool] = False
+    """Whether a second draw from the same data would reveal more than both promise: results are then never replaced."""
     recorded: ClassVar[bool] = False
     """Whether its guarantee is only written down in the account: such guarantees do not add up, so nothing is debited."""
     calls: ClassVar[str] = ""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from peerveil.judgements import Rankings
     from peerveil.rankings import LocalProtocol, UniformityTest
     from peerveil.study.actions import Context
-    from peerveil.study.inputs import Inputs, Source
+    from peerveil.study.execute import Inputs, Source
     from peerveil.study.outcome import Outcome
 
 _QUESTION: Final = "Do the rankings differ from chance?"

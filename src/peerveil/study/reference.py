@@ -15,7 +15,7 @@ Everything that you can do with peerveil, with all settings. An action has the s
 (`peerveil release publish`), as a step of a [study](study.md) (`action = "release.publish"`) and as a form of the
 [console](console.md). This page is generated from the same declarations.
 
-Commands also take the [common options](cli.md): `--column`, `--format`, `--time-zone` (events) and `--layout` (rankings) if they
+Commands also take the [common options](cli.md): `--column`, `--format`, `--time-zone` (reviews, events) and `--layout` (rankings) if they
 read data; `--ledger`, `--account` and `--seed` if they use an account; `--out`, `--force`, `--json` and `--debug` always. In a
 study, these are set under `[data]`, `[accounts]` and `[study]`.
 """
@@ -42,6 +42,7 @@ def action_reference(kind: type[Action[Any]]) -> str:
     facts += [f"For the operator only: {kind.operator}."] if kind.operator else []
     if kind.spends:
         facts.append("Recorded in an account, not debited." if kind.recorded else "Debits an account.")
+    facts += ["Drawn once: `--force` does not replace its results."] if kind.drawn_once else []
     lines = [f"### {kind.name}", "", kind.about, *(["", kind.details] if kind.details else []), "", " ".join(facts), ""]
     if kind.parameters():
         lines += ["| Key, option | Meaning | Values | Default |", "|---|---|---|---|"]

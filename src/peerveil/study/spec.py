@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import read_epsilon
 from peerveil.study.actions import KINDS, find_action
-from peerveil.study.inputs import Source
+from peerveil.study.execute import Source
 from peerveil.study.problems import Problems
 from peerveil.study.toml import read_toml
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from peerveil.judgements import Labels
     from peerveil.result import Outputs
     from peerveil.study.actions import Context
-    from peerveil.study.inputs import Inputs, Source
+    from peerveil.study.execute import Inputs, Source
     from peerveil.study.outcome import Outcome
     from peerveil.truth import RandomisedAnswers, TruthResult
     from peerveil.truth.outcome import WorkerAbilities
