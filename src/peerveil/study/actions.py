@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import MISSING, dataclass, field, fields
-from difflib import get_close_matches
 from importlib import import_module
 from types import UnionType
 from typing import (
@@ -39,12 +38,12 @@ from typing import (
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from peerveil.errors import BadInput, Verbatim
+from peerveil.errors import BadInput, Verbatim, unknown
 from peerveil.study.problems import Problems
 from peerveil.study.spelling import Refers, Spelling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from pydantic import TypeAdapter
 
@@ -276,7 +275,7 @@ class Action(Generic[Table]):
             return BadInput(place(cause.argument), got=cause.got, want=cause.want)
         name = str(item["loc"][0]) if item["loc"] else ""
         if name not in known:
-            return BadInput(place(name), got=name, want=nearest(name, known))
+            return unknown(place(name), name, known, "settings")
         parameter = known[name]
         if name not in given:
             return BadInput(place(name), got=Verbatim("nothing"), want=f"{parameter.want} ({parameter.setting.help})")
@@ -295,18 +294,6 @@ class Action(Generic[Table]):
 def _whole(value: Any) -> Any:
     """20.0 is a whole number, as in JSON."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """What a misspelt name probably means, or all that there are.
-
-    >>> nearest("epsilom", ["epsilon", "scale"])
-    "'epsilon' (the settings are: epsilon, scale)"
-    """
-    names = list(known)
-    near = get_close_matches(name, names, n=1)
-    shown = ", ".join(names) or "none"
-    return f"{near[0]!r} (the settings are: {shown})" if near else f"one of the settings: {shown}"
 
 
 def _parameter(name: str, hint: Any, default: Any) -> Parameter:
@@ -375,7 +362,5 @@ def find_action(name: object) -> type[Action[Any]]:
     module, _, verb = str(name).partition(".")
     kind = actions_of(module).get(verb) if module in MODULES else None
     if kind is None:
-        near = get_close_matches(str(name), all_actions(), n=1)
-        hint = f"{near[0]!r}? The actions are" if near else "one of the actions:"
-        raise BadInput("action", got=name, want=f"{hint} {', '.join(all_actions())}")
+        raise unknown("action", name, all_actions(), "actions")
     return kind
