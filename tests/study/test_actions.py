@@ -66,10 +66,10 @@ def owner(parameter_id: int) -> type[Action[Any]]:
 
 def accepts(parameter: Parameter, value: Any) -> bool:
     """Whether a study file may hold this value; rules over several parameters do not count."""
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
-        TypeAdapter(owner(id(parameter))).validate_json(json.dumps({parameter.name: _whole(value)}), strict=True)
+        owner(id(parameter)).adapter().validate_json(json.dumps({parameter.name: _whole(value)}), strict=True)
     except ValidationError as error:
         return parameter.name not in {item["loc"][0] for item in error.errors() if item["loc"]}
     return True

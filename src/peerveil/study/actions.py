@@ -46,6 +46,8 @@ from peerveil.study.spelling import Refers, Spelling
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from pydantic import TypeAdapter
+
     from peerveil.guarantee import Guarantee
     from peerveil.ledger import Account
     from peerveil.randomness import Randomness
@@ -221,6 +223,15 @@ class Action(Generic[Table]):
         return known
 
     @classmethod
+    def adapter(cls) -> TypeAdapter[Self]:
+        """Pydantic's view of the parameters, made once."""
+        from pydantic import TypeAdapter
+
+        if "_adapter" not in cls.__dict__:
+            cls._adapter = TypeAdapter(cls)  # type: ignore[attr-defined]
+        return cls._adapter  # type: ignore[attr-defined,no-any-return]
+
+    @classmethod
     def module(cls) -> str:
         """The module it belongs to."""
         return cls.name.partition(".")[0]
@@ -241,9 +252,9 @@ class Action(Generic[Table]):
         place : callable, optional
             What an error calls a parameter.
         """
-        from pydantic import TypeAdapter, ValidationError
+        from pydantic import ValidationError
 
-        adapter: TypeAdapter[Self] = TypeAdapter(cls)
+        adapter = cls.adapter()
         try:
             if strict:  # through JSON, as strict mode refuses tuples for lists in Python
                 values = {name: _whole(value) for name, value in given.items()}
@@ -335,21 +346,15 @@ def _want(kind: Any, choices: tuple[str, ...], metadata: list[Any]) -> str:
         return f"one of {', '.join(choices)}"
     if kind is bool:
         return "true or false"
-    limits = [_limit(item) for item in metadata if isinstance(item, (Ge, Gt, Le, Lt))]
     noun = {int: "a whole number", float: "a number"}.get(kind, "text")
-    return " ".join([noun, *limits])
-
-
-def _limit(limit: Ge | Gt | Le | Lt) -> str:
-    match limit:
-        case Ge(ge=value):
-            return f"from {value:,}"
-        case Gt(gt=value):
-            return f"above {value:,}"
-        case Le(le=value):
-            return f"to {value:,}"
-        case Lt(lt=value):
-            return f"below {value:,}"
+    limits = {type(item).__name__.lower(): item for item in metadata if isinstance(item, (Ge, Gt, Le, Lt))}
+    values = {name: f"{getattr(limit, name):,}" for name, limit in limits.items()}
+    if values.keys() == {"ge", "le"}:
+        return f"{noun} from {values['ge']} to {values['le']}"
+    words = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
+    return " ".join(
+        [noun, " and ".join(f"{word} {values[name]}" for name, word in words.items() if name in values)]
+    ).strip()
 
 
 # ---- all of them -----------------------------------------------------------------------------------------------------

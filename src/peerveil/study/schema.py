@@ -88,9 +88,7 @@ def _listed(schemas: list[dict[str, Any]]) -> dict[str, Any]:
 
 def step_schema(kind: type[Action[Any]]) -> dict[str, Any]:
     """The schema of one step that does this action."""
-    from pydantic import TypeAdapter
-
-    made = TypeAdapter(kind).json_schema()
+    made = kind.adapter().json_schema()
     properties = {
         parameter.name: {
             **{
