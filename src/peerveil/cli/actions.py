@@ -202,7 +202,8 @@ def _show(done: Executed, counted: bool) -> None:
         if table.public:
             base.print_table(table.columns, table.rows)
     if outcome.promise:
-        click.echo(f"\nGuarantee: {outcome.promise_short or outcome.promise}")
+        label = "" if outcome.guarantee is None else "Guarantee: "
+        click.echo(f"\n{label}{outcome.promise_short or outcome.promise}")
     if outcome.attack:
         click.echo("What an attacker could still do: " + " ".join(outcome.attack))
     private = [outcome.private_answer] if outcome.private_answer else []

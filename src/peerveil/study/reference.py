@@ -16,8 +16,8 @@ Everything that you can do with peerveil, with all settings. An action has the s
 [console](console.md). This page is generated from the same declarations.
 
 Commands also take the [common options](cli.md): `--column`, `--format`, `--time-zone` (reviews, events) and `--layout` (rankings)
-if they read data; `--ledger`, `--account` and `--seed` if they use an account; `--out`, `--force`, `--json` and `--debug` always. In a
-study, these are set under `[data]`, `[accounts]` and `[study]`.
+if they read data; `--ledger`, `--account` and `--seed` if they use an account; `--out`, `--force`, `--json` and `--debug` always.
+In a study, these are set under `[data]`, `[accounts]` and `[study]`.
 """
 
 
