@@ -57,7 +57,7 @@ def test_no_output_is_stored_that_no_group_makes() -> None:
 def test_the_stored_outputs_stay_small() -> None:
     sizes = [path.stat().st_size for path in FOLDER.iterdir()]
     assert max(sizes) < 150_000
-    assert sum(sizes) < 750_000
+    assert sum(sizes) < 600_000
 
 
 def test_rounding_error_is_no_change_and_anything_else_is() -> None:
