@@ -60,7 +60,7 @@ ALLOWED = {
     "services/vault.py": "a key that an operator wrote",
     "study/new.py::_look": "the name of a file",
     "study/spec.py::_NAME": "a name that a user chose",
-    "study/spec.py::regular_file": "the name of a file",
+    "files.py::regular_file": "the name of a file",
     "texts.py": "classes of Unicode characters",
     "timing/clock.py::micros": "the name of a type in DuckDB",
     "timing/durations.py::parse_duration": "a duration that a user wrote",

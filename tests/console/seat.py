@@ -84,10 +84,10 @@ class Seat:
         self.open(f"/{room}{f'?data={data}' if data else ''}")
         self.page.locator("[data-poll]").wait_for(state="detached")
 
-    def prepare(self, room: str, do: str, file: str, *, simulate: bool = False, **settings: str) -> str:
-        """Fill in the form of a step once the page no longer changes, and wait until it was checked; the path of the run."""
-        self.explored(room)
-        form = self.page.locator(f"#form-{do}")
+    def prepare(self, action: str, file: str, *, simulate: bool = False, **settings: str) -> str:
+        """Fill in the form of an action once the page no longer changes, and wait until it was checked; the path of the run."""
+        self.explored(action.partition(".")[0])
+        form = self.page.locator(f'[id="form-{action}"]')
         self.page.evaluate("() => { for (const one of document.querySelectorAll('details')) one.open = true; }")
         form.locator("[name=data]").select_option(label=file)
         for name, value in settings.items():

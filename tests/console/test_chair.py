@@ -82,14 +82,14 @@ def test_exploring_costs_nothing_and_answers_the_keyboard(chair: tuple[Seat, Pat
     assert desk.page.evaluate("window.stayed")  # nothing was loaded anew
     assert f"epsilon={chosen}" in desk.page.url
     # what was explored is what the form begins with
-    assert desk.page.locator("#form-means [name=epsilon]").input_value() == chosen
+    assert desk.page.locator('[id="form-release.publish"] [name=epsilon]').input_value() == chosen
     assert spent(folder) == 0
     assert not any(name in desk.page.content() for name in names)
 
 
 def from_the_export_to_a_published_histogram(chair: tuple[Seat, Path, set[str]], tmp_path: Path) -> None:
     desk, folder, names = chair
-    desk.prepare("release", "means", "kites-notes.json", weight="miscalibration", epsilon="1/2")
+    desk.prepare("release.publish", "kites-notes.json", weight="miscalibration", epsilon="1/2")
     said = desk.page.locator("main").inner_text()
     assert "0.5 of the 2 that Kites 2026 has left" in said
     assert "without names" in said
@@ -114,7 +114,7 @@ def from_the_export_to_a_published_histogram(chair: tuple[Seat, Path, set[str]],
     row = desk.page.get_by_role("row", name=ACCOUNT).inner_text().split()
     assert row[-3:] == ["2", "0.5", "1.5"]
     desk.page.get_by_role("link", name=ACCOUNT).click()
-    assert "Release: publish it" in desk.page.locator("tbody").inner_text()
+    assert "Release: publish the distribution" in desk.page.locator("tbody").inner_text()
     desk.open("/ledger/verify")
     assert desk.page.locator("h1").inner_text() == "The ledger is whole"
 
@@ -134,7 +134,7 @@ def from_the_export_to_a_published_histogram(chair: tuple[Seat, Path, set[str]],
 def a_timing_audit_is_for_the_chair_alone(chair: tuple[Seat, Path, set[str]]) -> None:
     desk, folder, names = chair
     before = spent(folder)
-    desk.prepare("timing", "audit", "kites-notes.json")
+    desk.prepare("timing.audit", "kites-notes.json")
     assert "publishes\nnothing" in desk.page.locator("main").inner_text()
     desk.carry_out("Run")
     whole = desk.page.locator("main").inner_text()

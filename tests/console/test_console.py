@@ -9,14 +9,18 @@ import re
 import shutil
 import tomllib
 import zipfile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.console.desk import Browser, Desk, said, where
 
-from peerveil.console import jobs
+from peerveil.console import files, jobs, simulations
+from peerveil.console.house import LOCAL
+from peerveil.console.people import Asker
+from peerveil.console.web.rooms import NOT_OFFERED
 from peerveil.judgements import synthetic_conference
 from peerveil.study import Study, run_study
+from peerveil.study.actions import KINDS, all_actions
 from peerveil.truth import simulate_crowd
 
 if TYPE_CHECKING:
@@ -49,7 +53,7 @@ def bring(desk: Desk, browser: Browser, name: str, content: bytes) -> str:
 def publish(browser: Browser, file: str, account: str = "main", epsilon: str = "1", **more: str) -> str:
     """Draft a release; the run's page."""
     fields = {
-        "do": "means",
+        "action": "release.publish",
         "data": file,
         "account": account,
         "epsilon": epsilon,
@@ -65,7 +69,7 @@ def test_from_file_to_report(either: Desk, tmp_path: Path) -> None:
     file = bring(either, me, "reviews.csv", reviews_file(tmp_path))
     assert "180 reviews of 60 papers by 40 reviewers" in said(me.get(f"/data/{file}"))
     assert where(me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "5/2"})) == "/ledger"
-    run = publish(me, file)
+    run = publish(me, file, attack="true")
     assert "being checked" in said(me.get(run))
     either.work()
     ready = said(me.get(run))
@@ -95,7 +99,7 @@ def test_from_file_to_report(either: Desk, tmp_path: Path) -> None:
         run_study(Study.read(again), tmp_path / "again", progress=False)
     assert "2 of 2.5 spent" in said(me.get("/ledger/account?name=main"))
     whole = me.get("/runs/everything.toml").text
-    assert [step["do"] for step in tomllib.loads(whole)["steps"]] == ["means"]
+    assert [step["action"] for step in tomllib.loads(whole)["steps"]] == ["release.publish"]
     trail = said(me.get("/people"))
     assert all(words in trail for words in ("added a file", "opened an account", "drafted a run", "started a run"))
 
@@ -147,80 +151,86 @@ def test_simulation_spends_nothing_and_is_marked(desk: Desk, tmp_path: Path) -> 
     assert all("simulated-" in name for name in names)
 
 
-def test_every_step_of_every_room(desk: Desk) -> None:
-    """The form of each step, filled in as the page fills it, becomes a study that is accepted."""
+def test_every_action_of_every_room(desk: Desk) -> None:
+    """The form of each action, filled in as the page fills it, becomes a study that is accepted."""
     me = desk.browser()
     me.send("/data", "/data/invent")
     desk.work("desk")
     me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "50", "sure": "yes"})
-    ids = {
-        file.name: file.id
-        for file in __import__("peerveil.console.files", fromlist=["listed"]).listed(desk.house, _local())
+    listed = files.listed(desk.house, Asker(LOCAL, "you", "operator"))
+    ids: dict[str, str] = {kind: next(file.id for file in listed if file.name == f"invented: {kind}") for kind in KINDS}
+    past = next(file.id for file in listed if file.name == "invented last year: reviews")
+    decided = {"history": past, "draws": "1", "iterations": "600"}
+    typed: dict[str, dict[str, str]] = {
+        "release.publish": {"epsilon": "1/3"},
+        "release.plan": {"epsilons": "1, 10", "trials": "2"},
+        "timing.post": {"gap": "45m"},
+        "calibration.decide": {**decided, "accept": "20", "accepted": "0.25", "adversary_error": "0.3"},
+        "calibration.plan": {**decided, "accepted": "0.25"},
+        "rankings.test": {"epsilon": "1"},
+        "rankings.plan": {"items": "5", "spread": "0.8", "methods": "friedman, pairs-norm"},
+        "rankings.randomize": {"epsilon": "1"},
+        "truth.randomize": {"epsilon": "1"},
+        "truth.infer": {"randomized": "true", "epsilon": "1", "classes": "0\n1"},
     }
-    reviews, events = ids["invented: reviews"], ids["invented: events"]
-    labels, rankings = ids["invented: labels"], ids["invented: rankings"]
-    past = ids["invented last year: reviews"]
-    drafts = [
-        ("release", {"do": "means", "data": reviews, "account": "main", "epsilon": "1/3"}),
-        ("release", {"do": "plan", "data": reviews, "epsilons": "1, 10", "trials": "2"}),
-        ("timing", {"do": "audit", "data": events, "window": "5m"}),
-        ("timing", {"do": "post", "data": events, "account": "main", "gap": "45m", "causal": "true"}),
-        (
-            "calibration",
-            {
-                "do": "decide",
-                "data": reviews,
-                "account": "main",
-                "history": past,
-                "adversary_error": "0.3",
-                "draws": "1",
-            },
-        ),
-        ("rankings", {"do": "test", "data": rankings, "account": "main", "epsilon": "1", "level": "0.05"}),
-        ("truth", {"do": "randomize", "data": labels, "account": "main", "epsilon": "1", "classes": "0, 1"}),
-        ("truth", {"do": "infer", "data": labels, "randomized": "yes", "epsilon": "1", "classes": "0\n1"}),
-        ("truth", {"do": "label", "data": labels, "classes": "0, 1"}),
-        ("truth", {"do": "compare", "data": labels, "epsilons": "1", "draws": "2"}),
-    ]
     found = {}
-    for room, fields in drafts:
-        run = where(me.send(f"/{room}", f"/{room}/prepare", fields))
-        found[room, fields["do"]] = run
+    for room, kind in simulations.KINDS.items():
+        page = me.get(f"/{room}?data={ids[kind]}").text
+        for action, form in forms_of(page).items():
+            found[room, action] = where(me.send(f"/{room}", f"/{room}/prepare", form | typed.get(action, {})))
+    shown = {action for _, action in found}
+    assert shown == {name for name in all_actions() if not name.startswith("audit.") and name not in NOT_OFFERED}
     desk.work("desk")
     for name, run in found.items():
         assert "What will happen" in said(me.get(run)), (name, said(me.get(run))[150:600])
+    assert steps_of(me, found["calibration", "calibration.decide"])[0]["accept"] == 20  # what was typed, not the share
+    assert steps_of(me, found["calibration", "calibration.plan"])[0]["accept"] == 50  # a quarter of 200 papers
 
 
-def _local() -> object:
-    from peerveil.console.house import LOCAL
-    from peerveil.console.people import Asker
+def forms_of(page: str) -> dict[str, dict[str, str]]:
+    """The forms of a room's page by action, with the values that stand in them."""
+    forms = {}
+    for action, form in re.findall(r'id="form-([a-z.]+)">(.*?)</form>', page, flags=re.DOTALL):
+        values = {
+            name: html.unescape(value) for name, value in re.findall(r'<input name="(\w+)" value="([^"]*)"', form)
+        }
+        for name, options in re.findall(r'<select name="(\w+)"[^>]*>(.*?)</select>', form, flags=re.DOTALL):
+            chosen = re.search(r'value="([^"]*)" selected', options) or re.search(r'value="([^"]*)"', options)
+            values[name] = html.unescape(chosen[1]) if chosen else ""
+        forms[action] = {"action": action, **values}
+    return forms
 
-    return Asker(LOCAL, "you", "operator")
+
+def steps_of(browser: Browser, run: str) -> list[dict[str, Any]]:
+    """The steps of a run's study file."""
+    steps: list[dict[str, Any]] = tomllib.loads(browser.get(f"{run}/study.toml").text)["steps"]
+    return steps
 
 
 def test_settings_are_read_or_refused(desk: Desk, tmp_path: Path) -> None:
     me = desk.browser()
     file = bring(desk, me, "reviews.csv", reviews_file(tmp_path))
     me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "1"})
-    base = {"do": "means", "data": file, "account": "main", "epsilon": "1"}
+    base = {"action": "release.publish", "data": file, "account": "main", "epsilon": "1"}
     for fields, words in (
         ({"epsilon": "0"}, "epsilon"),
         ({"epsilon": "nan"}, "epsilon"),
         ({"epsilon": "-1"}, "epsilon"),
         ({"epsilon": ""}, "epsilon"),
         ({"epsilon": "9" * 20_000}, "epsilon"),
-        ({"weight": "length"}, "weight"),
-        ({"scale": "10, 1"}, "scale"),
+        ({"weight": "length"}, "what is measured"),
+        ({"scale": "10, 1"}, "lowest and highest score"),
         ({"account": "other"}, "account"),
         ({"account": ""}, "account"),
         ({"data": ""}, "data"),
         ({"data": "0" * 16}, "no such file"),
-        ({"do": "everything"}, "do"),
+        ({"action": "everything"}, "action"),
+        ({"action": "timing.audit"}, "action"),
         ({"title": "x" * 200}, "title"),
     ):
         answer = me.send("/release", "/release/prepare", {**base, **fields})
         assert answer.status_code in (404, 422), fields
-        assert words in said(answer)
+        assert words in said(answer).lower()
         assert "Nothing was changed" in said(answer)
     assert not jobs.waiting(desk.house, "desk")
     assert "None yet" in said(me.get("/runs"))
@@ -363,21 +373,21 @@ def test_the_ledger_can_be_verified_and_saved(desk: Desk) -> None:
 
 
 def test_a_form_does_not_state_that_answers_were_randomized(desk: Desk, tmp_path: Path) -> None:
-    """The truth module's first form with raw answers: as it is, it is refused, and no slider fills it in."""
+    """The form for randomized answers with raw ones: as it is, it is refused, and no slider fills it in."""
     answers = simulate_crowd(tasks=40, workers=12, answers=4, ability=(3, 2), epsilon=None, seed=2).answers.write(
         tmp_path / "answers.csv"
     )
     me = desk.browser()
     file = bring(desk, me, "answers.csv", answers.read_bytes())
     me.get(f"/truth?data={file}")
-    text = me.get(f"/truth?data={file}").text
-    form = text[text.index('id="form-infer"') :].split("</form>")[0]
-    fields = dict(re.findall(r'<input name="([a-z]+)" value="([^"]*)"', form))
-    chosen = dict(re.findall(r'<select name="([a-z]+)"[^>]*>(?:<option value="([^"]*)")?', form))
-    assert fields["epsilon"] == chosen["randomized"] == ""
-    for stated, word in (("", "randomized: got"), ("no", "randomizes each once before it infers")):
-        sent = {**fields, "do": "infer", "data": file, "epsilon": "2", "randomized": stated}
-        answer = me.send("/truth", "/truth/prepare", sent)
+    fields = forms_of(me.get(f"/truth?data={file}").text)["truth.infer"]
+    assert (fields["epsilon"], fields["randomized"]) == ("", "false")
+    for stated in ("", "false", "no"):
+        answer = me.send("/truth", "/truth/prepare", {**fields, "epsilon": "2", "randomized": stated})
         assert answer.status_code == 422
-        assert word in html.unescape(said(answer))
-    assert "answers.csv" not in said(me.get("/runs"))
+        assert "randomized on devices: got an epsilon alone" in html.unescape(said(answer))
+        assert "truth.randomize randomizes each once" in html.unescape(said(answer))
+    run = where(me.send("/truth", "/truth/prepare", fields))
+    desk.work()
+    assert "cannot be run as it stands" in said(me.get(run))
+    assert me.send(run, f"{run}/start").status_code == 409

@@ -15,8 +15,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from peerveil.console.drafting import offered, read_settings, shown
 from peerveil.console.explore import ROOMS, Exploration, explore, simulate, simulation_key
 from peerveil.console.explore import release as release_room
+from peerveil.console.explore.calibration import SIZES
 from peerveil.console.explore.rankings import AGREEMENT, LEVELS, spread_of
 from peerveil.console.explore.timing import GAPS
 from peerveil.console.explore.words import EPSILONS, chance, right_at_most
@@ -25,8 +27,8 @@ from peerveil.guarantee import odds_in_words
 from peerveil.judgements import Labels, Rankings, Reviews, synthetic_conference
 from peerveil.randomness import Response
 from peerveil.rankings import Mallows
-from peerveil.study.check import check_study, make_steps
-from peerveil.study.spec import Study
+from peerveil.study import Study, check_study
+from peerveil.study.actions import find_action
 
 CONFERENCE = synthetic_conference(40, 30, answers_per_task=4, ranked_items=14, seed=3)
 PAST = synthetic_conference(40, 30, seed=4, people_seed=3)
@@ -215,7 +217,7 @@ def test_asking_more_hides_the_writer_better_and_costs_papers() -> None:
         assert (np.diff(tradeoff["right"]) <= 0.005).all()
         assert (np.diff(tradeoff["wrong"]) >= -1e-9).all()
         assert tradeoff["right"][-1] < tradeoff["right"][0]
-    larger = [simulated("calibration")["tradeoffs"][f"0.25 {size}"]["right"][0] for size in (2, 3, 4)]
+    larger = [simulated("calibration")["tradeoffs"][f"0.25 {size}"]["right"][0] for size in SIZES]
     assert larger == sorted(larger, reverse=True)  # more committees, more suspects
 
 
@@ -389,36 +391,51 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_the_steps_of_every_setting_are_accepted_by_a_study(room: str, files: Path) -> None:
-    data = {
-        "release": "reviews",
-        "timing": "events",
-        "calibration": "reviews",
-        "rankings": "rankings",
-        "truth": "labels",
+ADDED: dict[str, dict[str, Any]] = {
+    "calibration.decide": {"history": ["past"]},
+    "truth.randomize": {"classes": CONFERENCE.labels.frame["label"].unique().sort().to_list()},
+}
+"""What a person adds to a proposal, since it depends on their data."""
+
+
+def test_every_room_proposes_actions_of_its_own() -> None:
+    proposed = {room: [step["action"] for step in explore(room, simulated(room), {}).steps] for room in ROOMS}
+    assert proposed == {
+        "release": ["release.publish"],
+        "timing": ["timing.post", "timing.audit"],
+        "calibration": ["calibration.decide"],
+        "rankings": ["rankings.test"],
+        "truth": ["truth.randomize"],
     }
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_setting_is_taken_by_the_forms_and_by_a_study(room: str, files: Path) -> None:
+    """Nothing that is proposed is unknown, misspelt or out of bounds, and a form shows it as it was chosen."""
     wanted: list[dict[str, Any]] = []
-    for found in explored(room):
-        for step in found.steps:
-            full = {**step, "data": "mine"}
-            if step["do"] in ("means", "post", "decide", "test", "randomize"):
-                full["account"] = "main"
-            if room == "calibration":
-                full["history"] = "past"
-            if room == "truth":
-                full["classes"] = CONFERENCE.labels.frame["label"].unique().sort().to_list()
+    for choices, exploration in zip(settings(room), explored(room), strict=True):
+        for step in exploration.steps:
+            kind = find_action(step["action"])
+            proposed = {name: value for name, value in step.items() if name != "action"}
+            given = {**proposed, **ADDED.get(step["action"], {})}
+            texts = {parameter.name: shown(parameter, given.get(parameter.name)) for parameter in offered(kind)}
+            by_form = kind.check(read_settings(kind, texts), strict=True)
+            by_study = kind.check(given, strict=True)
+            assert all(getattr(by_form, name) == getattr(by_study, name) for name in proposed)
+            assert all(texts[name] == value for name, value in choices.items() if name in proposed)
+            full = {"action": step["action"], "data": "mine", **given, **({"account": "main"} if kind.spends else {})}
             if full not in wanted:
                 wanted.append(full)
+    kind_of_data = find_action(wanted[0]["action"]).kinds[0]
     lines = ["[study]", 'title = "Explored"', "[accounts.main]", "epsilon = 10000"]
-    lines += ["[data.mine]", f'path = "{data[room]}.csv"', f'kind = "{data[room]}"']
+    lines += ["[data.mine]", f'path = "{kind_of_data}.csv"', f'kind = "{kind_of_data}"']
     if room == "calibration":
         lines += ["[data.past]", 'path = "past.csv"', 'kind = "reviews"']
     steps = [[f"{name} = {json.dumps(value)}" for name, value in step.items()] for step in wanted]
     blocks = ["\n".join(["[[steps]]", f'name = "step-{number}"', *step]) for number, step in enumerate(steps)]
     study = files / f"{room}.toml"
     study.write_text("\n".join([*lines, *blocks]))
-    assert len(make_steps(Study.read(study))) == len(wanted)  # every setting is known and within its bounds
+    assert len(Study.read(study).steps) == len(wanted)  # every setting is known and within its bounds
     few = blocks[: 1 if room == "calibration" else 4]  # against the data themselves, which takes time
     study.write_text("\n".join([*lines, *few]))
     assert len(check_study(Study.read(study)).planned) == len(few)

@@ -52,7 +52,8 @@ def finished(desk: Desk, browser: Browser, operator: Browser, title: str = "") -
     """A run to its end; its path."""
     file = bring(desk, browser)
     operator.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "5"})
-    fields = {"do": "means", "data": file, "account": "main", "epsilon": "1", "title": title}
+    fields = {"action": "release.publish", "data": file, "account": "main", "epsilon": "1", "title": title}
+    fields["attack"] = "true"  # so that some of it is private
     run = where(browser.send("/release", "/release/prepare", fields))
     desk.work("desk")
     browser.send(run, f"{run}/start")
@@ -273,7 +274,7 @@ def test_roles(shared: Desk) -> None:
     assert "Must not be published" in ann.get(f"{run}/report.html").text
     assert rea.get(f"{run}/public.zip").status_code == 200
     for path in ("/release/prepare", "/data/upload", "/data/invent", f"{run}/resume"):
-        assert rea.send("/", path, {"do": "means"}).status_code == 403
+        assert rea.send("/", path, {"action": "release.publish"}).status_code == 403
     listed, _ = people.everybody(shared.house)
     own = next(person.id for person in listed if person.name == "boss")
     assert boss.send("/people", f"/people/{own}", {"role": "reader"}).status_code == 403
@@ -286,7 +287,7 @@ def test_other_peoples_ids_are_not_there(shared: Desk) -> None:
     )
     file = bring(shared, ann)
     boss.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "5"})
-    fields = {"do": "means", "data": file, "account": "main", "epsilon": "1"}
+    fields = {"action": "release.publish", "data": file, "account": "main", "epsilon": "1"}
     run = where(ann.send("/release", "/release/prepare", fields))
     shared.work("desk")
     assert bob.get(f"/data/{file}").status_code == 404
@@ -328,8 +329,12 @@ def test_script_in_every_field_stays_text(desk: Desk) -> None:
     me.send("/ledger", "/ledger/open", {"name": SCRIPT, "epsilon": "5"})
     run = finished(desk, me, me, title=SCRIPT)
     refused = [
-        me.send("/release", "/release/prepare", {"do": "means", "data": odd, "account": SCRIPT, "epsilon": SCRIPT}),
-        me.send("/release", "/release/prepare", {"do": SCRIPT}),
+        me.send(
+            "/release",
+            "/release/prepare",
+            {"action": "release.publish", "data": odd, "account": SCRIPT, "epsilon": SCRIPT},
+        ),
+        me.send("/release", "/release/prepare", {"action": SCRIPT}),
         me.send("/ledger", "/ledger/open", {"name": "x", "epsilon": SCRIPT}),
         me.send("/data", "/data/point", {"path": SCRIPT}),
         me.get("/release", params={"epsilon": SCRIPT}),
@@ -460,7 +465,7 @@ def test_parallel_starts_of_one_draft(desk: Desk) -> None:
     me = desk.browser()
     file = bring(desk, me)
     me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "5"})
-    fields = {"do": "means", "data": file, "account": "main", "epsilon": "1"}
+    fields = {"action": "release.publish", "data": file, "account": "main", "epsilon": "1"}
     run = where(me.send("/release", "/release/prepare", fields))
     desk.work("desk")
     codes: list[int] = []
@@ -489,7 +494,7 @@ def test_the_same_bytes_under_another_account_are_refused(desk: Desk) -> None:
     finished(desk, me, me)
     me.send("/ledger", "/ledger/open", {"name": "fresh", "epsilon": "5"})
     file = bring(desk, me, "something else.csv")
-    fields = {"do": "means", "data": file, "account": "fresh", "epsilon": "1"}
+    fields = {"action": "release.publish", "data": file, "account": "fresh", "epsilon": "1"}
     run = where(me.send("/release", "/release/prepare", fields))
     desk.work("desk")
     assert "belong to account &#39;main&#39;" in me.get(run).text
@@ -505,7 +510,14 @@ def test_a_conference_is_decided_once(desk: Desk) -> None:
     past = synthetic_conference(30, 20, seed=2).reviews.frame.select("paper", "reviewer", "score").write_csv()
     history = where(me.add("past.csv", past.encode())).rsplit("/", 1)[1]
     desk.work("desk")
-    fields = {"do": "decide", "history": history, "adversary_error": "0.4", "draws": "1", "iterations": "600"}
+    fields = {
+        "action": "calibration.decide",
+        "history": history,
+        "accepted": "0.25",
+        "adversary_error": "0.4",
+        "draws": "1",
+        "iterations": "600",
+    }
     assert me.send("/calibration", "/calibration/prepare", {**fields, "data": file}).status_code == 422  # no account
     drafts = [
         where(me.send("/calibration", "/calibration/prepare", {**fields, "data": data, "account": "main"}))

@@ -99,7 +99,13 @@ def test_the_ledger_page_and_a_run_with_such_accounts(desk: Desk) -> None:
         copy = table.with_columns(task=pl.col("task") + str(number))  # other data for every account
         file = where(me.add(f"{name[:40]}.csv", copy.write_csv().encode())).rsplit("/", 1)[1]
         desk.work("desk")
-        fields = {"do": "randomize", "data": file, "account": name, "epsilon": "1", "classes": "\n".join(classes)}
+        fields = {
+            "action": "truth.randomize",
+            "data": file,
+            "account": name,
+            "epsilon": "1",
+            "classes": "\n".join(classes),
+        }
         run = where(me.send("/truth", "/truth/prepare", {**fields, "title": name}))
         desk.work("desk")
         me.send(run, f"{run}/start")
@@ -117,7 +123,7 @@ def test_a_study_whose_figure_fails_after_the_debit_goes_on(tmp_path: Path, monk
     def broken(*_: object) -> None:
         raise RuntimeError("no such font")
 
-    monkeypatch.setattr("peerveil.study.release.draw_release", broken)
+    monkeypatch.setattr("peerveil.release.figures.draw_release", broken)
     done = run_study(write_study(tmp_path, means()), tmp_path / "out")
     assert done.public is not None
     assert "This figure could not be drawn: RuntimeError" in (done.public / "report.html").read_text()

@@ -14,7 +14,9 @@ import pytest
 from tests.console.desk import ADDRESS, Desk, said, token_of
 from tests.console.office import LABELS
 
-from peerveil.study.check import all_steps
+from peerveil.console import files as console_files
+from peerveil.console.people import Asker
+from peerveil.study.actions import all_actions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,8 +132,8 @@ def fields() -> list[str]:
     folder = files("peerveil.console") / "templates"
     texts = "".join(page.read_text() for page in folder.iterdir())
     named = re.findall(r'name="([\w-]+)"', texts)
-    options = [option.name for kind in all_steps().values() for option in kind.options]
-    return sorted({*named, *options, *LABELS, "data", "do", "kind", "part", "view"} - {"form_token", "simulate"})
+    settings = [parameter.name for kind in all_actions().values() for parameter in kind.parameters()]
+    return sorted({*named, *settings, *LABELS, "data", "action", "kind", "part", "view"} - {"form_token", "simulate"})
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -190,9 +192,8 @@ def test_each_field_by_itself(desk: Desk) -> None:
     browser.send("/data", "/data/invent")
     desk.work("desk")
     browser.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "5"})
-    listed = {
-        file.name: file.id for file in __import__("peerveil.console.files", fromlist=["x"]).listed(desk.house, _me())
-    }
+    asker = Asker("local", "you", "operator")
+    listed = {file.name: file.id for file in console_files.listed(desk.house, asker)}
     forms: dict[str, dict[str, str]] = {
         "/ledger/open": {"name": "x", "epsilon": "1", "sure": "yes", "next": ""},
         "/data/point": {"path": "x"},
@@ -200,17 +201,15 @@ def test_each_field_by_itself(desk: Desk) -> None:
         "/people/invite": {"role": "analyst"},
         "/people/found": {"name": "x", "password": "y"},
     }
-    for room, do in all_steps():
-        if room == "audit":
+    for name, kind in all_actions().items():
+        if kind.module() in ("audit", "data"):
             continue
-        kind = all_steps()[room, do]
-        file = listed[f"invented: {kind.wants}"]
-        forms[f"/{room}/prepare?{do}"] = {
-            "do": do,
-            "data": file,
+        forms[f"/{kind.module()}/prepare?{name}"] = {
+            "action": name,
+            "data": listed[f"invented: {kind.kinds[0]}"] if kind.kinds else "",
             "account": "main",
             "title": "t",
-            **{option.name: "1" for option in kind.options},
+            **{parameter.name: "1" for parameter in kind.parameters()},
         }
     failed = []
     for path, right in forms.items():
@@ -224,12 +223,6 @@ def test_each_field_by_itself(desk: Desk) -> None:
                 if answer.status_code >= 500:
                     failed.append((path, name, what))
     assert failed == [], desk.journal.getvalue()[-3000:]
-
-
-def _me() -> Any:
-    from peerveil.console.people import Asker
-
-    return Asker("local", "you", "operator")
 
 
 @pytest.mark.parametrize("kind", ["csv", "json"])

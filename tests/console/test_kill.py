@@ -79,7 +79,7 @@ def ready(tab: Tab, rounds: int) -> str:
 
 def one_round(tab: Tab, file: str, victims: str, moment: float) -> None:
     """Draft, start, kill at a moment, start the console again if it is gone, and wait for the end of the run."""
-    fields = {"do": "means", "data": file, "account": "main", "epsilon": "1", "scale": "1, 10"}
+    fields = {"action": "release.publish", "data": file, "account": "main", "epsilon": "1", "scale": "1, 10"}
     run = where(tab.send("/release", "/release/prepare", fields))
     tab.wait(run, "Spend it and run")
     assert where(tab.send(run, f"{run}/start")) == run

@@ -141,7 +141,7 @@ def test_a_file_that_grew_after_it_was_looked_at_is_refused(tmp_path: Path) -> N
         file = where(me.send("/data", "/data/point", {"path": str(path)})).rsplit("/", 1)[1]
         desk.work("desk")
         pl.concat([frame] * 50).write_csv(path)
-        fields = {"do": "means", "data": file, "account": "main", "epsilon": "1"}
+        fields = {"action": "release.publish", "data": file, "account": "main", "epsilon": "1"}
         run = where(me.send("/release", "/release/prepare", fields))
         desk.work("desk")
         assert "at most 1,000 rows" in said(me.get(run))

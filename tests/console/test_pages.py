@@ -67,13 +67,13 @@ def house(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterat
     desk.page.locator("[data-poll]").wait_for(state="detached")
     PLACES["bad"] = desk.path
     desk.open_account("Invented 2026", "2")
-    PLACES["ready"] = desk.prepare("release", "means", "invented: reviews", epsilon="1")
-    PLACES["refused"] = desk.prepare("release", "means", "invented: reviews", epsilon="5")
-    PLACES["simulated"] = desk.prepare("release", "means", "invented: reviews", simulate=True, epsilon="5")
+    PLACES["ready"] = desk.prepare("release.publish", "invented: reviews", epsilon="1")
+    PLACES["refused"] = desk.prepare("release.publish", "invented: reviews", epsilon="5")
+    PLACES["simulated"] = desk.prepare("release.publish", "invented: reviews", simulate=True, epsilon="5")
     desk.carry_out("Simulate")
-    PLACES["done"] = desk.prepare("release", "means", "invented: reviews", epsilon="1/2", weight="miscalibration")
+    PLACES["done"] = desk.prepare("release.publish", "invented: reviews", epsilon="1/2", weight="miscalibration")
     desk.carry_out("Spend it and run")
-    PLACES["audit"] = desk.prepare("timing", "audit", "invented: events")
+    PLACES["audit"] = desk.prepare("timing.audit", "invented: events")
     desk.carry_out("Run")
     yield desk
     desk.close()

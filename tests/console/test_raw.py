@@ -1,4 +1,4 @@
-"""Raw answers in the truth module's first form: unless somebody states that devices randomized them, nothing is published."""
+"""Raw answers in the form for randomized ones: unless somebody states that devices randomized them, nothing is published."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def published(folder: Path) -> list[str]:
     return [path.name for path in folder.rglob("labels.csv") if "public" in path.parts]
 
 
-def test_the_first_form_as_it_is_publishes_nothing_of_raw_answers(
+def test_the_form_for_randomized_answers_as_it_is_publishes_nothing_of_raw_answers(
     console: ConsoleServer, chromium: Browser, raw: bytes
 ) -> None:
     seat = Seat(console.base, chromium)
@@ -47,19 +47,17 @@ def test_the_first_form_as_it_is_publishes_nothing_of_raw_answers(
     seat.press("Add it")
     seat.page.locator("[data-poll]").wait_for(state="detached")
     seat.explored("truth", seat.path.rsplit("/", 1)[1])
-    form = seat.page.locator("form[id^=form-]").first
-    assert form.get_attribute("id") == "form-infer"
-    # somebody looks at another epsilon, as the page invites them to, and sends the form that is open
+    form = seat.page.locator('[id="form-truth.infer"]')
+    seat.page.evaluate("() => { for (const one of document.querySelectorAll('details')) one.open = true; }")
+    # somebody looks at another epsilon, as the page invites them to, and sends this form
     seat.page.evaluate(
         "() => { const one = document.querySelector('[data-explore] [name=epsilon]'); one.selectedIndex += 1;"
         " one.dispatchEvent(new Event('change', { bubbles: true })); }"
     )
     seat.page.wait_for_url("**epsilon=**")
     assert form.locator("[name=epsilon]").input_value() == ""
-    assert form.locator("[name=randomized]").input_value() == ""
-    assert seat.page.locator("#form-randomize [name=epsilon]").input_value() != ""
-    # past the browser's own check, too
-    form.evaluate("form => { form.noValidate = true; }")
+    assert form.locator("[name=randomized]").input_value() == "false"
+    assert seat.page.locator('[id="form-truth.randomize"] [name=epsilon]').input_value() != ""
     form.locator("[name=epsilon]").fill("2")
     seat.expected = 422
     seat.press("Check it", form)

@@ -152,8 +152,9 @@ def into_truth(page: Page, console: ConsoleServer) -> None:
     file = page.url.split("?")[0].rsplit("/", 1)[1]
     assert len(Labels.read(next((console.folder / "files" / file).iterdir()))) == PEOPLE * TASKS
     page.click(f"a[href='/truth?data={file}']")
-    form = page.locator("#form-infer")
-    form.locator("[name=randomized]").select_option("yes")
+    form = page.locator('[id="form-truth.infer"]')
+    page.evaluate("() => { for (const one of document.querySelectorAll('details')) one.open = true; }")
+    form.locator("[name=randomized]").select_option(label="yes")
     form.locator("[name=epsilon]").fill("3")
     form.locator("text=Check it").click()
     page.wait_for_url("**/runs/*")

@@ -109,7 +109,7 @@ def test_all_problems_of_a_study_are_named_at_once(tmp_path: Path) -> None:
     said = str(caught.value)
     assert said.startswith("5 problems:")
     for part in (
-        "'sed', need 'seed'?", "data.reviews.path", "'epsilom', need 'epsilon' (", "steps[1].epsilon: got nothing",
+        "'sed', need 'seed'?", "data.reviews.path", "'epsilom', need 'epsilon'?", "steps[1].epsilon: got nothing",
         "steps[2].percentile: got 250",
     ):  # fmt: skip
         assert part in said

@@ -29,19 +29,23 @@ def offered(kind: type[Action[Any]]) -> list[Parameter]:
 def read_settings(kind: type[Action[Any]], given: Mapping[str, str]) -> dict[str, Any]:
     """Settings as they stand in a form (texts) become values of a study file; empty fields keep their defaults.
 
+    Refusals call settings by their labels, as the form does. Files of the server are not settings of a form: whatever is
+    posted for them is ignored.
+
     >>> kind = find_action("release.publish")
     >>> read_settings(kind, {"epsilon": "1/3", "weight": "rating", "scale": "1, 10", "bounds": ""})
     {'epsilon': '1/3', 'scale': [1.0, 10.0]}
     """
     texts, problems = {}, Problems()
+    labels = {parameter.name: parameter.label for parameter in kind.parameters()}
     for parameter in offered(kind):
         text = given.get(parameter.name, "").strip()
         if len(text) > LONGEST_VALUE:
-            problems.add(BadInput(parameter.name, got=f"{len(text)} characters", want=parameter.want))
+            problems.add(BadInput(parameter.label, got=f"{len(text)} characters", want=parameter.want))
         elif text:
             texts[parameter.name] = parameter.from_text(text)
     problems.raise_any()
-    return kind.check(texts).settings()
+    return kind.check(texts, place=lambda name: labels.get(name, name)).settings()
 
 
 def shown(parameter: Parameter, value: Any) -> str:

@@ -67,7 +67,7 @@ class Run:
 
     @property
     def publishes(self) -> bool:
-        """Whether any of its steps publishes anything that depends on the data."""
+        """Whether anything of it may be published."""
         return any(find_action(step["action"]).publishes for step in self.steps)
 
     @property
@@ -227,15 +227,14 @@ def progress(house: House, run: Run) -> tuple[float, str]:
 
 
 def done_before(house: House, asker: Asker, run: Run) -> list[Run]:
-    """Finished runs that published the same from the same files: one more tells more about the same people."""
-    own_steps = {(step["action"], step["data"]) for step in run.steps if step["data"]}
+    """Finished runs that released the same from the same files: a further release tells more about the same people."""
+    released = {(step["action"], step["data"]) for step in run.steps if find_action(step["action"]).spends}
     return [
-        one
-        for one in listed(house, asker, 1000)
-        if one.state == "done"
-        and not one.simulated
-        and own_steps & {(step["action"], step["data"]) for step in one.steps}
-        and one.publishes
+        other
+        for other in listed(house, asker, 1000)
+        if other.state == "done"
+        and not other.simulated
+        and released & {(step["action"], step["data"]) for step in other.steps}
     ]
 
 

@@ -36,13 +36,18 @@ class _Decisions(Action["Reviews"]):
         Lt(1),
         Setting(
             "Instead of a number: the share of all papers expected above the line, such as 0.25.",
-            "Share to accept",
+            "Share of papers to accept",
             common=True,
         ),
     ] = None
     history: Annotated[
         tuple[ReviewsName, ...],
-        Setting("Past conferences, from which each reviewer's scale and bias are fitted.", common=True),
+        Setting(
+            "Reviews of past conferences, from which each reviewer's strictness (scale and bias) is fitted; the same people "
+            "need the same names there.",
+            "Past conference",
+            common=True,
+        ),
     ] = ()
     reviewers: Annotated[
         File | None,
@@ -52,17 +57,25 @@ class _Decisions(Action["Reviews"]):
         ),
     ] = None
     noise: Annotated[
-        float | None, Ge(0), Setting("Standard deviation of scores; by default fitted with the history.")
+        float | None,
+        Ge(0),
+        Setting("Standard deviation of scores; by default fitted with the history.", "Noise of scores"),
     ] = None
     draws: Annotated[
         int,
         Ge(1),
         Le(50),
-        Setting("With a history: how many credible functions of each reviewer to average over; 1 takes the mean."),
+        Setting(
+            "With a history: how many credible functions of each reviewer to average over; 1 takes the mean.",
+            "Draws per reviewer",
+        ),
     ] = 8
-    iterations: Annotated[int, Ge(60), Le(1_000_000), Setting("With a history: iterations of each of four chains.")] = (
-        1500
-    )
+    iterations: Annotated[
+        int,
+        Ge(60),
+        Le(1_000_000),
+        Setting("With a history: iterations of each of four chains.", "Iterations of the fit"),
+    ] = 1500
     group_size: Annotated[
         int,
         Ge(2),
@@ -74,7 +87,11 @@ class _Decisions(Action["Reviews"]):
         ),
     ] = 5
     exactly: Annotated[
-        bool, Setting("Accept exactly the number of papers; otherwise about as many, with fewer wrong decisions.")
+        bool,
+        Setting(
+            "Accept exactly the number of papers; otherwise about as many, with fewer wrong decisions.",
+            "Exact number",
+        ),
     ] = True
     exchange: Annotated[
         Literal["committees", "reviews"],
@@ -160,8 +177,8 @@ class Decide(_Decisions):
         Ge(0),
         Le(1),
         Setting(
-            "How often the best guess of a review's writer shall be wrong, as far as the scores allow.",
-            "Error of the best guess",
+            "How often the best guess of a review's writer shall be wrong, as far as the scores allow: 0.5 is half of the time.",
+            "How often a guess of the writer shall be wrong",
             common=True,
         ),
     ]
@@ -279,9 +296,15 @@ class Plan(_Decisions):
     ] = "paper"
     demands: Annotated[
         tuple[Annotated[float, Ge(0), Le(1)], ...],
-        Setting("For a conference: how often the best guess of a review's writer shall be wrong, values to try."),
+        Setting(
+            "For a conference: how often the best guess of a review's writer shall be wrong, values to try.",
+            "Errors of the guess to try",
+            common=True,
+        ),
     ] = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
-    most_groups: Annotated[int, Ge(1), Le(1_000_000), Setting("For a conference: groups to try, evenly chosen.")] = 100
+    most_groups: Annotated[
+        int, Ge(1), Le(1_000_000), Setting("For a conference: groups to try, evenly chosen.", "Groups to try")
+    ] = 100
 
     def guarantee(self, inputs: Inputs[Reviews]) -> None:
         """None: who reviewed what is not used."""
@@ -333,19 +356,25 @@ class Simulate(Action[None]):
             common=True,
         ),
     ] = ((1.0, 0.5), (0.7, -0.5))
-    noise: Annotated[float, Ge(0), Setting("Standard deviation of scores.", common=True)] = 0.4
+    noise: Annotated[float, Ge(0), Setting("Standard deviation of scores.", "Noise of scores", common=True)] = 0.4
     share: Annotated[
-        float, Ge(0), Le(1), Setting("Pairs: how much of the possible protection to use, from none (0) to all (1).")
+        float,
+        Ge(0),
+        Le(1),
+        Setting("Pairs: how much of the possible protection to use, from none (0) to all (1).", "Share of protection"),
     ] = 0.5
-    accept: Annotated[int, Ge(0), Le(20), Setting("Panels: how many papers to accept.")] = 1
+    accept: Annotated[int, Ge(0), Le(20), Setting("Panels: how many papers to accept.", "Papers to accept")] = 1
     adversary_error: Annotated[
-        float, Ge(0), Le(1), Setting("Panels: how often the best guess of a review's writer shall be wrong.")
+        float,
+        Ge(0),
+        Le(1),
+        Setting("Panels: how often the best guess of a review's writer shall be wrong.", "Error of the guess"),
     ] = 0.5
     draws: Annotated[
         int | None,
         Ge(1),
         Le(10_000_000),
-        Setting("How many pairs or panels to simulate; by default 100,000 pairs or 1,000 panels."),
+        Setting("How many pairs or panels to simulate; by default 100,000 pairs or 1,000 panels.", "Simulations"),
     ] = None
     seed: Annotated[int, Ge(0), Setting("The same seed gives the same papers.")] = 0
 

@@ -28,7 +28,9 @@ Level = Annotated[
     float,
     Gt(0),
     Lt(1),
-    Setting("Significance level: the probability that rankings made by pure chance are called different.", common=True),
+    Setting(
+        "The probability that rankings made by pure chance are called different.", "Significance level", common=True
+    ),
 ]
 Budget = Annotated[
     Epsilon, Setting("Privacy budget (epsilon) for one person's ranking. Smaller is more private.", common=True)
@@ -61,7 +63,7 @@ class RankingsTest(Action["Rankings"]):
     ]
     method: Annotated[
         Literal["auto", "friedman", "rank-norm", "clipped-norm", "clipped-batches", "pairs-norm"],
-        Setting("The test to use."),
+        Setting("The test to use; auto chooses it.", "Test"),
     ] = "auto"
     level: Level = 0.05
 
@@ -129,14 +131,14 @@ class Plan(Action[None]):
         "The signal is a Mallows model: each person's ranking scatters around a common one. A spread near 0 means that all "
         "agree, 1 is pure chance. By simulation; no data are read."
     )
-    publishes = "everything: it depends on no data"
+    publishes = "the plan, which depends on no data"
     calls = "peerveil.rankings.plan_rankings"
     examples = (
         "--items 30 --spread 0.95 --epsilon 1",
         "--items 20 --spread 0.95 --method friedman --method pairs-norm",
     )
 
-    items: Annotated[int, Ge(2), Le(10_000_000), Setting("How many items are ranked.", common=True)]
+    items: Annotated[int, Ge(2), Le(10_000_000), Setting("How many items are ranked.", "Number of items", common=True)]
     spread: Annotated[float, Gt(0), Lt(1), Setting("Spread of the signal to detect; 1 would be chance.", common=True)]
     epsilon: Annotated[
         Epsilon | None,
@@ -161,9 +163,11 @@ class Plan(Action[None]):
             ...,
         ]
         | None,
-        Setting("Tests to compare; by default auto and local with an epsilon, friedman without."),
+        Setting("Tests to compare; by default auto and local with an epsilon, friedman without.", "Tests"),
     ] = None
-    trials: Annotated[int, Ge(2), Le(100_000), Setting("Simulated data sets for each number of people.")] = 100
+    trials: Annotated[
+        int, Ge(2), Le(100_000), Setting("Simulated data sets for each number of people.", "Simulations")
+    ] = 100
     seed: Annotated[int, Ge(0), Setting("Seed of the simulation.")] = 0
 
     def __post_init__(self) -> None:
@@ -213,17 +217,20 @@ class Randomize(Action["Rankings"]):
     kinds = ("rankings",)
     spends = True
     calls = "peerveil.rankings.randomize_rankings"
-    examples = ("rankings.csv --epsilon 0.5 --public-seed 7", "rankings.csv --epsilon 1 --about pairs --questions 2")
+    examples = ("rankings.csv --epsilon 0.5 --public-seed 7", "rankings.csv --epsilon 1 --ask pairs --questions 2")
 
     epsilon: Budget
     ask: Annotated[
         Literal["items", "pairs"],
         Setting(
             "What the questions are about: whether an item is in the upper half, or which of two items comes first.",
+            "Questions about",
             common=True,
         ),
     ] = "items"
-    questions: Annotated[int, Ge(1), Setting("How many questions all people share.", common=True)] = 3
+    questions: Annotated[
+        int, Ge(1), Setting("How many questions all people share.", "Number of questions", common=True)
+    ] = 3
     public_seed: Annotated[
         int, Ge(0), Lt(2**53), Setting("Fixes the shared questions; publish it beforehand.", common=True)
     ] = 0

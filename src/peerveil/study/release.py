@@ -44,9 +44,19 @@ Weight = Annotated[
 ]
 DeclaredScale = Annotated[
     Scale | None,
-    Setting("Lowest and highest score that the review form allows; by default those seen in the data.", common=True),
+    Setting(
+        "Scores that the review form allows; by default those seen in the data.",
+        "Lowest and highest score",
+        common=True,
+    ),
 ]
-Bounds = Annotated[Literal["counting", "range"], Setting("How the feasible region is bounded.")]
+Bounds = Annotated[
+    Literal["counting", "range"],
+    Setting(
+        "Which means are possible given public data: by counting scores, which is tighter, or by their range alone.",
+        "Limits of the means",
+    ),
+]
 
 
 class Publish(Action["Reviews"]):
@@ -75,10 +85,16 @@ class Publish(Action["Reviews"]):
     bounds: Bounds = "counting"
     estimate: Annotated[
         Literal["auto", "projection", "shrinkage", "none"],
-        Setting("Post-processing of the noisy means; auto is shrinkage, none publishes them as drawn."),
+        Setting(
+            "Post-processing of the noisy means; auto is shrinkage, none publishes them as drawn.", "Post-processing"
+        ),
     ] = "auto"
     attack: Annotated[
-        bool, Setting("Also measure the best attack on one exchange of reviews in these data, for the operator.")
+        bool,
+        Setting(
+            "Also measure the best attack on one exchange of reviews in these data, for the operator.",
+            "Measure the attack",
+        ),
     ] = False
 
     @classmethod
@@ -200,12 +216,14 @@ class Plan(Action["Reviews"]):
     name, title = "release.plan", "Plan a release"
     about = "Show how accurate a release would be at each epsilon, from public data alone."
     details = "Only public data are used, so planning costs nothing and reveals nothing about who wrote what."
-    publishes = "nothing that depends on who wrote what"
+    publishes = "the plan, which does not depend on who wrote what"
     kinds = ("reviews",)
     calls = "peerveil.release.plan_release"
     examples = ("reviews.csv --weight miscalibration --scale 1:10", "reviews.csv --epsilon 0.5 --epsilon 1 --epsilon 2")
 
-    epsilons: Annotated[tuple[Epsilon, ...], Setting("Privacy budgets (epsilon) to try.", common=True)] = (
+    epsilons: Annotated[
+        tuple[Epsilon, ...], Setting("Privacy budgets (epsilon) to try.", "Epsilons to try", common=True)
+    ] = (
         "0.1",
         "0.3",
         "1",
@@ -215,7 +233,7 @@ class Plan(Action["Reviews"]):
     weight: Weight = "rating"
     scale: DeclaredScale = None
     bounds: Bounds = "counting"
-    trials: Annotated[int, Ge(2), Le(1000), Setting("Simulated releases for each epsilon.")] = 20
+    trials: Annotated[int, Ge(2), Le(1000), Setting("Simulated releases for each epsilon.", "Simulations")] = 20
 
     def guarantee(self, inputs: Inputs[Reviews]) -> None:
         """None: only public data are used."""

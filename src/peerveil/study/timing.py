@@ -26,7 +26,9 @@ Window = Annotated[
         "Posts of one person on different threads this close together are one sitting.", "One sitting", common=True
     ),
 ]
-Epsilons = Annotated[tuple[Epsilon, ...], Setting("Privacy parameters (epsilon) to try.", common=True)]
+Epsilons = Annotated[
+    tuple[Epsilon, ...], Setting("Privacy parameters (epsilon) to try.", "Epsilons to try", common=True)
+]
 
 
 class Audit(Action["Events"]):
@@ -39,7 +41,7 @@ class Audit(Action["Events"]):
         "by time works before and after delays, how long posts would wait, and other columns that reveal the order of arrival. "
         "For logs larger than memory, --engine duckdb or spark counts the leak in a database, without trying delays."
     )
-    operator = "all of it: the audit states facts about the people in the log"
+    operator = "the audit, which states facts about the people in the log"
     kinds = ("events",)
     calls = "peerveil.timing.audit_log"
     examples = (
@@ -57,7 +59,9 @@ class Audit(Action["Events"]):
         float, Gt(0), Le(100), Setting("Without a gap: the percentile of the log's intervals to take as the gap.")
     ] = 50.0
     epsilons: Epsilons = ("0.5", "1", "2")
-    within: Annotated[Name | None, Setting("Compare only posts with the same value of this column.")] = None
+    within: Annotated[
+        Name | None, Setting("Compare only posts with the same value of this column.", "Compare within")
+    ] = None
     suspects: Annotated[
         int, Ge(2), Le(1_000_000), Setting("How many people an observer suspects before looking at times.")
     ] = 10
@@ -65,9 +69,12 @@ class Audit(Action["Events"]):
         Literal["memory", "duckdb", "spark"],
         Setting("Where to count. A database takes Parquet files larger than memory, and tries no delays."),
     ] = "memory"
-    memory: Annotated[Name | None, Setting("With a database: the most memory to use, such as 2GB.")] = None
+    memory: Annotated[Name | None, Setting("With a database: the most memory to use, such as 2GB.", "Memory limit")] = (
+        None
+    )
     posted: Annotated[
-        Name | None, Setting("With a database: the column of posting times, to attack these instead.")
+        Name | None,
+        Setting("With a database: the column of posting times, to attack these instead.", "Column of posting times"),
     ] = None
 
     def __post_init__(self) -> None:
@@ -179,7 +186,7 @@ class Plan(Action["Events"]):
         "from the log itself would reveal something about it. With --per, gaps.csv holds a gap for each value of a column, as "
         "`peerveil timing post --gaps` takes them."
     )
-    operator = "all of it: the gap is computed from the log without noise, and becomes public only when you use it"
+    operator = "the plan; its gap is computed from the log without noise, and becomes public only when you use it"
     kinds = ("events",)
     calls = "peerveil.timing.plan_delays"
     examples = ("last-year.csv --percentile 25", "last-year.csv --crossover 0.25 --epsilon 0.8 --per thread")
@@ -198,10 +205,13 @@ class Plan(Action["Events"]):
         float | None,
         Gt(0),
         Lt(1),
-        Setting("Instead of a percentile: the error that every test for one sitting is left with."),
+        Setting("Instead of a percentile: the error that every test for one sitting is left with.", "Crossover error"),
     ] = None
     per: Annotated[
-        Name | None, Setting("Also choose a gap for each value of this column: thread, or another column of the log.")
+        Name | None,
+        Setting(
+            "Also choose a gap for each value of this column: thread, or another column of the log.", "Gaps by column"
+        ),
     ] = None
 
     def __post_init__(self) -> None:
@@ -291,14 +301,21 @@ class Post(Action["Events"]):
         float,
         Ge(0),
         Le(1),
-        Setting("For follow-up and zero-inflated: the weight of batched posts in the mean delay that is minimized."),
+        Setting(
+            "For follow-up and zero-inflated: the weight of batched posts in the mean delay that is minimized.",
+            "Weight of batched posts",
+        ),
     ] = 1.0
-    step: Annotated[Duration, Setting("For the queue: one post appears in each step of this length.")] = 60.0
+    step: Annotated[
+        Duration, Setting("For the queue: one post appears in each step of this length.", "Step of the queue")
+    ] = 60.0
     gaps: Annotated[
         File | None,
         Setting("A CSV file with a gap for each value of a column, as `peerveil timing plan --per` writes it."),
     ] = None
-    causal: Annotated[bool, Setting("Never post a reply before the post that it answers.")] = True
+    causal: Annotated[bool, Setting("Never post a reply before the post that it answers.", "Keep replies in order")] = (
+        True
+    )
 
     def __post_init__(self) -> None:
         if self.mechanism == "queue":

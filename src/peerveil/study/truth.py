@@ -57,7 +57,7 @@ Engine = Annotated[
 class Randomize(Action["Labels"]):
     """Randomize answers that were not randomized yet, each once, then infer."""
 
-    name, title = "truth.randomize", "Randomize answers"
+    name, title = "truth.randomize", "Randomize answers, then infer labels"
     about = "Randomize answers as people's devices would, publish the reports, and infer correct labels from them."
     details = (
         "For answers that you hold as people gave them. Each is randomized once; a second draw from the same answers costs its "
@@ -78,7 +78,7 @@ class Randomize(Action["Labels"]):
     epsilon: Annotated[
         Epsilon, Setting("Privacy budget (epsilon) of one answer or one person. Smaller is more private.", common=True)
     ]
-    classes: Annotated[Classes, Setting("Classes of the answers, from a public list.", common=True)]
+    classes: Annotated[Classes, Setting("Classes of the answers, from a public list.", "Possible answers", common=True)]
     unit: Unit = "answer"
     model: Model = "auto"
     hide_tasks: Annotated[bool, Setting("Also hide which tasks a person answered; needs the list of all tasks.")] = (
@@ -197,13 +197,17 @@ class Infer(Action["Labels"]):
 
     epsilon: Annotated[
         Epsilon | None,
-        Setting("Epsilon with which each answer was randomized; a file of reports states it.", common=True),
+        Setting(
+            "Epsilon with which each answer was randomized; a file of reports states it.",
+            "Epsilon of the devices",
+            common=True,
+        ),
     ] = None
     randomized: Annotated[
         bool,
         Setting(
             "Each answer was randomized, with this epsilon, on the person's own device before it was collected.",
-            "Answers were randomized on devices",
+            "The answers were randomized on devices",
             common=True,
         ),
     ] = False

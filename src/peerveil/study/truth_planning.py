@@ -27,10 +27,14 @@ Model = Annotated[
 ]
 Unit = Annotated[
     Literal["answer", "person"],
-    Setting("What epsilon protects: each answer, or all answers of one person together.", common=True),
+    Setting(
+        "What epsilon protects: each answer, or all answers of one person together.", "Unit of protection", common=True
+    ),
 ]
-SeenClasses = Annotated[Classes | None, Setting("Classes of the answers; by default those in the data.", common=True)]
-_TO_TRY: Final = Setting("Privacy budgets (epsilon) to try.", common=True)
+SeenClasses = Annotated[
+    Classes | None, Setting("Classes of the answers; by default those in the data.", "Possible answers", common=True)
+]
+_TO_TRY: Final = Setting("Privacy budgets (epsilon) to try.", "Epsilons to try", common=True)
 Seed = Annotated[int, Ge(0), Le(2**31), Setting("Seed of the simulation.")]
 
 
@@ -48,7 +52,9 @@ class Compare(Action["Labels"]):
     unit: Unit = "answer"
     classes: SeenClasses = None
     model: Model = "auto"
-    draws: Annotated[int, Ge(2), Le(1000), Setting("How often the answers are randomized for each epsilon.")] = 10
+    draws: Annotated[
+        int, Ge(2), Le(1000), Setting("How often the answers are randomized for each epsilon.", "Simulations")
+    ] = 10
     seed: Seed = 0
 
     def guarantee(self, inputs: Inputs[Labels]) -> None:
@@ -92,7 +98,7 @@ class Plan(Action[None]):
 
     name, title = "truth.plan", "Plan a collection"
     about = "Show how many answers per task an accuracy takes at each epsilon, by simulation."
-    publishes = "nothing that depends on anybody's answers"
+    publishes = "the plan, which depends on nobody's answers"
     calls = "peerveil.truth.plan_truth"
     examples = (
         "--accuracy 0.9 --epsilon none --epsilon 1 --epsilon 2",
@@ -102,7 +108,9 @@ class Plan(Action[None]):
 
     accuracy: Annotated[float, Gt(0), Lt(1), Setting("Share of correct labels to reach.", common=True)] = 0.9
     epsilons: Annotated[tuple[EpsilonOrNone, ...], _TO_TRY] = ("0.5", "1", "2", "4")
-    classes: Annotated[int, Ge(2), Le(1000), Setting("Number of possible answers.", common=True)] = 2
+    classes: Annotated[
+        int, Ge(2), Le(1000), Setting("Number of possible answers.", "Number of classes", common=True)
+    ] = 2
     ability: Annotated[
         PositivePair,
         Setting(
@@ -114,7 +122,7 @@ class Plan(Action[None]):
         File | None, Setting("Instead of ability: people as able as those in workers.csv of an earlier run.")
     ] = None
     tasks: Annotated[int, Ge(1), Le(100_000), Setting("Tasks of a simulated crowd.")] = 300
-    trials: Annotated[int, Ge(1), Le(1000), Setting("Simulated crowds for each number of answers.")] = 3
+    trials: Annotated[int, Ge(1), Le(1000), Setting("Simulated crowds for each number of answers.", "Simulations")] = 3
     seed: Seed = 0
 
     def __post_init__(self) -> None:
@@ -174,8 +182,10 @@ class Simulate(Action[None]):
 
     tasks: Annotated[int, Ge(1), Le(1_000_000), Setting("Number of tasks.", common=True)] = 500
     workers: Annotated[int, Ge(1), Le(100_000), Setting("Number of workers.", common=True)] = 50
-    answers: Annotated[int, Ge(1), Le(100_000), Setting("Workers who answer each task.", common=True)] = 10
-    classes: Annotated[Classes, Setting("Classes of the answers.", common=True)] = 2
+    answers: Annotated[
+        int, Ge(1), Le(100_000), Setting("Workers who answer each task.", "Answers per task", common=True)
+    ] = 10
+    classes: Annotated[Classes, Setting("Classes of the answers.", "Possible answers", common=True)] = 2
     kind: Annotated[
         Literal["one-coin", "two-coin", "biased", "confusion", "spammers", "experts", "hard-tasks"],
         Setting("What the crowd is like.", "Kind of crowd"),

@@ -164,7 +164,7 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
 
 
 def _step(simulation: Mapping[str, Any], epsilon: str, weight: str) -> dict[str, Any]:
-    step: dict[str, Any] = {"room": "release", "do": "means", "epsilon": epsilon, "weight": weight}
+    step: dict[str, Any] = {"action": "release.publish", "epsilon": epsilon, "weight": weight}
     low, high = simulation["scale"]
     return {**step, "scale": [low, high]} if low < high else step
 

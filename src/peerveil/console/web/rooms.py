@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.console import files, runs, simulations
 from peerveil.console.drafting import offered, read_settings, shown
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from peerveil.console.files import File
     from peerveil.console.web.visit import Visit
     from peerveil.study.actions import Action
+
+NOT_OFFERED: Final = ("rankings.aggregate",)
+"""Actions that read reports of devices, which the Data page does not take: they are left to the command line."""
 
 
 def room(visit: Visit, name: str) -> Response:
@@ -60,7 +63,7 @@ def room(visit: Visit, name: str) -> Response:
 def _offered(name: str) -> dict[str, type[Action[Any]]]:
     """The actions of a page: those of its module, and what can be done with any data of its kind."""
     described = [kind for kind in actions_of("data").values() if simulations.KINDS[name] in kind.kinds]
-    return {kind.name: kind for kind in (*actions_of(name).values(), *described)}
+    return {kind.name: kind for kind in (*actions_of(name).values(), *described) if kind.name not in NOT_OFFERED}
 
 
 def _explored(visit: Visit, name: str, file: File | None) -> dict[str, Any]:
@@ -99,22 +102,29 @@ def _form(kind: type[Action[Any]], file: File | None, proposed: Any, mine: list[
                 "label": parameter.label,
                 "about": f"{parameter.setting.help}{remark}",
                 "value": value,
-                "needed": parameter.required,
+                "want": parameter.want,
+                # further data are needed here even if a file of the server could replace them: it is not offered
+                "needed": parameter.required or parameter.refers is not None,
                 "usual": parameter.setting.common or parameter.required,
                 "choices": ("true", "false") if parameter.is_flag else parameter.choices,
+                "flag": parameter.is_flag,
+                "many": parameter.many,
                 "files": mine if parameter.refers is not None else None,
             }
         )
     return {"kind": kind, "fields": fields}
 
 
-def _exactly(settings: dict[str, Any], file: File) -> dict[str, Any]:
-    """A share of papers as a number of them: what somebody who asks for a quarter expects."""
-    papers = file.tables.get("reviews", {}).get("papers")
-    if "accept" in settings or "accepted" not in settings or not papers:
-        return {name: value for name, value in settings.items() if name != "accepted" or "accept" not in settings}
-    count = max(1, round(float(settings["accepted"]) * papers))
-    return {**{name: value for name, value in settings.items() if name != "accepted"}, "accept": count}
+def _read(kind: type[Action[Any]], form: dict[str, str], file: File | None) -> dict[str, Any]:
+    """The settings of a form. A share of papers becomes a number of them: a chair who asks for a quarter expects a quarter.
+
+    A number that somebody typed takes precedence over the share, which may be what the page filled in.
+    """
+    settings = read_settings(kind, {**form, "accepted": ""} if form.get("accept", "").strip() else form)
+    papers = file.tables.get("reviews", {}).get("papers") if file is not None else None
+    if papers and "accepted" in settings:
+        settings["accept"] = max(1, round(settings.pop("accepted") * papers))
+    return settings
 
 
 def prepare(visit: Visit, name: str) -> Response:
@@ -132,15 +142,13 @@ def prepare(visit: Visit, name: str) -> Response:
             "choose one under Account" if accounts_of(visit.house) else "none is open yet: open one on the page Ledger"
         )
         raise BadInput("account", got="nothing", want=f"the account that pays ({some}), or a simulation")
+    file = files.find(visit.house, visit.asker, form["data"]) if kind.kinds else None
     step: dict[str, Any] = {
         "action": kind.name,
-        "data": form.get("data", "") if kind.kinds else "",
+        "data": "" if file is None else file.id,
         "account": form.get("account", "") if kind.spends and not simulated else "",
-        "settings": read_settings(kind, form),
+        "settings": _read(kind, form, file),
     }
-    file = files.find(visit.house, visit.asker, step["data"]) if step["data"] else None
-    if file is not None and kind.name == "calibration.decide":
-        step["settings"] = _exactly(step["settings"], file)
     title = form.get("title", "")
     if not title:
         about = "" if file is None else f" ({file.name})"
