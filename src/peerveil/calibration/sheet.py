@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -41,6 +42,16 @@ class ConferenceDecision(Result):
         return (
             f"{self.decisions['accepted'].sum()} of {self.decisions.height} papers accepted, line at quality "
             f"{self.line:.3g}; expected share of papers on the wrong side {self.conference_error:.4f}"
+        )
+
+    @property
+    def protection(self) -> str:
+        """What was asked for, and what is guaranteed for every review, in words."""
+        reached = float(self.guarantee.exact_error or 0)
+        shortfall = "" if reached >= self.asked else ", since the scores alone reveal some writers"
+        return (
+            f"The best guess of a review's writer should be wrong {100 * self.asked:.3g}% of the time; guaranteed for every "
+            f"review: {math.floor(1000 * reached) / 10:g}%{shortfall}"
         )
 
     def frame(self) -> pl.DataFrame:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Le
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.study.actions import Action, Setting, Suggestion
-from peerveil.study.spelling import File, ReviewsName, ScaleAndBias  # noqa: TC001 (read at run time)
+from peerveil.study.spelling import File, InnerShare, ReviewsName, ScaleAndBias, Share  # noqa: TC001 (read at run time)
 
 if TYPE_CHECKING:
     from peerveil.calibration import Conference, ConferenceDecision
@@ -31,9 +30,7 @@ class _Decisions(Action["Reviews"]):
         int | None, Ge(0), Le(1_000_000), Setting("How many papers to accept.", "Papers to accept", common=True)
     ] = None
     accepted: Annotated[
-        float | None,
-        Gt(0),
-        Lt(1),
+        InnerShare | None,
         Setting(
             "Instead of a number: the share of all papers expected above the line, such as 0.25.",
             "Share of papers to accept",
@@ -113,16 +110,15 @@ class _Decisions(Action["Reviews"]):
         """Strictness learned from the past, once per run; None if it was given as a table."""
         if not self.history:
             return None
-        known = self.__dict__.get("_fit")
-        if known is None or known[0] is not inputs:
+        fitted, fit = self.__dict__.get("_fit", (None, None))
+        if fitted is not inputs:
             from peerveil.calibration import fit_miscalibration
             from peerveil.calibration.reading import known_reviewers
 
             past = inputs.others["history"]
             known_reviewers(inputs.table, past)
-            known = inputs, fit_miscalibration(past, iterations=self.iterations, progress=False)
-            object.__setattr__(self, "_fit", known)
-        fit: Fit = known[1]
+            fit = fit_miscalibration(past, iterations=self.iterations, progress=False)
+            object.__setattr__(self, "_fit", (inputs, fit))
         return fit
 
     def model(self, inputs: Inputs[Reviews]) -> dict[str, Any]:
@@ -173,9 +169,7 @@ class Decide(_Decisions):
     )
 
     adversary_error: Annotated[
-        float,
-        Ge(0),
-        Le(1),
+        Share,
         Setting(
             "How often the best guess of a review's writer shall be wrong, as far as the scores allow: 0.5 is half of the time.",
             "How often a guess of the writer shall be wrong",
@@ -251,15 +245,12 @@ class Decide(_Decisions):
     def _describe(self, outcome: Outcome, decision: ConferenceDecision) -> None:
         """What may be published about the decision."""
         accepted, papers = int(decision.decisions["accepted"].sum()), decision.decisions.height
-        reached = float(decision.guarantee.exact_error or 0)
-        shortfall = "" if reached >= self.adversary_error else ", since the scores alone reveal some writers"
         outcome.answer = (
             f"{accepted} of {papers} papers are accepted (decisions.csv); {decision.conference_error:.1%} of the decisions are "
             "expected to be wrong."
         )
         outcome.found = [
-            f"The best guess of a review's writer should be wrong {100 * self.adversary_error:.3g}% of the time; guaranteed for "
-            f"every review: {math.floor(1000 * reached) / 10:g}%{shortfall}.",
+            f"{decision.protection}.",
             f"The expected share of papers on the wrong side of the line is {decision.conference_error:.3f}.",
             "The guarantee is about the review that is easiest to guess. What the scores alone reveal, no decision can hide.",
         ]
@@ -295,7 +286,7 @@ class Plan(_Decisions):
         ),
     ] = "paper"
     demands: Annotated[
-        tuple[Annotated[float, Ge(0), Le(1)], ...],
+        tuple[Share, ...],
         Setting(
             "For a conference: how often the best guess of a review's writer shall be wrong, values to try.",
             "Errors of the guess to try",
@@ -358,17 +349,12 @@ class Simulate(Action[None]):
     ] = ((1.0, 0.5), (0.7, -0.5))
     noise: Annotated[float, Ge(0), Setting("Standard deviation of scores.", "Noise of scores", common=True)] = 0.4
     share: Annotated[
-        float,
-        Ge(0),
-        Le(1),
+        Share,
         Setting("Pairs: how much of the possible protection to use, from none (0) to all (1).", "Share of protection"),
     ] = 0.5
     accept: Annotated[int, Ge(0), Le(20), Setting("Panels: how many papers to accept.", "Papers to accept")] = 1
     adversary_error: Annotated[
-        float,
-        Ge(0),
-        Le(1),
-        Setting("Panels: how often the best guess of a review's writer shall be wrong.", "Error of the guess"),
+        Share, Setting("Panels: how often the best guess of a review's writer shall be wrong.", "Error of the guess")
     ] = 0.5
     draws: Annotated[
         int | None,
@@ -384,35 +370,22 @@ class Simulate(Action[None]):
 
     def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
         """Simulate pairs or panels."""
-        from peerveil.calibration import Affine, simulate_pairs, simulate_panels
+        from peerveil.calibration import Affine
+        from peerveil.calibration.simulate import simulate_decisions
         from peerveil.study.outcome import Outcome
 
         people = [Affine(scale, bias) for scale, bias in self.functions]
-        if len(people) == 2:
-            simulation = simulate_pairs(
-                people, noise=self.noise, share=self.share, draws=self.draws or 100_000, seed=self.seed
-            )
-        else:
+        if len(people) > 2:
             context.progress(0.0, "simulating panels")
-            simulation = simulate_panels(
-                people,
-                noise=self.noise,
-                accept=self.accept,
-                adversary_error=self.adversary_error,
-                draws=self.draws or 1000,
-                seed=self.seed,
-                progress=False,
-            )
+        simulation = simulate_decisions(people, **self.arguments(but=("functions",)))
         outcome = Outcome("Do the errors that are guaranteed come true?")
         outcome.mark = simulation.mark
         outcome.promise = "No data are read: papers and reviewers are synthetic."
-        tallies = (simulation.conference, simulation.adversary)
-        far = max(abs(tally.distance) for tally in tallies)
-        verdict = "agree" if far < 5 else "DISAGREE"
-        over = f"{simulation.draws:,} draws (at most {far:.1f} standard errors apart)"
+        outcome.failed = simulation.farthest >= 5
+        verdict = "DISAGREE" if outcome.failed else "agree"
+        over = f"{simulation.draws:,} draws (at most {simulation.farthest:.1f} standard errors apart)"
         outcome.answer = f"Guaranteed and observed errors {verdict} over {over}."
-        outcome.found = [f"{tally}." for tally in tallies]
-        outcome.failed = far >= 5
+        outcome.found = [f"{simulation.conference}.", f"{simulation.adversary}."]
         outcome.picture(
             simulation.plot,
             simulation.summary(),

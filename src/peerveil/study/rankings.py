@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Le, Lt
 
 from peerveil.errors import BadInput
 from peerveil.study.actions import Action, Setting, Suggestion
-from peerveil.study.spelling import Epsilon, EpsilonOrNone
+from peerveil.study.spelling import Epsilon, EpsilonOrNone, InnerShare
 
 if TYPE_CHECKING:
     from peerveil.guarantee import Guarantee
@@ -25,9 +25,7 @@ _PARTIAL: Final = "pairs-norm"  # takes rankings that leave items out or have ti
 _MOST_NAMES: Final = 20
 
 Level = Annotated[
-    float,
-    Gt(0),
-    Lt(1),
+    InnerShare,
     Setting(
         "The probability that rankings made by pure chance are called different.", "Significance level", common=True
     ),
@@ -139,15 +137,13 @@ class Plan(Action[None]):
     )
 
     items: Annotated[int, Ge(2), Le(10_000_000), Setting("How many items are ranked.", "Number of items", common=True)]
-    spread: Annotated[float, Gt(0), Lt(1), Setting("Spread of the signal to detect; 1 would be chance.", common=True)]
+    spread: Annotated[InnerShare, Setting("Spread of the signal to detect; 1 would be chance.", common=True)]
     epsilon: Annotated[
         Epsilon | None,
         Setting("Privacy budget (epsilon) for one person's ranking; by default without privacy.", common=True),
     ] = None
     level: Level = 0.05
-    power: Annotated[
-        float, Gt(0), Lt(1), Setting("The probability with which the signal is to be detected.", common=True)
-    ] = 0.8
+    power: Annotated[InnerShare, Setting("The probability with which the signal is to be detected.", common=True)] = 0.8
     methods: Annotated[
         tuple[
             Literal[
@@ -184,17 +180,7 @@ class Plan(Action[None]):
         from peerveil.rankings import plan_rankings
         from peerveil.study.outcome import Outcome
 
-        plan = plan_rankings(
-            items=self.items,
-            spread=self.spread,
-            epsilon=self.epsilon,
-            level=self.level,
-            power=self.power,
-            methods=self.methods,
-            trials=self.trials,
-            seed=self.seed,
-            progress=False,
-        )
+        plan = plan_rankings(**self.arguments(), progress=False)
         outcome = Outcome("How many people are needed?")
         outcome.promise = "Computed by simulation, without any data: nothing is spent."
         outcome.plan(
@@ -253,13 +239,7 @@ class Randomize(Action["Rankings"]):
         from peerveil.study.outcome import Outcome
 
         randomized = randomize_rankings(
-            inputs.table,
-            epsilon=self.epsilon,
-            ask=self.ask,
-            questions=self.questions,
-            public_seed=self.public_seed,
-            randomness=context.randomness,
-            account=context.account,
+            inputs.table, **self.arguments(), randomness=context.randomness, account=context.account
         )
         protocol = randomized.protocol
         outcome = Outcome("What would people report who never hand over their rankings?")

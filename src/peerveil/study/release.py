@@ -146,11 +146,7 @@ class Publish(Action["Reviews"]):
         table = inputs.table
         published = publish(
             table,
-            epsilon=self.epsilon,
-            weight=self.weight,
-            scale=self.scale,
-            bounds=self.bounds,
-            estimate=self.estimate,
+            **self.arguments(but=("attack",)),
             randomness=context.randomness,
             account=context.account,
         )
@@ -246,14 +242,7 @@ class Plan(Action["Reviews"]):
         from peerveil.release import plan_release
         from peerveil.study.outcome import Outcome
 
-        plan = plan_release(
-            inputs.table,
-            epsilons=self.epsilons,
-            weight=self.weight,
-            scale=self.scale,
-            bounds=self.bounds,
-            trials=self.trials,
-        )
+        plan = plan_release(inputs.table, **self.arguments())
         outcome = Outcome(f"How accurately could reviewers' {_WORDS[self.weight][1]} be published?")
         outcome.promise = (
             "Computed from public data alone: nothing is spent, and nothing is revealed about who wrote what."

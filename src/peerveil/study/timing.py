@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Gt, Le
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.study.actions import Action, Setting, Suggestion
-from peerveil.study.spelling import Duration, Epsilon, File, Name
+from peerveil.study.spelling import Duration, Epsilon, File, InnerShare, Name, Share
 
 if TYPE_CHECKING:
     from peerveil.guarantee import Guarantee
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from peerveil.study.actions import Context
     from peerveil.study.execute import Inputs, Source
     from peerveil.study.outcome import Outcome
-    from peerveil.timing import DelayPlan, Queue
+    from peerveil.timing import Queue
     from peerveil.timing.mechanism import DelayMechanism
 
 Window = Annotated[
@@ -133,12 +133,7 @@ class Audit(Action["Events"]):
         context.progress(0.0, "auditing the log")
         audit = audit_log(
             inputs.table,
-            window=self.window,
-            gap=self.gap,
-            percentile=self.percentile,
-            epsilons=self.epsilons,
-            within=self.within,
-            suspects=self.suspects,
+            **self.arguments(but=("engine", "memory", "posted")),
             randomness=context.randomness,
         )
         if inputs.source is not None:
@@ -202,9 +197,7 @@ class Plan(Action["Events"]):
         Setting("Cover this percentage of the log's intervals; 50 if no crossover is given either.", common=True),
     ] = None
     crossover: Annotated[
-        float | None,
-        Gt(0),
-        Lt(1),
+        InnerShare | None,
         Setting("Instead of a percentile: the error that every test for one sitting is left with.", "Crossover error"),
     ] = None
     per: Annotated[
@@ -224,26 +217,17 @@ class Plan(Action["Events"]):
 
     def guarantee(self, inputs: Inputs[Events]) -> None:
         """None: nothing is published."""
-        self._plan(inputs.table)  # refuses what no gap can give
-
-    def _plan(self, table: Events) -> DelayPlan:
         from peerveil.timing import plan_delays
 
-        return plan_delays(
-            table,
-            epsilon=self.epsilon,
-            window=self.window,
-            percentile=self.percentile,
-            crossover=self.crossover,
-            per=self.per,
-        )
+        plan_delays(inputs.table, **self.arguments())  # refuses what no gap can give
 
     def run(self, inputs: Inputs[Events], context: Context) -> Outcome:  # noqa: ARG002
         """Choose the gap."""
         from peerveil.study.outcome import Outcome
+        from peerveil.timing import plan_delays
         from peerveil.timing.durations import in_words
 
-        plan = self._plan(inputs.table)
+        plan = plan_delays(inputs.table, **self.arguments())
         outcome = Outcome("How long should posts be delayed?")
         outcome.promise = "Nothing is posted or spent. The gap becomes part of the public protocol when you use it."
         outcome.plan(plan, "Mean delays under each mechanism, holds included.", public=False)
@@ -298,9 +282,7 @@ class Post(Action["Events"]):
     ] = None
     window: Window = 300.0
     weight: Annotated[
-        float,
-        Ge(0),
-        Le(1),
+        Share,
         Setting(
             "For follow-up and zero-inflated: the weight of batched posts in the mean delay that is minimized.",
             "Weight of batched posts",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Le
 
 from peerveil.errors import BadInput
 from peerveil.study.actions import Action, Setting
-from peerveil.study.spelling import Classes, Epsilon, EpsilonOrNone, File, PositivePair
+from peerveil.study.spelling import Classes, Epsilon, EpsilonOrNone, File, InnerShare, PositivePair
 
 if TYPE_CHECKING:
     from peerveil.judgements import Labels
@@ -72,12 +72,8 @@ class Compare(Action["Labels"]):
 
         comparison = compare_truth(
             inputs.table,
-            epsilons=self.epsilons,
-            unit=self.unit,
+            **self.arguments(but=("classes",)),
             classes=read_classes(self.classes, inputs.table),
-            model=self.model,
-            draws=self.draws,
-            seed=self.seed,
         )
         outcome = Outcome("What would privacy cost on these answers?", promise=NOTHING_PUBLISHED, mark=comparison.mark)
         outcome.private_answer = f"{comparison.summary()}."
@@ -106,7 +102,7 @@ class Plan(Action[None]):
         "--like out/truth-infer/private/workers.csv",
     )
 
-    accuracy: Annotated[float, Gt(0), Lt(1), Setting("Share of correct labels to reach.", common=True)] = 0.9
+    accuracy: Annotated[InnerShare, Setting("Share of correct labels to reach.", common=True)] = 0.9
     epsilons: Annotated[tuple[EpsilonOrNone, ...], _TO_TRY] = ("0.5", "1", "2", "4")
     classes: Annotated[
         int, Ge(2), Le(1000), Setting("Number of possible answers.", "Number of classes", common=True)
@@ -150,15 +146,7 @@ class Plan(Action[None]):
         from peerveil.truth import plan_truth
 
         a, b = self._ability()
-        plan = plan_truth(
-            accuracy=self.accuracy,
-            epsilons=self.epsilons,
-            classes=self.classes,
-            ability=(a, b),
-            tasks=self.tasks,
-            trials=self.trials,
-            seed=self.seed,
-        )
+        plan = plan_truth(**self.arguments(but=("ability", "like")), ability=(a, b))
         outcome = Outcome("How many answers are needed?")
         outcome.promise = "Computed by simulation: nothing is spent, and nothing is revealed about anybody's answers."
         public = self.like is None  # abilities of an earlier run may come from answers that were not randomized
@@ -209,16 +197,8 @@ class Simulate(Action[None]):
         from peerveil.truth.reports import read_classes
 
         names = check_classes(read_classes(self.classes))
-        table = simulate_crowd(
-            tasks=self.tasks,
-            workers=self.workers,
-            answers=self.answers,
-            classes=len(names),
-            kind=self.kind,
-            ability=self.ability,
-            epsilon=None,
-            seed=self.seed,
-        ).named(names)
+        crowd = simulate_crowd(**self.arguments(but=("classes",)), classes=len(names), epsilon=None)
+        table = crowd.named(names)
         outcome = Outcome("A synthetic crowd")
         outcome.promise = "Synthetic data about nobody: nothing is spent, and nothing is revealed."
         outcome.answer = f"{table}."
