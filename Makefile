@@ -21,7 +21,7 @@ test-slow: .venv/slow.stamp ## long statistical, kill and scale tests
 bench: .venv/bench.stamp ## speed, as ratios against a peer in the same run
 	$(BIN)/python -m benchmarks
 
-audit: .venv/use.stamp ## privacy claims against what can be found, and planted faults that must be caught
+audit: .venv/use.stamp ## measured privacy loss against every claim, and deliberately broken mechanisms
 	$(BIN)/peerveil audit run
 
 docs: .venv/dev.stamp ## the documentation, in docs/_build/html
@@ -40,4 +40,4 @@ lock: .venv/dev.stamp ## write the lock files anew
 	@touch $@
 
 clean: ## remove everything that was made here
-	rm -rf .venv out dist build docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv out dist build docs/_build docs/actions.md .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

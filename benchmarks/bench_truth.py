@@ -91,7 +91,7 @@ def first_call() -> list[Row]:
     code = (
         "import time; s = time.perf_counter()\n"
         "from peerveil.truth import PrivateDawidSkene, simulate_crowd\n"
-        "PrivateDawidSkene(epsilon=1).fit(simulate_crowd(100, 10, 4).reports)\n"
+        "PrivateDawidSkene(epsilon=1).fit(simulate_crowd(tasks=100, workers=10, answers=4).reports)\n"
         "print(time.perf_counter() - s)"
     )
     seconds = float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)

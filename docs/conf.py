@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from peerveil import __version__
+from peerveil.study.reference import reference_page
 
 project = "peerveil"
 author = "The peerveil team"
@@ -14,6 +17,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
 nitpicky = False
 default_role = "code"
+smartquotes = False  # settings are copied from these pages
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
@@ -37,3 +41,8 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
+
+# the reference of all actions: generated, like their commands and forms, from their declarations
+actions = Path(__file__).parent / "actions.md"
+if not actions.exists() or actions.read_text(encoding="utf-8") != reference_page():
+    actions.write_text(reference_page(), encoding="utf-8")

@@ -45,7 +45,8 @@ STEPS: dict[str, str] = {
     "timing.audit": 'data = "events"\nepsilons = [1]\npercentile = 25',
     "timing.plan": 'data = "events"\nper = "actor"',
     "timing.post": 'data = "events"\naccount = "main"\nepsilon = 1\ngap = "45m"',
-    "calibration.decide": 'data = "reviews"\nhistory = ["past"]\naccount = "main"\nadversary_error = 0.4\naccept = 6\ndraws = 1\niterations = 600',
+    "calibration.decide": 'data = "reviews"\nhistory = ["past"]\naccount = "main"\nadversary_error = 0.4\naccept = 6\n'
+    "draws = 1\niterations = 600",
     "calibration.plan": 'data = "reviews"\nhistory = ["past"]\naccept = 6\ndraws = 1\niterations = 600',
     "rankings.test": 'data = "votes"\naccount = "main"\nepsilon = 1\nmethod = "rank-norm"',
     "rankings.randomize": 'data = "votes"\naccount = "main"\nepsilon = 1',

@@ -24,10 +24,13 @@ from tests.services.process import Served
 from peerveil import demo
 from peerveil.cli import base
 from peerveil.judgements import Reviews
-from peerveil.study.release import Means
+from peerveil.study.actions import find_action
+from peerveil.study.reference import reference_page
+from peerveil.study.release import Publish
 
 ROOT = Path(__file__).parents[1]
-DOCS = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)
+GENERATED = ROOT / "docs" / "actions.md"  # by docs/conf.py
+DOCS = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts and path != GENERATED)
 PAGES = [ROOT / "README.md", *DOCS]
 
 
@@ -161,6 +164,33 @@ def test_commands_run_as_printed(
     os.close(ours)
 
 
+def shown_commands(path: Path) -> list[list[str]]:
+    """The commands of a page that are shown with arguments, run or not."""
+    text = path.read_text(encoding="utf-8")
+    lines = re.findall(r"^ *(?:\$ )?(peerveil [a-z].*)$|`(peerveil [a-z][^`]*)`", text, flags=re.MULTILINE)
+    words = [shlex.split("".join(line).partition(" > ")[0], comments=True)[1:] for line in lines]
+    return [line for line in words if any(word.startswith("--") for word in line) and not line[-1].startswith("--")]
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if shown_commands(path)], ids=name_of)
+def test_commands_that_are_shown_are_accepted(path: Path) -> None:
+    for words in shown_commands(path):
+        command: click.Command = application()
+        while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+            name, *words = words
+            command = members(command)[name]
+        if any(not word.startswith("-") for word in words[:1]) or not needs_more(command):
+            command.make_context("shown", words)
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if blocks(path, "toml")], ids=name_of)
+def test_steps_that_are_shown_are_accepted(path: Path) -> None:
+    for _, text in blocks(path, "toml"):
+        for step in tomllib.loads(text).get("steps", []):
+            kind = find_action(step["action"])
+            kind.check({name: step[name] for name in step.keys() - {"action", "name", "data", "account"}}, strict=True)
+
+
 def test_a_command_that_does_not_exist_is_noticed() -> None:
     assert needs_arguments(["data", "check"])
     assert needs_arguments(["collect"])
@@ -170,7 +200,8 @@ def test_a_command_that_does_not_exist_is_noticed() -> None:
 
 
 def test_every_command_is_documented() -> None:
-    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    """By hand on the page of the command line; actions on the page that is generated from their declarations."""
+    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") + reference_page()
     for name in every_command():
         assert f"peerveil {name}" in text
 
@@ -179,6 +210,7 @@ def test_every_page_is_reachable() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     for path in DOCS:
         assert path.stem == "index" or f"\n{name_of(path)}\n" in index, path.name
+    assert f"\n{GENERATED.stem}\n" in index
 
 
 def test_pages_plan_the_weight_that_they_release() -> None:
@@ -190,10 +222,10 @@ def test_pages_plan_the_weight_that_they_release() -> None:
     listed = [(name_of(path), shlex.split(line, comments=True)[1:]) for path in PAGES for line in commands(path)]
     planned = [(page, weight(line)) for page, line in listed if line[:2] == ["release", "plan"]]
     assert {page for page, _ in planned} >= {"release", "guides/chair", "tutorials/release"}
-    draft = Means.suggest("reviews", Reviews(paper=[1, 1], reviewer=["ann", "bo"], score=[3, 4]))
+    draft = Publish.suggest(Reviews(paper=[1, 1], reviewer=["ann", "bo"], score=[3, 4]))
     assert draft is not None
-    drafted = tomllib.loads(draft)["steps"][0]["weight"]
-    assert f"release plan FILE --weight {drafted} " in draft
+    drafted = draft.settings["weight"]
+    assert f"release plan FILE --weight {drafted} " in draft.why
     for page, plan in planned:
-        released = {weight(line) for other, line in listed if other == page and line[:2] == ["release", "means"]}
+        released = {weight(line) for other, line in listed if other == page and line[:2] == ["release", "publish"]}
         assert plan in (released or {drafted}), page

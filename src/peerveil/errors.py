@@ -11,6 +11,12 @@ peerveil.errors.BadInput: epsilon: got -1, need a number above 0
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _LONGEST_SHOWN = 80
 
 
@@ -39,6 +45,20 @@ class BadInput(PeerveilError, ValueError):
 
 def _rebuild_bad_input(kind: type[BadInput], argument: str, got: object, want: str) -> BadInput:
     return kind(argument, got=got, want=want)
+
+
+def unknown(place: str, name: object, known: Iterable[str], noun: str) -> BadInput:
+    """The refusal of a name that nothing bears, with the one that was probably meant.
+
+    >>> print(unknown("study", "titel", ["title", "seed"], "keys"))
+    study: got 'titel', need 'title'? The keys are: title, seed
+    """
+    names = list(known)
+    near = get_close_matches(str(name), names, n=1)
+    listed = ", ".join(names) or "none"
+    return BadInput(
+        place, got=name, want=f"{near[0]!r}? The {noun} are: {listed}" if near else f"one of the {noun}: {listed}"
+    )
 
 
 class Verbatim(str):

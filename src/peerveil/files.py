@@ -1,4 +1,4 @@
-"""Writing files, all or nothing, into folders that were checked before.
+"""Files: written all or nothing into folders that were checked before, and read with their problems named.
 
 The data goes to a temporary file beside the target, is flushed to the disk and renamed: a reader never sees half a
 file, and a failed write leaves what was there before. A private file can be read by its owner alone, from the moment in
@@ -10,13 +10,16 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import tomllib
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from peerveil.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_LARGEST_TOML: Final = 1_000_000
 
 
 def write_atomically(
@@ -92,3 +95,34 @@ def _free_folder(out: Path) -> Path:
     stem = out.name.partition(".")[0] or "results"
     names = (f"{stem}-{number}" if number else stem for number in range(10_000))
     return next(path for path in map(out.with_name, names) if not os.path.lexists(path))
+
+
+def regular_file(path: Path, argument: str) -> Path:
+    """A path to a file that can be read from beginning to end: no folder, device or pipe."""
+    if "\0" in str(path):
+        raise BadInput(argument, got=str(path), want="a path without a zero byte")
+    try:
+        exists = path.exists()
+    except (OSError, ValueError):  # a name that is too long, or that no file can have
+        exists = False
+    if not exists:
+        raise BadInput(argument, got=str(path), want="a file that exists")
+    if not path.is_file():
+        raise BadInput(argument, got=str(path), want="a regular file")
+    if not os.access(path, os.R_OK):
+        raise BadInput(argument, got=str(path), want="a file that may be read")
+    return path
+
+
+def read_toml(path: str | os.PathLike[str], argument: str) -> tuple[str, dict[str, Any]]:
+    """The text of a TOML file and what it says; anything else is refused."""
+    path = regular_file(Path(path), argument)
+    if path.stat().st_size > _LARGEST_TOML:
+        raise BadInput(argument, got=str(path), want=f"a file of at most {_LARGEST_TOML:,} bytes")
+    try:
+        text = path.read_text(encoding="utf-8")
+        return text, tomllib.loads(text)
+    except UnicodeDecodeError:
+        raise BadInput(argument, got=str(path), want="a text file in UTF-8") from None
+    except (ValueError, RecursionError) as error:  # no TOML, a number of too many digits, or too deeply nested
+        raise BadInput(str(path), got=Verbatim(str(error)), want="a TOML file") from None

@@ -28,7 +28,7 @@ def test_release_takes_columns_and_says_that_nobody_counts(tmp_path: Path, capsy
     path = tmp_path / "scores.csv"
     rows = [f"{paper},{reviewer},{paper + reviewer}" for paper in range(4) for reviewer in range(3)]
     path.write_text("\n".join(["Paper #,Reviewer,Overall merit", *rows]) + "\n")
-    given = ["release", "means", path, "--epsilon", "1", "--scale", "0:10", "--out", tmp_path / "out"]
+    given = ["release", "publish", path, "--epsilon", "1", "--scale", "0:10", "--out", tmp_path / "out"]
     code, _, err = run(capsys, *given)
     assert code == 2
     assert "--column paper='Paper #'" in err

@@ -24,20 +24,20 @@ def test_means(reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     with Ledger.open(book) as ledger:
         ledger.account("conference", epsilon=1)
     paid = ["--ledger", book, "--account", "conference"]
-    common = ["release", "means", reviews, "--weight", "miscalibration", "--epsilon", 1, "--scale", "1:10"]
+    common = ["release", "publish", reviews, "--weight", "miscalibration", "--epsilon", 1, "--scale", "1:10"]
     code, out, _ = run(capsys, *common, *paid, "--out", tmp_path / "out")
     assert code == 0
     assert "Differential privacy with epsilon 1 for who wrote one review" in out
-    assert "For a whole reviewer:" in out
-    text = (tmp_path / "out" / "means-miscalibration.csv").read_text(encoding="utf-8")
+    assert "For all reviews of one reviewer:" in out
+    text = (tmp_path / "out" / "public" / "means-miscalibration.csv").read_text(encoding="utf-8")
     rows = list(csv.DictReader(text.splitlines()))
     assert len(rows) == 30
     means = [float(row["published_mean"]) for row in rows]
     assert means == sorted(means)
-    data = json.loads((tmp_path / "out" / "means-miscalibration.json").read_text(encoding="utf-8"))
+    data = json.loads((tmp_path / "out" / "public" / "means-miscalibration.json").read_text(encoding="utf-8"))
     assert data["mark"] is None
     assert data["guarantee"]["epsilon"] == "1"
-    assert "<svg" in (tmp_path / "out" / "means-miscalibration.svg").read_text(encoding="utf-8")
+    assert "<svg" in (tmp_path / "out" / "public" / "figure-1.svg").read_text(encoding="utf-8")
     code, _, err = run(capsys, *common, *paid, "--out", tmp_path / "again")
     assert code == base.BUDGET_EXCEEDED
     assert "requested 1, remaining 0" in err
@@ -50,14 +50,14 @@ def test_a_published_release_is_never_replaced_silently(
     book, out = tmp_path / "budget.db", tmp_path / "out"
     with Ledger.open(book) as ledger:
         ledger.account("conference", epsilon=3)
-    command = ["release", "means", reviews, "--epsilon", 1, "--ledger", book, "--account", "conference", "--out", out]
+    command = ["release", "publish", reviews, "--epsilon", 1, "--ledger", book, "--account", "conference", "--out", out]
     assert run(capsys, *command)[0] == 0
-    first = {path.name: path.read_bytes() for path in out.iterdir()}
+    first = {path.name: path.read_bytes() for path in (out / "public").iterdir()}
     code, _, err = run(capsys, *command)
     assert code == base.BAD_INPUT
-    assert "--force to replace it; another release costs its own epsilon" in err
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == first
-    (out / "means-rating.csv").unlink()  # one file of the three is left: still a release
+    assert "--force to replace files in it; doing it again costs its own epsilon" in err
+    assert {path.name: path.read_bytes() for path in (out / "public").iterdir()} == first
+    (out / "public" / "means-rating.csv").unlink()  # one file of the three is left: still a release
     assert run(capsys, *command)[0] == base.BAD_INPUT
     with Ledger.open(book) as ledger:
         assert ledger.account("conference").spent == 1
@@ -68,22 +68,36 @@ def test_a_published_release_is_never_replaced_silently(
 def test_a_simulation_is_marked_and_never_entered(
     reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    simulated = ["release", "means", reviews, "--epsilon", 1, "--seed", 3, "--out", tmp_path / "out"]
+    simulated = ["release", "publish", reviews, "--epsilon", 1, "--seed", 3, "--out", tmp_path / "out"]
     code, out, _ = run(capsys, *simulated, "--json")
     assert code == 0
     assert json.loads(out)["mark"] == "simulation, not private"
-    assert "simulation, not private" in (tmp_path / "out" / "means-rating.svg").read_text(encoding="utf-8")
-    code, _, err = run(capsys, *simulated, "--ledger", tmp_path / "b.db", "--account", "x")
+    assert not (tmp_path / "out" / "public").exists()
+    figure = tmp_path / "out" / "simulated" / "simulated-figure-1.svg"
+    assert "simulation, not private" in figure.read_text(encoding="utf-8")
+    code, _, err = run(capsys, *simulated, "--force", "--ledger", tmp_path / "b.db", "--account", "x")
     assert code == base.BAD_INPUT
-    assert "can never be entered" in err
+    assert "a simulation is never debited" in err
 
 
 def test_plan(reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["release", "plan", reviews, "--epsilons", "1,100", "--trials", 3, "--out", tmp_path / "out"]
+    arguments = [
+        "release",
+        "plan",
+        reviews,
+        "--epsilon",
+        "1",
+        "--epsilon",
+        100,
+        "--trials",
+        3,
+        "--out",
+        tmp_path / "out",
+    ]
     code, out, _ = run(capsys, *arguments, "--json")
     assert code == 0
-    assert len(json.loads(out)["rows"]) == 6
-    assert (tmp_path / "out" / "plan-rating.svg").exists()
+    assert len(json.loads(out)["results"]["rows"]) == 6
+    assert {path.name for path in (tmp_path / "out" / "public").iterdir()} == {"plan.csv", "plan.json", "figure-1.svg"}
 
 
 @pytest.mark.parametrize(
@@ -94,14 +108,14 @@ def test_plan(reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--epsilon", "1", "--scale", "1:5"], "scale"),
         (["--epsilon", "1", "--weight", "x"], "weight: got 'x'"),
         (["--epsilon", "1", "--account", "x"], "--account: got 'x'"),
-        (["--epsilon", "1", "--ledger", "nowhere.db"], "--account: got None"),
+        (["--epsilon", "1", "--ledger", "nowhere.db"], "--account: got nothing"),
         (["--epsilon", "1", "--ledger", "nowhere.db", "--account", "x"], "nowhere.db"),
     ],
 )
 def test_bad_input_writes_nothing(
     reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], extra: list[str], message: str
 ) -> None:
-    code, _, err = run(capsys, "release", "means", reviews, "--out", tmp_path / "out", *extra)
+    code, _, err = run(capsys, "release", "publish", reviews, "--out", tmp_path / "out", *extra)
     assert code == base.BAD_INPUT
     assert message in err
     assert not (tmp_path / "out").exists()
@@ -111,14 +125,14 @@ def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "reproduce", "--list")
     assert code == 0
     assert "release/figure-2a" in out.splitlines()
-    code, out, _ = run(capsys, "reproduce", "release/proposition-4.1", "--quick", "--json")
+    code, out, _ = run(capsys, "reproduce", "release/proposition-4.1", "--quick", "--json", "--out", tmp_path / "one")
     assert code == 0
     assert json.loads(out)[0]["rows"][0]["paper"] == "2.06896 / 2"
-    code, out, _ = run(capsys, "reproduce", "release/figure-2g", "--quick", "--out", tmp_path)
+    code, out, _ = run(capsys, "reproduce", "release/figure-2g", "--quick", "--out", tmp_path / "three")
     assert code == 0
     assert "agrees" in out
-    assert (tmp_path / "release" / "figure-2g.svg").exists()
-    code, out, _ = run(capsys, "reproduce", "release/less-noise", "--quick", "--json")
+    assert (tmp_path / "three" / "release" / "figure-2g.svg").exists()
+    code, out, _ = run(capsys, "reproduce", "release/less-noise", "--quick", "--json", "--out", tmp_path / "two")
     assert code == 0
     assert len(json.loads(out)[0]["rows"]) == 4
     code, _, err = run(capsys, "reproduce", "release/figure-9")
@@ -134,7 +148,7 @@ def test_nothing_is_spent_where_nothing_can_be_written(
         ledger.account("conference", epsilon=3)
     (tmp_path / "file").write_text("not a folder")
     paid = ["--ledger", book, "--account", "conference", "--out", tmp_path / "file" / "deeper"]
-    code, _, err = run(capsys, "release", "means", reviews, "--epsilon", 1, *paid)
+    code, _, err = run(capsys, "release", "publish", reviews, "--epsilon", 1, *paid)
     assert code == base.BAD_INPUT
     assert "--out: got" in err
     with Ledger.open(book) as ledger:

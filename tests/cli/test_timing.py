@@ -174,7 +174,7 @@ def test_post(mechanism: str, events: Path, tmp_path: Path, capsys: pytest.Captu
     assert "no ledger was named" in out
     code, _, err = run(capsys, *arguments)
     assert code == base.BAD_INPUT
-    assert "costs its own epsilon" in err
+    assert "a second draw from the same data reveals more" in err
 
 
 def test_posting_is_entered_in_the_ledger(events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -157,7 +157,7 @@ def test_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["plan", "--ability", "0,1"], "--ability: got '0,1'"),
         (["plan", "--ability", "4"], "--ability"),
         (["plan", "--accuracy", "1.5"], "--accuracy"),
-        (["plan", "--accuracy", "0.2", "--classes", "3"], "--accuracy: got 0.2, need more than chance"),
+        (["plan", "--accuracy", "0.2", "--classes", "3"], "accuracy: got 0.2, need more than chance"),
         (["simulate", "--answers", "60"], "need at most one answer per worker: 50"),
     ],
 )

@@ -45,14 +45,14 @@ FAULTS: Final = (
     ),
     Fault(
         "noise-scale-is-30-percent-short",
-        "randomness/scale.py",
+        "randomness/lanes.py",
         "return at_least(needed)",
         "return at_least(needed * 7 / 10)",
         ("tests/randomness/test_lanes.py::test_scales_round_up",),
     ),
     Fault(
         "secure-noise-is-30-percent-short",
-        "randomness/secure.py",
+        "randomness/lanes.py",
         '_laplace_measurement("float", scale)(values)',
         '_laplace_measurement("float", 0.7 * scale)(values)',
         ("tests/randomness/test_lanes.py::test_laplace_has_its_scale_and_one_30_percent_off_is_rejected",),
@@ -179,7 +179,7 @@ FAULTS: Final = (
     ),
     Fault(
         "the-sensitivity-of-a-single-review-is-too-small",
-        "release/sensitivity.py",
+        "release/mechanism.py",
         "1 - Fraction(1, int(several[-1]) ** 2)",
         "1 - Fraction(1, int(several[-1]))",
         ("tests/release/test_adversary.py::test_loads_of_one_and_several_reach_the_sensitivity",),

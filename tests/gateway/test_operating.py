@@ -337,7 +337,7 @@ def test_nobody_reads_a_held_post_alone(url: str, make: Any, time: FakeTime) -> 
         ({"gap": "45m", "epsilon": "nan"}, "epsilon"),
         ({"gap": "45m", "mechanism": "exponential"}, "mechanism"),
         ({"gap": "45m", "grid": "0s"}, "grid"),
-        ({"gap": "45m", "grdi": "1s"}, "'grid', perhaps"),
+        ({"gap": "45m", "grdi": "1s"}, "'grid'?"),
         ({"gap": "45m", "declared": True}, "declared"),
         ({"gap": "45m", "declared": "no"}, "declared"),
         ({"gap": "45m", "quiet": "night"}, "quiet"),

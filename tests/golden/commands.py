@@ -34,6 +34,7 @@ GROUPS: Final[dict[str, list[str]]] = {
         "data check data/labels.csv --json",
         "data check data/rankings.csv --kind reviews",
         "data check missing.csv",
+        "data describe data/reviews.csv --out described",
     ],
     "release": [
         "release publish data/reviews.csv --epsilon 2 --weight miscalibration --scale 1:10 --seed 1 --out seeded",
@@ -41,7 +42,7 @@ GROUPS: Final[dict[str, list[str]]] = {
         "ledger add-account budget.db --account chairs --epsilon 2",
         "release publish data/reviews.csv --epsilon 2 --scale 1:10 --ledger budget.db --account chairs --out paid --json",
         "release publish data/reviews.csv --epsilon 1 --scale 1:10 --ledger budget.db --account chairs --out more",
-        "release plan data/reviews.csv --scale 1:10 --epsilons 1,10 --trials 2",
+        "release plan data/reviews.csv --scale 1:10 --epsilon 1 --epsilon 10 --trials 2 --out plan",
     ],
     "timing": [
         "timing audit data/events.csv --percentile 25 --epsilon 1 --out audit",
@@ -88,7 +89,7 @@ GROUPS: Final[dict[str, list[str]]] = {
         "ledger export budget.db --out ledger --json",
         "ledger export budget.db --out ledger.csv",
     ],
-    "audit": ["audit list", "audit run --samples 100 --no-faults"],
+    "audit": ["audit list", "audit run --samples 100 --no-broken --out audit"],
     "reproduce": [
         "reproduce --list",
         "reproduce release/proposition-4.2 --quick",
@@ -128,6 +129,7 @@ GROUPS: Final[dict[str, list[str]]] = {
     ],
 }
 WITHOUT: Final = {
+    "schema": "tests/study/test_actions.py compares it with every action",
     "console serve": "runs until it is stopped (tests/console)",
     "gateway serve": "runs until it is stopped (tests/gateway/test_served.py)",
     "gateway work": "runs until it is stopped (tests/gateway/test_operating.py)",

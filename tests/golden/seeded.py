@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from peerveil.randomness.secure import SecureRandomness
+from peerveil.randomness.lanes import SecureRandomness
 
 
 @contextmanager

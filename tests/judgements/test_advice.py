@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -20,39 +20,38 @@ MISNAMED = {
     "Labels": CONFERENCE.labels.frame.rename({"task": "item", "worker": "annotator", "label": "answer"}),
 }
 STRICTNESS = {reviewer: calibration.Affine(1) for reviewer in CONFERENCE.reviews.frame["reviewer"]}
-FUNCTIONS: dict[str, tuple[str, Callable[[Any], object]]] = {
-    "release.publish": ("Reviews", lambda data: release.publish(data, epsilon=1)),
-    "release.plan_release": ("Reviews", lambda data: release.plan_release(data, epsilons=[1], leniency=[0], trials=2)),
+FUNCTIONS: dict[str, tuple[str, Callable[..., object]]] = {
+    "judgements.Reviews.of": ("Reviews", judgements.Reviews.of),
+    "judgements.Events.of": ("Events", judgements.Events.of),
+    "judgements.Labels.of": ("Labels", judgements.Labels.of),
+    "release.publish": ("Reviews", partial(release.publish, epsilon=1)),
+    "release.plan_release": ("Reviews", partial(release.plan_release, epsilons=[1], leniency=[0], trials=2)),
     "release.review_weights": ("Reviews", release.review_weights),
     "release.PublicScores.of": ("Reviews", release.PublicScores.of),
-    "calibration.Conference": (
-        "Reviews",
-        lambda data: calibration.Conference(data, functions=STRICTNESS, noise=1, accept=3),
-    ),
+    "calibration.Conference": ("Reviews", partial(calibration.Conference, functions=STRICTNESS, noise=1, accept=3)),
     "calibration.fit_miscalibration": ("Reviews", calibration.fit_miscalibration),
     "calibration.plan_decisions": (
         "Reviews",
-        lambda data: calibration.plan_decisions(data, functions=STRICTNESS, noise=1, accept=3, group_size=2),
+        partial(calibration.plan_decisions, functions=STRICTNESS, noise=1, accept=3, group_size=2),
     ),
-    "timing.audit_log": ("Events", lambda data: timing.audit_log(data, window=300)),
-    "timing.choose_gap": ("Events", lambda data: timing.choose_gap(data, percentile=50)),
-    "timing.find_batches": ("Events", lambda data: timing.find_batches(data, window=300)),
-    "timing.post": ("Events", lambda data: timing.post(data, mechanism=timing.FollowUp(epsilon=1, gap=2700, beta=300))),
-    "truth.randomize_answers": ("Labels", lambda data: truth.randomize_answers(data, epsilon=1, classes=[0, 1])),
-    "truth.PrivateDawidSkene.fit": (
-        "Labels",
-        lambda data: truth.PrivateDawidSkene(epsilon=1, model="one-coin").fit(data),
-    ),
-    "truth.PrivateMajority.fit": ("Labels", lambda data: truth.PrivateMajority(epsilon=1).fit(data)),
+    "timing.audit_log": ("Events", partial(timing.audit_log, window=300)),
+    "timing.choose_gap": ("Events", partial(timing.choose_gap, percentile=50)),
+    "timing.choose_gaps": ("Events", partial(timing.choose_gaps, percentile=50)),
+    "timing.find_batches": ("Events", partial(timing.find_batches, window=300)),
+    "timing.plan_delays": ("Events", timing.plan_delays),
+    "timing.post": ("Events", partial(timing.post, mechanism=timing.FollowUp(epsilon=1, gap=2700, beta=300))),
+    "truth.randomize_answers": ("Labels", partial(truth.randomize_answers, epsilon=1, classes=[0, 1])),
+    "truth.compare_truth": ("Labels", partial(truth.compare_truth, epsilons=[1], draws=2, model="one-coin")),
+    "truth.PrivateDawidSkene.fit": ("Labels", truth.PrivateDawidSkene(epsilon=1, model="one-coin").fit),
+    "truth.PrivateMajority.fit": ("Labels", truth.PrivateMajority(epsilon=1).fit),
 }
 
 
-def follow(message: str, data: object) -> object:
-    """What an error's advice makes of the data."""
-    advice = re.search(r"pass (\w+)\.of\(data, columns=(\{[^}]*\})\)", message)
+def advised(message: str) -> dict[str, str]:
+    """The columns that an error advises to name."""
+    advice = re.search(r"pass columns=(\{[^}]*\})", message)
     assert advice, message
-    mapping = dict(re.findall(r"'(\w+)': '([^']+)'", advice[2]))
-    return getattr(judgements, advice[1]).of(data, columns=mapping)
+    return dict(re.findall(r"'(\w+)': '([^']+)'", advice[1]))
 
 
 CASES = [(name, source) for name in FUNCTIONS for source in ("frame", "file")]
@@ -68,4 +67,4 @@ def test_renaming_as_the_error_says_works(name: str, source: str, tmp_path: Path
         data = tmp_path / "data.csv"
     with pytest.raises(BadTable) as error:
         function(data)
-    function(follow(str(error.value), data))
+    function(data, columns=advised(str(error.value)))

@@ -15,7 +15,7 @@ from peerveil.errors import BadInput
 from peerveil.guarantee import Guarantee, Notion
 from peerveil.ledger import BudgetExceeded, Ledger, LedgerError, SimulationRefused, records
 from peerveil.randomness import Randomness
-from peerveil.randomness.secure import SecureRandomness
+from peerveil.randomness.lanes import SecureRandomness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

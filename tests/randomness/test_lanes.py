@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from peerveil import BadInput, Guarantee, Randomness, laplace_scale
-from peerveil.randomness.secure import SecureRandomness
+from peerveil.randomness.lanes import SecureRandomness
 
 LANES = ["secure", "simulation"]
 LEVEL = 1e-7  # a test of this kind gives a false alarm in one of ten million runs
@@ -82,7 +82,7 @@ def test_scales_round_up(epsilon: Any, sensitivity: Any) -> None:
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [(0.1, 1.0), (0.3, 1.0), (1, 0.1), (2.5, 3.0)])
 def test_opendp_certifies_what_the_scale_promises(epsilon: float, sensitivity: float) -> None:
     """OpenDP's own map (which rounds up in floats) says at most one step of floats more than asked."""
-    from peerveil.randomness.secure import _laplace_measurement
+    from peerveil.randomness.lanes import _laplace_measurement
 
     measurement: Any = _laplace_measurement("float", laplace_scale(sensitivity=sensitivity, epsilon=epsilon))
     assert measurement.map(sensitivity) <= math.nextafter(epsilon, math.inf)

@@ -15,8 +15,8 @@ from peerveil.randomness import Randomness, laplace_scale
 from peerveil.release import adversary
 from peerveil.release.adversary import audit_cases, neighbours, planted_faults, swap_attack, swap_odds
 from peerveil.release.conference import Conference
+from peerveil.release.mechanism import laplace_sensitivity, swap_sensitivity
 from peerveil.release.public import PublicScores
-from peerveil.release.sensitivity import laplace_sensitivity, swap_sensitivity
 
 
 def random_conference(rng: np.random.Generator, *, people: int, papers: int, extremes: bool = False) -> Conference:

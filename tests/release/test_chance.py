@@ -8,7 +8,7 @@ import pytest
 from peerveil import Randomness
 from peerveil.judgements import Reviews, synthetic_conference
 from peerveil.release import PublicScores, plan_release, publish
-from peerveil.release.chance import LEVEL, spread_test
+from peerveil.release.estimate import LEVEL, spread_test
 from peerveil.release.expectation import draw_means, public_prior
 from peerveil.release.mechanism import LaplaceMeans
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from peerveil.errors import BadInput
 from peerveil.randomness import Randomness
 from peerveil.release import posterior as module
+from peerveil.release.mechanism import swap_sensitivity
 from peerveil.release.posterior import posterior_over_assignments, sampled_posterior
 from peerveil.release.public import PublicScores
-from peerveil.release.sensitivity import swap_sensitivity
 
 FOUR = PublicScores([[0.1, 0.8], [0.2, 0.9], [0.4, 0.5], [0.3, 0.7]], [2, 2, 2, 2])
 UNEQUAL = PublicScores([[0.1, 0.8, 0.3], [0.2, 0.9, 0.3], [0.4], [0.35, 0.35]], [1, 2, 3, 3])

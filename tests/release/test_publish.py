@@ -242,7 +242,7 @@ def test_the_sensitivity_covers_the_rounding_of_the_means() -> None:
     """Weights that are large beside their range: the rounding is relative to the weights, not to the range."""
     from fractions import Fraction
 
-    from peerveil.release.sensitivity import laplace_sensitivity, sorted_means, swap_sensitivity
+    from peerveil.release.mechanism import laplace_sensitivity, sorted_means, swap_sensitivity
 
     rng = np.random.default_rng(1)
     reviewer, beyond = np.array([0, 0, 0, 1, 1, 1]), 0
@@ -261,7 +261,7 @@ def test_the_sensitivity_covers_the_rounding_of_the_means() -> None:
 @pytest.mark.parametrize("weight", ["rating", "miscalibration", "normalised", "subjectivity"])
 def test_equal_data_in_another_row_order_give_equal_bits(weight: str) -> None:
     """The order of rows may follow who wrote what. Added as rows come, 8 of 8 orders changed the mean ratings."""
-    from peerveil.release.sensitivity import sorted_means
+    from peerveil.release.mechanism import sorted_means
     from peerveil.release.weights import review_weights
 
     rng = np.random.default_rng(7)

@@ -15,7 +15,7 @@ from peerveil.papers.release.region import chain_region
 from peerveil.papers.release.simulate import simulate_conference
 from peerveil.release import feasible_region, publish, review_weights
 from peerveil.release.expectation import draw_assignment
-from peerveil.release.sensitivity import sorted_means
+from peerveil.release.mechanism import sorted_means
 
 DATA = Path(__file__).parent / "data" / "iclr2026_review_scores.csv.gz"
 

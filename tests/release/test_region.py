@@ -12,7 +12,7 @@ from tests.release import oracle
 from peerveil import BadInput
 from peerveil.papers.release.simulate import simulate_conference
 from peerveil.release import PublicScores, feasible_region
-from peerveil.release.counting import counting_bounds
+from peerveil.release.region import counting_bounds
 
 REGIONS = ("range", "counting")
 

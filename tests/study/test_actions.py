@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import shlex
 import subprocess
 import sys
 from dataclasses import MISSING
@@ -18,15 +19,14 @@ import pytest
 from annotated_types import Ge, Le
 
 from peerveil import BadInput, Ledger
-from peerveil.cli.actions import command
+from peerveil.cli.actions import _given, command
 from peerveil.cli.base import build_app
 from peerveil.console.drafting import offered, read_settings, shown
 from peerveil.console.web.rooms import _form
 from peerveil.judgements import synthetic_conference
 from peerveil.study import Study
 from peerveil.study.actions import KINDS, Action, Parameter, Setting, _whole, all_actions, find_action
-from peerveil.study.execute import execute
-from peerveil.study.inputs import Inputs, Source
+from peerveil.study.execute import Inputs, Source, execute
 from peerveil.study.outcome import Outcome
 from peerveil.study.reference import action_reference, reference_page
 from peerveil.study.schema import step_schema, study_schema
@@ -66,10 +66,10 @@ def owner(parameter_id: int) -> type[Action[Any]]:
 
 def accepts(parameter: Parameter, value: Any) -> bool:
     """Whether a study file may hold this value; rules over several parameters do not count."""
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
-        TypeAdapter(owner(id(parameter))).validate_json(json.dumps({parameter.name: _whole(value)}), strict=True)
+        owner(id(parameter)).adapter().validate_json(json.dumps({parameter.name: _whole(value)}), strict=True)
     except ValidationError as error:
         return parameter.name not in {item["loc"][0] for item in error.errors() if item["loc"]}
     return True
@@ -102,7 +102,7 @@ def test_a_command_has_the_declared_options_with_their_help(kind: type[Action[An
     wanted = {"out", "force", "as_json", "debug"}
     wanted |= {"columns", "format_"} if kind.kinds else set()
     wanted |= {"kind"} if len(kind.kinds) > 1 else set()
-    wanted |= {"time_zone"} if "events" in kind.kinds else set()
+    wanted |= {"time_zone"} if {"events", "reviews"} & set(kind.kinds) else set()
     wanted |= {"layout"} if "rankings" in kind.kinds else set()
     wanted |= {"ledger", "account", "seed"} if kind.spends else set()
     assert common == wanted
@@ -114,6 +114,15 @@ def test_the_command_stands_in_its_group(kind: type[Action[Any]]) -> None:
     group = app.get_command(click.Context(app), kind.module())
     assert isinstance(group, click.Group)
     assert kind.verb() in group.commands
+
+
+@EACH
+def test_its_examples_are_accepted(kind: type[Action[Any]]) -> None:
+    assert kind.examples
+    for example in kind.examples:
+        given = command(kind).make_context(kind.name, shlex.split(example)).params
+        texts = {parameter.name: _given(parameter, given[parameter.name]) for parameter in kind.parameters()}
+        kind.check({name: value for name, value in texts.items() if value is not None})
 
 
 @EACH
@@ -276,9 +285,8 @@ def test_a_setting_changed_in_one_place_changes_every_surface() -> None:
     assert (fields["patience"]["label"], fields["patience"]["value"]) == ("Patience", "1.5h")
     schema = step_schema(kind)["properties"]["rounds"]
     assert (schema["minimum"], schema["maximum"], schema["default"]) == (3, 77, 42)
-    assert "| `rounds` | `--rounds` | a whole number from 3 to 77 | `42` | Rounds of the trial. |" in action_reference(
-        kind
-    )
+    row = "| `rounds` `--rounds` | Rounds of the trial. | a whole number from 3 to 77 | `42` |"
+    assert row in action_reference(kind)
     assert kind.check({"epsilon": 1, "rounds": 77}, strict=True).settings() == {"epsilon": "1", "rounds": 77}
     with pytest.raises(BadInput, match="rounds: got 78, need a whole number from 3 to 77"):
         kind.check({"epsilon": 1, "rounds": 78}, strict=True)
@@ -339,6 +347,15 @@ def test_a_study_refuses_a_spending_step_without_an_account(kind: type[Action[An
         Study.read(file)
 
 
+def test_what_is_drawn_once_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "earlier").touch()
+    once = [kind for kind in EVERY.values() if kind.drawn_once]
+    assert {kind.name for kind in once} == {"timing.post", "calibration.decide"}
+    for kind in once:
+        with pytest.raises(BadInput, match="drawn once"):
+            execute(object.__new__(kind), Source(tmp_path / "data.csv"), tmp_path, force=True)
+
+
 # ---- weight ----------------------------------------------------------------------------------------------------------------
 
 
@@ -387,3 +404,16 @@ def test_the_whole_schema_takes_the_examples_and_refuses_others() -> None:
     for wrong in ({"action": "release.publish", "data": "reviews", "account": "main", "epsilon": 0},
                   {"action": "release.publsh"}, {"action": "release.publish", "data": "reviews", "epsilom": 1}):  # fmt: skip
         assert not validator.is_valid({**study, "steps": [wrong]})
+
+
+def test_an_editor_is_offered_every_key_and_choice_and_refuses_nothing_for_it() -> None:
+    step = study_schema()["properties"]["steps"]["items"]
+    assert "allOf" not in step  # Taplo offers nothing beside it
+    own = {"action", "name", "data", "account"}
+    assert set(step["properties"]) == own | {parameter.name for _, parameter in PARAMETERS}
+    for kind, parameter in PARAMETERS:
+        listed = step["properties"][parameter.name]
+        offered_here = listed.get("enum", listed.get("anyOf", [{}])[0].get("enum", ()))
+        assert set(parameter.choices) <= set(offered_here) or parameter.many
+        exact = jsonschema_rs.Draft202012Validator(step_schema(kind)["properties"][parameter.name])
+        assert all(jsonschema_rs.is_valid(listed, value) for value in VALUES if exact.is_valid(value))

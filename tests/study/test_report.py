@@ -67,7 +67,7 @@ def test_answers_come_first_and_what_is_hidden_is_said(tmp_path: Path) -> None:
     assert "reports.csv numbers the workers at random" in public
     # the command to post with names the real file
     assert f"peerveil timing post {tmp_path / 'data' / 'events.csv'} --epsilon 1 " in whole
-    assert "not for this log" in whole
+    assert "not for this one: the gap was taken from it" in whole
 
 
 def test_what_had_been_spent_before_is_said(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_all_problems_of_a_study_are_named_at_once(tmp_path: Path) -> None:
     said = str(caught.value)
     assert said.startswith("5 problems:")
     for part in (
-        "'sed', need 'seed'?", "data.reviews.path", "'epsilom', need 'epsilon'?", "steps[1].epsilon: got None",
+        "'sed', need 'seed'?", "data.reviews.path", "'epsilom', need 'epsilon'?", "steps[1].epsilon: got nothing",
         "steps[2].percentile: got 250",
     ):  # fmt: skip
         assert part in said

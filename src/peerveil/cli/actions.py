@@ -5,6 +5,7 @@ Options take text, so that a value is checked once, by its declaration, and refu
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,11 +13,14 @@ import click
 
 from peerveil.cli import base
 from peerveil.study.actions import actions_of
-from peerveil.study.inputs import Source
+from peerveil.study.execute import Source
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from peerveil.study.actions import Action, Parameter
     from peerveil.study.execute import Executed
+    from peerveil.study.outcome import TableOf
 
 NOT_COUNTED: Final = (
     "note: no ledger was named, so this release is not counted; every further release from the same data reveals more "
@@ -98,7 +102,7 @@ def _common(kind: type[Action[Any]]) -> list[Any]:
         (kinds, len(kind.kinds) > 1),
         (base.column_option, bool(kind.kinds)),
         (base.format_option, bool(kind.kinds)),
-        (base.time_zone_option, "events" in kind.kinds),
+        (base.time_zone_option, bool({"events", "reviews"} & set(kind.kinds))),
         (layouts, "rankings" in kind.kinds),
         (base.ledger_option, kind.spends),
         (base.account_option(), kind.spends),
@@ -113,7 +117,6 @@ def _common(kind: type[Action[Any]]) -> list[Any]:
 
 def _run(kind: type[Action[Any]], given: dict[str, Any]) -> None:
     """Check the settings, run the action and show what came of it."""
-    from peerveil.progress import progress_callback
     from peerveil.study.execute import execute
 
     texts = {parameter.name: _given(parameter, given[parameter.name]) for parameter in kind.parameters()}
@@ -136,12 +139,27 @@ def _run(kind: type[Action[Any]], given: dict[str, Any]) -> None:
         if parameter.refers is not None and parameter.refers.kind is not None and getattr(action, parameter.name)
     }
     own = {name: given.get(name) for name in ("ledger", "account", "seed") if name not in flags}
-    with progress_callback(kind.about) as progress:
+    with ExitStack() as stack:
+        progress = _progress(kind, stack)
         done = execute(action, source, given["out"], others=others, force=given["force"], progress=progress, **own)
     counted = not kind.spends or own.get("ledger") is not None or own.get("seed") is not None
     base.emit(_data(kind, done), given["as_json"], lambda: _show(done, counted))
     if done.outcome.failed:
         base.stop_with(base.CHECK_FAILED)
+
+
+def _progress(kind: type[Action[Any]], stack: ExitStack) -> Callable[[float, str], None]:
+    """A bar on the terminal, once the action says that it is at work."""
+    bars: list[Callable[[float, str], None]] = []
+
+    def progress(share: float, text: str = "") -> None:
+        from peerveil.progress import progress_callback
+
+        if not bars:
+            bars.append(stack.enter_context(progress_callback(kind.title)))
+        bars[0](share, text)
+
+    return progress
 
 
 def _given(parameter: Parameter, value: Any) -> Any:
@@ -173,32 +191,36 @@ def _data(kind: type[Action[Any]], done: Executed) -> dict[str, Any]:
 
 
 def _show(done: Executed, counted: bool) -> None:
-    """The result for people: the answer first."""
+    """The result for people, part by part: what may be published, its guarantee, what only the operator may see."""
     outcome = done.outcome
     mark = f" [{outcome.mark}]" if outcome.mark else ""
-    if outcome.answer:
-        click.echo(f"{outcome.answer}{mark}\n")
-    for text in outcome.found:
-        if text != outcome.answer:
-            click.echo(text)
-    for table in outcome.tables:
-        if table.public:
-            base.print_table(table.columns, table.rows)
-    if outcome.promise:
-        click.echo(f"\nGuarantee: {outcome.promise_short or outcome.promise}")
-    if outcome.attack:
-        click.echo("What an attacker could still do: " + " ".join(outcome.attack))
     private = [outcome.private_answer] if outcome.private_answer else []
     for line in outcome.private_found:
         private += [line] if isinstance(line, str) else line.paragraphs()
-    private_tables = [table for table in outcome.tables if not table.public]
-    if private or private_tables:
-        click.echo("\nFor the operator only, not for publication:")
-        click.echo("\n".join(dict.fromkeys(private)))
-    for table in private_tables:
-        base.print_table(table.columns, table.rows)
-    click.echo("")
+    public = [f"{outcome.answer}{mark}\n"] if outcome.answer else []
+    public += [text for text in outcome.found if text != outcome.answer]
+    label = "" if outcome.guarantee is None else "Guarantee: "
+    protection = [f"{label}{outcome.promise_short or outcome.promise}"] if outcome.promise else []
+    protection += ["What an attacker could still do: " + " ".join(outcome.attack)] if outcome.attack else []
+    _show_part("", public, [table for table in outcome.tables if table.public])
+    if public:
+        _show_part("", protection, [])
+    title = "For the operator only, not for publication:"
+    _show_part(title, list(dict.fromkeys(private)), [table for table in outcome.tables if not table.public])
+    if not public:
+        _show_part("", protection, [])
     for path, is_public in done.written:
         click.echo(f"written{'' if is_public else ', not for publication'}: {path}")
     if not counted:
         click.echo(NOT_COUNTED)
+
+
+def _show_part(title: str, lines: list[str], tables: list[TableOf]) -> None:
+    """Lines and tables with a blank line below, if there are any."""
+    if not lines and not tables:
+        return
+    for text in [title, *lines] if title else lines:
+        click.echo(text)
+    for table in tables:
+        base.print_table(table.columns, table.rows)
+    click.echo("")

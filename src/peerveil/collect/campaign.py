@@ -28,7 +28,6 @@ The keys of a campaign's file::
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,11 +35,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.collect.tasks import read_tasks
 from peerveil.errors import BadInput, Verbatim
+from peerveil.files import read_toml
 from peerveil.guarantee import Guarantee, read_epsilon
 from peerveil.judgements.labels import check_classes
 from peerveil.randomness import Response
 from peerveil.rankings import LocalProtocol
-from peerveil.study.spec import only, regular_file, words
+from peerveil.study.spec import only, words
 from peerveil.truth.client import FORMAT as LABELS_FORMAT
 from peerveil.truth.randomise import PERSON
 
@@ -54,7 +54,6 @@ STATES: Final = ("not open yet", "open", "closed")
 MOST_TASKS: Final = 100_000
 _MOST_CLASSES: Final = 100
 _MOST_ITEMS: Final = 10_000
-_LARGEST_FILE: Final = 200_000_000
 _ID: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 _ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?")
 _COMMON: Final = (
@@ -215,17 +214,9 @@ class Campaign:
     @classmethod
     def read(cls, path: str | Path) -> Campaign:
         """Read a campaign's file (TOML); every problem is named with its key."""
-        where = regular_file(Path(path), "campaign")
-        if where.stat().st_size > _LARGEST_FILE:
-            raise BadInput("campaign", got=str(where), want=f"a file of at most {_LARGEST_FILE:,} bytes")
-        try:
-            content = tomllib.loads(where.read_text(encoding="utf-8"))
-        except UnicodeDecodeError:
-            raise BadInput("campaign", got=str(where), want="a text file in UTF-8") from None
-        except tomllib.TOMLDecodeError as error:
-            raise BadInput(str(where), got=Verbatim(str(error)), want="a TOML file") from None
+        _, content = read_toml(path, "campaign")
         if isinstance(content.get("tasks"), str):
-            content["tasks"] = read_tasks(where.parent / content["tasks"])
+            content["tasks"] = read_tasks(Path(path).parent / content["tasks"])
         return cls.from_dict(content)
 
     @classmethod

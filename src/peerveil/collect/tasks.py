@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from peerveil.errors import BadInput, Verbatim
-from peerveil.study.spec import regular_file
+from peerveil.files import regular_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

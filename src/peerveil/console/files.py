@@ -19,12 +19,12 @@ from peerveil.console.house import new_id
 from peerveil.console.jobs import enqueue
 from peerveil.console.schema import files
 from peerveil.errors import BadInput, PeerveilError, Verbatim
+from peerveil.files import regular_file
 from peerveil.services import database_time
 from peerveil.services.errors import NotFound
 from peerveil.study.actions import KINDS
 from peerveil.study.new import likely_kinds
 from peerveil.study.release import ONE_REVIEW_EACH
-from peerveil.study.spec import regular_file
 from peerveil.texts import on_one_line
 from peerveil.timing.exposure import NO_NAME_TWICE
 

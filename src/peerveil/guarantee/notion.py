@@ -35,10 +35,9 @@ class Notion(Enum):
         """Whether uses on the same data add up in epsilon, so that a budget can be debited."""
         return self in {Notion.PURE_DP, Notion.LOCAL_DP, Notion.LOCAL_ATTRIBUTE_DP}
 
-    @property
-    def takes_epsilon(self) -> bool:
-        """Whether the promise is a bound on a likelihood ratio."""
-        return self is not Notion.MAP_ERROR
+
+TAKES_EPSILON: Final = frozenset(Notion) - {Notion.MAP_ERROR}
+"""Promises that bound a likelihood ratio."""
 
 
 class DoesNotCompose(PeerveilError):

@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from peerveil.errors import BadInput
-from peerveil.guarantee.notion import NOT_PRIVATE_MARK, ONE_ANSWER, SIMULATION_MARK, DoesNotCompose, Notion
+from peerveil.guarantee.notion import (
+    NOT_PRIVATE_MARK,
+    ONE_ANSWER,
+    SIMULATION_MARK,
+    TAKES_EPSILON,
+    DoesNotCompose,
+    Notion,
+)
 from peerveil.guarantee.wording import rounded, short_sentence, whole_sentence
 from peerveil.numerics.exact import Number, exact, exact_positive, printed, words
-from peerveil.texts import on_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,11 +96,11 @@ class Guarantee:
             raise BadInput("notion", got=notion, want=f"one of {names}") from None
         texts: dict[str, object] = {"unit": unit, "neighbours": neighbours, "gap_unit": gap_unit}
         for name, text in (texts if assumption is None else texts | {"assumption": assumption}).items():
-            if not isinstance(text, str) or not text.strip(" .") or not on_one_line(text):
+            if not isinstance(text, str) or not text.strip(" .") or not text.isprintable():
                 raise BadInput(name, got=text, want="a short text on one line")
         if not isinstance(simulated, bool):
             raise BadInput("simulated", got=simulated, want="True or False")
-        if epsilon is not None and not notion.takes_epsilon:
+        if epsilon is not None and notion not in TAKES_EPSILON:
             raise BadInput("epsilon", got=epsilon, want=f"None: {notion.value} is given by error=")
         if (gap is not None) is not (notion is Notion.ONE_SIDED_DP):
             raise BadInput("gap", got=gap, want="a number for one-sided DP, None for every other notion")
@@ -183,7 +189,7 @@ class Guarantee:
         """The words that must stand beside every result: ``None`` for a private one."""
         if self.simulated:
             return SIMULATION_MARK
-        if self.notion.takes_epsilon and self.exact_epsilon is None:
+        if self.notion in TAKES_EPSILON and self.exact_epsilon is None:
             return NOT_PRIVATE_MARK
         return None
 

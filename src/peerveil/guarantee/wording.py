@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from peerveil.guarantee.notion import WORTHLESS, Notion
+from peerveil.guarantee.notion import TAKES_EPSILON, WORTHLESS, Notion
 from peerveil.numerics.exact import exp_bounds, words
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def short_sentence(g: Guarantee) -> str:
     """The sentence without what is meant by neighbours, nowhere stronger than the whole one."""
-    if g.exact_epsilon is None and g.notion.takes_epsilon:
+    if g.exact_epsilon is None and g.notion in TAKES_EPSILON:
         return whole_sentence(g)
     if g.notion is Notion.ONE_SIDED_DP:
         assert g.exact_gap is not None

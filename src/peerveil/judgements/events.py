@@ -11,8 +11,8 @@ import polars as pl
 from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements import columns as col
 from peerveil.judgements.problems import Problems, Source
-from peerveil.judgements.readers import read_raw
 from peerveil.judgements.readers.files import Raw
+from peerveil.judgements.readers.recognise import read_raw
 from peerveil.judgements.readers.tabular import shown
 from peerveil.judgements.table import Table, check_names, make_wish, plural, read_only, same_length
 from peerveil.judgements.times import check_now, check_zone, time_series, utc

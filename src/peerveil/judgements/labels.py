@@ -10,8 +10,8 @@ import polars as pl
 from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements import columns as col
 from peerveil.judgements.problems import Problems, Source
-from peerveil.judgements.readers import read_raw
 from peerveil.judgements.readers.files import Raw
+from peerveil.judgements.readers.recognise import read_raw
 from peerveil.judgements.table import Table, make_wish, plural, read_only, same_length
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ class Suggestion:
     """What columns are probably called: in ``columns`` our names, each with theirs. ``table`` would read them.
 
     >>> print(Suggestion("Labels", {"task": "item"}))
-    pass Labels.of(data, columns={'task': 'item'}) (on the command line: --column task=item)
+    pass columns={'task': 'item'} (on the command line: --column task=item)
     """
 
     table: str
@@ -39,7 +39,7 @@ class Suggestion:
 
     def __str__(self) -> str:
         options = column_options(self.columns)
-        return f"pass {self.table}.of(data, columns={dict(self.columns)!r}) (on the command line: {options})"
+        return f"pass columns={dict(self.columns)!r} (on the command line: {options})"
 
 
 @dataclass(frozen=True)

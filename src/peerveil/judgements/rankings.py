@@ -24,10 +24,10 @@ from peerveil.judgements.orders import (
     ranks_from_orders,
 )
 from peerveil.judgements.problems import Problems, Source
-from peerveil.judgements.readers import read_rankings, stream_rankings
 from peerveil.judgements.readers.preflib import preflib_text
 from peerveil.judgements.readers.ranklayouts import read_layout
 from peerveil.judgements.readers.ranktables import from_frame_columns
+from peerveil.judgements.readers.recognise import read_rankings, stream_rankings
 from peerveil.judgements.table import Table, check_mapping, check_names, make_wish, plural, read_only
 from peerveil.judgements.writing import write_frame
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import Guarantee
+from peerveil.guarantee.notion import TAKES_EPSILON
 from peerveil.ledger.errors import SimulationRefused
 from peerveil.randomness import Randomness
-from peerveil.randomness.secure import SecureRandomness
+from peerveil.randomness.lanes import SecureRandomness
 from peerveil.texts import on_one_line
 
 LONGEST_NAME: Final = 100
@@ -74,7 +75,7 @@ def read_guarantee(guarantee: object) -> Guarantee:
             "this guarantee is marked as a simulation, which protects nobody; a ledger takes only what the "
             "secure lane draws. Nothing was spent"
         )
-    if guarantee.notion.takes_epsilon and guarantee.exact_epsilon is None:
+    if guarantee.notion in TAKES_EPSILON and guarantee.exact_epsilon is None:
         raise BadInput(
             "guarantee",
             got=Verbatim("epsilon None: a release without privacy"),

@@ -16,11 +16,14 @@ import math
 import numbers
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from peerveil.errors import BadInput
+from peerveil.errors import BadInput, Verbatim
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
 
 Number: TypeAlias = "int | float | str | Decimal | Fraction | np.integer | np.floating"
 """What may be given for an exact parameter."""
@@ -185,3 +188,14 @@ def words(value: Fraction, rounding: Literal["up", "down"] = "up") -> str:
     if value.denominator < 1_000_000:
         return f"{value.numerator}/{value.denominator}"
     return repr(decimal)
+
+
+def as_array(values: ArrayLike, argument: str) -> NDArray[Any]:
+    """Anything array-like as an array; lists of unequal length and masked arrays are refused."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise BadInput(argument, got=values, want="an array, or lists of equal length") from None
+    if isinstance(values, np.ma.MaskedArray):
+        raise BadInput(argument, got=Verbatim("a masked array"), want="an array without a mask")
+    return array

@@ -18,8 +18,7 @@ The pieces that rooms build on:
 ((2,), 'simulation')
 """
 
-from peerveil.randomness.lanes import Randomness
+from peerveil.randomness.lanes import Randomness, laplace_scale
 from peerveil.randomness.response import Response
-from peerveil.randomness.scale import laplace_scale
 
 __all__ = ["Randomness", "Response", "laplace_scale"]

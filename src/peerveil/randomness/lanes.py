@@ -1,4 +1,4 @@
-"""The interface of both lanes, and every sampler that they share.
+"""The interface of both lanes, every sampler that they share, the secure lane, and the scale of its noise.
 
 A lane supplies uniform bits and Laplace noise; all the rest is built here, once, on those bits. So the two lanes
 draw from the same distributions, and a test of one is a test of the other's code.
@@ -7,26 +7,31 @@ draw from the same distributions, and a test of one is a test of the other's cod
 from __future__ import annotations
 
 import math
+import os
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 import numpy as np
 
 from peerveil.errors import BadInput, Verbatim
-from peerveil.guarantee import Guarantee
-from peerveil.numerics.exact import at_least, exact_positive
-from peerveil.randomness.response import Response, as_array
+from peerveil.guarantee import Guarantee, read_epsilon
+from peerveil.numerics.exact import as_array, at_least, exact_positive, safe_sensitivity
+from peerveil.randomness.response import Response
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
+    from peerveil.numerics.exact import Number
+
 
 _BLOCK: Final = 1 << 17  # values handled at once: stays in the processor's cache
+_LARGEST_SCALE: Final = 10**300
 _LARGEST_INTEGER: Final = 2**53  # whole numbers up to here are exact as floats
 
 
@@ -39,8 +44,6 @@ class Randomness(ABC):
     @staticmethod
     def secure() -> Randomness:
         """The lane for real people: operating-system entropy and exact samplers, never seeded."""
-        from peerveil.randomness.secure import SecureRandomness
-
         return SecureRandomness()
 
     @staticmethod
@@ -250,3 +253,58 @@ def _shape(size: int | Sequence[int]) -> tuple[int, ...]:
 
 if TYPE_CHECKING:
     from peerveil.randomness.simulation import SimulationRandomness
+
+
+@final
+class SecureRandomness(Randomness):
+    """See :meth:`peerveil.Randomness.secure`. It has no state: there is nothing to seed, to copy or to fork."""
+
+    __slots__ = ()
+    lane: ClassVar[str] = "secure"
+
+    def _bits(self, count: int, bits: int) -> NDArray[Any]:
+        return np.frombuffer(os.urandom(count * (bits // 8)), dtype=f"<u{bits // 8}")
+
+    def _laplace(self, values: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+        return np.array(_laplace_measurement("float", scale)(values), dtype=np.float64)
+
+    def _discrete_laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        return np.array(_laplace_measurement("i64", scale)(values), dtype=np.int64)
+
+    def __repr__(self) -> str:
+        return "Randomness.secure()"
+
+
+@lru_cache(maxsize=64)
+def _laplace_measurement(kind: str, scale: float) -> Callable[[NDArray[Any]], list[float]]:
+    """OpenDP's (discrete) Laplace mechanism on vectors; imported on first use, since that takes a second."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    if kind == "float":
+        space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)
+    else:
+        space = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.l1_distance(T=dp.i64)
+    measurement: Callable[[NDArray[Any]], list[float]] = space >> dp.m.then_laplace(scale=scale)
+    return measurement
+
+
+def laplace_scale(*, sensitivity: Number, epsilon: Number) -> float:
+    """The smallest float scale at which Laplace noise is epsilon-DP for an L1 sensitivity.
+
+    Proof. Adding noise with density (or mass) proportional to exp(-abs(z)/b) to two vectors at L1 distance at most s
+    changes any likelihood by a factor of at most exp(s/b). The float returned is, as a rational number, at least
+    s/epsilon, so s/b <= epsilon. ``s`` is at least the sensitivity given, whether a float was meant as printed or as
+    stored. ∎
+
+    >>> laplace_scale(sensitivity=1, epsilon=0.1)
+    10.0
+    >>> from fractions import Fraction
+    >>> scale = laplace_scale(sensitivity=1, epsilon=0.3)
+    >>> scale, 1 / Fraction(scale) <= Fraction("0.3")
+    (3.3333333333333335, True)
+    """
+    needed = safe_sensitivity(sensitivity) / read_epsilon(epsilon)
+    if needed > _LARGEST_SCALE:
+        raise BadInput("sensitivity", got=sensitivity, want="a scale (sensitivity / epsilon) of at most 1e300")
+    return at_least(needed)

@@ -16,7 +16,7 @@ import numpy as np
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import read_epsilon
-from peerveil.numerics.exact import Number, exp_bounds, log_above, printed, words
+from peerveil.numerics.exact import Number, as_array, exp_bounds, log_above, printed, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -200,17 +200,6 @@ class Response:
 def _listed(labels: tuple[Any, ...]) -> str:
     shown = ", ".join(repr(label) for label in labels[:10])
     return f"[{shown}]" if len(labels) <= 10 else f"[{shown}, ... {len(labels):,} in all]"
-
-
-def as_array(values: ArrayLike, argument: str) -> NDArray[Any]:
-    """Anything array-like as an array; lists of unequal length and masked arrays are refused."""
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise BadInput(argument, got=values, want="an array, or lists of equal length") from None
-    if isinstance(values, np.ma.MaskedArray):
-        raise BadInput(argument, got=Verbatim("a masked array"), want="an array without a mask")
-    return array
 
 
 def _thresholds(epsilon: Fraction, k: int, bits: int) -> tuple[int, int]:

@@ -20,11 +20,10 @@ True
 """
 
 from peerveil.release.expectation import public_expectation
-from peerveil.release.mechanism import LaplaceMeans, Perturbation, PublishedMeans, publish
+from peerveil.release.mechanism import LaplaceMeans, Perturbation, PublishedMeans, publish, swap_sensitivity
 from peerveil.release.plan import ReleasePlan, plan_release
 from peerveil.release.public import PublicScores
 from peerveil.release.region import FeasibleRegion, feasible_region
-from peerveil.release.sensitivity import swap_sensitivity
 from peerveil.release.weights import review_weights
 
 __all__ = [

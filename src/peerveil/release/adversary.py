@@ -30,10 +30,9 @@ from peerveil.guarantee import read_epsilon
 from peerveil.randomness import Randomness, laplace_scale
 from peerveil.release.conference import Conference
 from peerveil.release.expectation import public_prior
-from peerveil.release.mechanism import LaplaceMeans, estimate_means
+from peerveil.release.mechanism import LaplaceMeans, estimate_means, laplace_sensitivity, means_guarantee
 from peerveil.release.posterior import Posterior, posterior_over_assignments, sampled_posterior
 from peerveil.release.region import feasible_region
-from peerveil.release.sensitivity import laplace_sensitivity, means_guarantee
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from peerveil.errors import BadInput, Verbatim
+from peerveil.release.mechanism import sorted_means
 from peerveil.release.public import PublicScores
-from peerveil.release.sensitivity import sorted_means
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -12,8 +12,7 @@ from peerveil.errors import BadInput
 from peerveil.guarantee import read_epsilon
 from peerveil.numerics.exact import printed
 from peerveil.progress import progress_bar
-from peerveil.release.chance import spread_test
-from peerveil.release.estimate import blind_guess
+from peerveil.release.estimate import blind_guess, spread_test
 from peerveil.release.expectation import draw_means, public_prior
 from peerveil.release.mechanism import LaplaceMeans, estimate_means
 from peerveil.release.public import PublicScores

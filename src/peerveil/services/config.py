@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peerveil.errors import BadInput, Verbatim
+from peerveil.errors import BadInput, unknown
+from peerveil.files import read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -29,7 +27,7 @@ def read_config(
     """
     found: dict[str, Any] = {}
     if path is not None:
-        found = read_toml(path)
+        found = read_toml(path, "--config")[1]
         check_names(found, [*options, *tables], str(path))
     for name, kind in options.items():
         given = (os.environ if environment is None else environment).get(f"{prefix}_{name.upper()}")
@@ -45,27 +43,11 @@ def read_config(
     return found
 
 
-def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """A TOML file, with errors that say where."""
-    file = Path(path)
-    try:
-        with file.open("rb") as handle:
-            return tomllib.load(handle)
-    except FileNotFoundError:
-        raise BadInput(str(file), got=Verbatim("no such file"), want="a configuration file") from None
-    except OSError as error:
-        raise BadInput(str(file), got=Verbatim(error.strerror or "an error"), want="a readable file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadInput(str(file), got=Verbatim(f"no TOML ({error})"), want="a configuration file") from None
-
-
 def check_names(found: Mapping[str, Any], known: Collection[str], where: str) -> None:
     """Refuse names that mean nothing, and say which one was perhaps meant."""
     for name in found:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            want = f"{close[0]!r}, perhaps" if close else "one of " + ", ".join(sorted(known))
-            raise BadInput(where, got=name, want=want)
+            raise unknown(where, name, sorted(known), "options")
 
 
 def _from_text(text: str, kind: type, name: str) -> Any:

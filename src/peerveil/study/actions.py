@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import MISSING, dataclass, field, fields
-from difflib import get_close_matches
 from importlib import import_module
 from types import UnionType
 from typing import (
@@ -39,17 +38,19 @@ from typing import (
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from peerveil.errors import BadInput, Verbatim
+from peerveil.errors import BadInput, Verbatim, unknown
 from peerveil.study.problems import Problems
 from peerveil.study.spelling import Refers, Spelling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
+
+    from pydantic import TypeAdapter
 
     from peerveil.guarantee import Guarantee
     from peerveil.ledger import Account
     from peerveil.randomness import Randomness
-    from peerveil.study.inputs import Inputs, Source
+    from peerveil.study.execute import Inputs, Source
     from peerveil.study.outcome import Outcome
 
 Kind = Literal["reviews", "events", "rankings", "labels"]
@@ -169,6 +170,8 @@ class Action(Generic[Table]):
     """Whether it debits an account, which a study must then name (unless it simulates)."""
     once: ClassVar[bool] = False
     """Whether its guarantee holds for a single release, so that the ledger refuses a second one on the same data."""
+    drawn_once: ClassVar[bool] = False
+    """Whether a second draw from the same data would reveal more than both promise: results are then never replaced."""
     recorded: ClassVar[bool] = False
     """Whether its guarantee is only written down in the account: such guarantees do not add up, so nothing is debited."""
     calls: ClassVar[str] = ""
@@ -219,6 +222,15 @@ class Action(Generic[Table]):
         return known
 
     @classmethod
+    def adapter(cls) -> TypeAdapter[Self]:
+        """Pydantic's view of the parameters, made once."""
+        from pydantic import TypeAdapter
+
+        if "_adapter" not in cls.__dict__:
+            cls._adapter = TypeAdapter(cls)  # type: ignore[attr-defined]
+        return cls._adapter  # type: ignore[attr-defined,no-any-return]
+
+    @classmethod
     def module(cls) -> str:
         """The module it belongs to."""
         return cls.name.partition(".")[0]
@@ -239,9 +251,9 @@ class Action(Generic[Table]):
         place : callable, optional
             What an error calls a parameter.
         """
-        from pydantic import TypeAdapter, ValidationError
+        from pydantic import ValidationError
 
-        adapter: TypeAdapter[Self] = TypeAdapter(cls)
+        adapter = cls.adapter()
         try:
             if strict:  # through JSON, as strict mode refuses tuples for lists in Python
                 values = {name: _whole(value) for name, value in given.items()}
@@ -263,7 +275,7 @@ class Action(Generic[Table]):
             return BadInput(place(cause.argument), got=cause.got, want=cause.want)
         name = str(item["loc"][0]) if item["loc"] else ""
         if name not in known:
-            return BadInput(place(name), got=name, want=nearest(name, known))
+            return unknown(place(name), name, known, "settings")
         parameter = known[name]
         if name not in given:
             return BadInput(place(name), got=Verbatim("nothing"), want=f"{parameter.want} ({parameter.setting.help})")
@@ -282,18 +294,6 @@ class Action(Generic[Table]):
 def _whole(value: Any) -> Any:
     """20.0 is a whole number, as in JSON."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """What a misspelt name probably means, or all that there are.
-
-    >>> nearest("epsilom", ["epsilon", "scale"])
-    "'epsilon' (the settings are: epsilon, scale)"
-    """
-    names = list(known)
-    near = get_close_matches(name, names, n=1)
-    shown = ", ".join(names) or "none"
-    return f"{near[0]!r} (the settings are: {shown})" if near else f"one of the settings: {shown}"
 
 
 def _parameter(name: str, hint: Any, default: Any) -> Parameter:
@@ -333,21 +333,15 @@ def _want(kind: Any, choices: tuple[str, ...], metadata: list[Any]) -> str:
         return f"one of {', '.join(choices)}"
     if kind is bool:
         return "true or false"
-    limits = [_limit(item) for item in metadata if isinstance(item, (Ge, Gt, Le, Lt))]
     noun = {int: "a whole number", float: "a number"}.get(kind, "text")
-    return " ".join([noun, *limits])
-
-
-def _limit(limit: Ge | Gt | Le | Lt) -> str:
-    match limit:
-        case Ge(ge=value):
-            return f"from {value:,}"
-        case Gt(gt=value):
-            return f"above {value:,}"
-        case Le(le=value):
-            return f"to {value:,}"
-        case Lt(lt=value):
-            return f"below {value:,}"
+    limits = {type(item).__name__.lower(): item for item in metadata if isinstance(item, (Ge, Gt, Le, Lt))}
+    values = {name: f"{getattr(limit, name):,}" for name, limit in limits.items()}
+    if values.keys() == {"ge", "le"}:
+        return f"{noun} from {values['ge']} to {values['le']}"
+    words = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
+    return " ".join(
+        [noun, " and ".join(f"{word} {values[name]}" for name, word in words.items() if name in values)]
+    ).strip()
 
 
 # ---- all of them -----------------------------------------------------------------------------------------------------
@@ -368,7 +362,5 @@ def find_action(name: object) -> type[Action[Any]]:
     module, _, verb = str(name).partition(".")
     kind = actions_of(module).get(verb) if module in MODULES else None
     if kind is None:
-        near = get_close_matches(str(name), all_actions(), n=1)
-        hint = f"{near[0]!r}? The actions are" if near else "one of the actions:"
-        raise BadInput("action", got=name, want=f"{hint} {', '.join(all_actions())}")
+        raise unknown("action", name, all_actions(), "actions")
     return kind

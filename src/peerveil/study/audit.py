@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from peerveil.audit import Report
     from peerveil.audit.cases import Case
     from peerveil.study.actions import Context
-    from peerveil.study.inputs import Inputs
+    from peerveil.study.execute import Inputs
     from peerveil.study.outcome import Outcome
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from peerveil.calibration.fit import Fit
     from peerveil.judgements import Reviews
     from peerveil.study.actions import Context
-    from peerveil.study.inputs import Inputs
+    from peerveil.study.execute import Inputs
     from peerveil.study.outcome import Outcome
 
 _NOTHING: Final = Verbatim("nothing")
@@ -179,7 +179,7 @@ class Decide(_Decisions):
     )
     publishes = "which papers are accepted"
     operator = "how well each review is protected, with its writer"
-    spends = once = recorded = True
+    spends = once = recorded = drawn_once = True
     calls = "peerveil.calibration.Conference"
     examples = (
         "reviews.csv --history past.csv --accept 40 --adversary-error 0.5",

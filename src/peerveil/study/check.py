@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from peerveil.errors import BadInput, Verbatim
 from peerveil.ledger import BudgetExceeded, Ledger
 from peerveil.numerics.exact import printed
-from peerveil.study.inputs import Inputs, Source, kind_of
+from peerveil.study.execute import Inputs, Source, kind_of
 from peerveil.study.problems import Problems
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from peerveil.study.actions import KINDS, Action
 
 if TYPE_CHECKING:
     from peerveil.study.actions import Context
-    from peerveil.study.inputs import Inputs
+    from peerveil.study.execute import Inputs
     from peerveil.study.outcome import Outcome
 
 

@@ -15,7 +15,7 @@ from peerveil.judgements.readers.recognise import nearest
 from peerveil.judgements.readers.tabular import column_names
 from peerveil.numerics.exact import printed
 from peerveil.study.actions import all_actions
-from peerveil.study.inputs import Inputs
+from peerveil.study.execute import Inputs
 from peerveil.study.toml import toml_step, toml_value
 
 if TYPE_CHECKING:

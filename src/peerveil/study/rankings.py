@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from peerveil.judgements import Rankings
     from peerveil.rankings import LocalProtocol, UniformityTest
     from peerveil.study.actions import Context
-    from peerveil.study.inputs import Inputs, Source
+    from peerveil.study.execute import Inputs, Source
     from peerveil.study.outcome import Outcome
 
 _QUESTION: Final = "Do the rankings differ from chance?"
@@ -216,7 +216,7 @@ class Randomize(Action["Rankings"]):
     kinds = ("rankings",)
     spends = True
     calls = "peerveil.rankings.randomize_rankings"
-    examples = ("rankings.csv --epsilon 0.5 --public-seed 7", "rankings.csv --epsilon 1 --about pairs --questions 2")
+    examples = ("rankings.csv --epsilon 0.5 --public-seed 7", "rankings.csv --epsilon 1 --ask pairs --questions 2")
 
     epsilon: Budget
     ask: Annotated[

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from peerveil.judgements import Reviews
     from peerveil.release import PublicScores, PublishedMeans
     from peerveil.study.actions import Context
-    from peerveil.study.inputs import Inputs
+    from peerveil.study.execute import Inputs
     from peerveil.study.outcome import Outcome
 
 # the question, what is measured, and which way is which

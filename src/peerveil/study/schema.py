@@ -16,16 +16,6 @@ def study_schema() -> dict[str, Any]:
     """The schema of a whole study file."""
     from peerveil.study.spelling import EPSILON_SCHEMA
 
-    kinds = all_actions()
-    step = {
-        "type": "object",
-        "required": ["action"],
-        "properties": {"action": {"enum": list(kinds), "description": "What to do."}},
-        "allOf": [
-            {"if": {"properties": {"action": {"const": name}}, "required": ["action"]}, "then": step_schema(kind)}
-            for name, kind in kinds.items()
-        ],
-    }
     data = {
         "path": {**_TEXT, "description": "The file, beside the study unless the path is absolute."},
         "kind": {"enum": list(KINDS), "description": "What it holds; recognized if left out."},
@@ -54,16 +44,51 @@ def study_schema() -> dict[str, Any]:
             "study": _object(head, required=["title"]),
             "accounts": {"type": "object", "additionalProperties": _object(account, required=["epsilon"])},
             "data": {"type": "object", "additionalProperties": _object(data, required=["path"])},
-            "steps": {"type": "array", "minItems": 1, "items": step},
+            "steps": {"type": "array", "minItems": 1, "items": _any_step()},
         },
     }
 
 
+def _any_step() -> dict[str, Any]:
+    """The schema of a step: its action decides which keys it has.
+
+    Taplo, which most editors use for TOML, completes only keys that are listed beside the action, and none if there is an
+    ``allOf``. So all keys are listed here, and the conditions, which alone refuse something, are one level deeper.
+    """
+    steps = {name: step_schema(kind) for name, kind in all_actions().items()}
+    keys: dict[str, Any] = {}
+    for step in steps.values():
+        for name, schema in step["properties"].items():
+            keys.setdefault(name, []).append(schema)
+    listed = {name: _listed(schemas) for name, schemas in keys.items()}
+    listed["action"] = {"enum": list(steps), "description": "What to do."}
+    conditions = [
+        {"if": {"properties": {"action": {"const": name}}, "required": ["action"]}, "then": step}
+        for name, step in steps.items()
+    ]
+    return {
+        "type": "object",
+        "required": ["action"],
+        "properties": listed,
+        "if": {"required": ["action"]},
+        "then": {"allOf": conditions},
+    }
+
+
+def _listed(schemas: list[dict[str, Any]]) -> dict[str, Any]:
+    """What an editor offers for a key that several actions may have: its help and its choices."""
+    choices = list(dict.fromkeys(choice for schema in schemas for choice in schema.get("enum", ())))
+    key: dict[str, Any] = {"description": "\n\n".join(dict.fromkeys(schema["description"] for schema in schemas))}
+    if all("enum" in schema for schema in schemas):
+        key["enum"] = choices
+    elif choices:
+        key["anyOf"] = [{"enum": choices}, {}]
+    return key
+
+
 def step_schema(kind: type[Action[Any]]) -> dict[str, Any]:
     """The schema of one step that does this action."""
-    from pydantic import TypeAdapter
-
-    made = TypeAdapter(kind).json_schema()
+    made = kind.adapter().json_schema()
     properties = {
         parameter.name: {
             **{
@@ -76,7 +101,10 @@ def step_schema(kind: type[Action[Any]]) -> dict[str, Any]:
         }
         for parameter in kind.parameters()
     }
-    own: dict[str, Any] = {"action": {"const": kind.name}, "name": {**_TEXT, "maxLength": 60}}
+    own: dict[str, Any] = {
+        "action": {"const": kind.name, "description": kind.about},
+        "name": {**_TEXT, "maxLength": 60, "description": "What its files are called; the action's name if left out."},
+    }
     if kind.kinds:
         own["data"] = {**_TEXT, "description": f"The name of {' or '.join(kind.kinds)} under [data]."}
     if kind.spends:

@@ -31,17 +31,16 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from peerveil.errors import BadInput, Verbatim
+from peerveil.errors import BadInput, Verbatim, unknown
+from peerveil.files import read_toml, regular_file
 from peerveil.guarantee import read_epsilon
 from peerveil.study.actions import KINDS, find_action
-from peerveil.study.inputs import Source
+from peerveil.study.execute import Source
 from peerveil.study.problems import Problems
-from peerveil.study.toml import read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -98,7 +97,7 @@ class Study:
         >>> study.title, study.steps[0].name
         ('Scores', 'audit-run')
         """
-        where = regular_file(Path(path), "study")
+        where = Path(path)
         text, content = read_toml(where, "study")
         problems = Problems()
         problems.attempt(only, content, ("study", "accounts", "data", "steps"), "the study")
@@ -121,31 +120,12 @@ class Study:
         return study
 
 
-def regular_file(path: Path, argument: str) -> Path:
-    """A path to a file that can be read from beginning to end: no folder, device or pipe."""
-    if "\0" in str(path):
-        raise BadInput(argument, got=str(path), want="a path without a zero byte")
-    try:
-        exists = path.exists()
-    except (OSError, ValueError):  # a name that is too long, or that no file can have
-        exists = False
-    if not exists:
-        raise BadInput(argument, got=str(path), want="a file that exists")
-    if not path.is_file():
-        raise BadInput(argument, got=str(path), want="a regular file")
-    if not os.access(path, os.R_OK):
-        raise BadInput(argument, got=str(path), want="a file that may be read")
-    return path
-
-
 def only(content: Mapping[str, Any], known: Iterable[str], place: str) -> None:
     """Refuse keys that nobody would read; a misspelt key must not be passed over in silence."""
     names, problems = list(known), Problems()
     for key in content:
         if key not in names:
-            near = get_close_matches(key, names, n=1)
-            hint = f"{near[0]!r}? {place} has" if near else f"one of the keys of {place}:"
-            problems.add(BadInput(place, got=key, want=f"{hint} {', '.join(names) or 'no keys'}"))
+            problems.add(unknown(place, key, names, "keys"))
     problems.raise_any()
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from peerveil.guarantee import Guarantee
     from peerveil.judgements import Events
     from peerveil.study.actions import Context
-    from peerveil.study.inputs import Inputs, Source
+    from peerveil.study.execute import Inputs, Source
     from peerveil.study.outcome import Outcome
     from peerveil.timing import DelayPlan, Posted, PostingSchedule, Queue, TimingAudit
     from peerveil.timing.mechanism import DelayMechanism
@@ -304,7 +304,7 @@ class Post(Action["Events"]):
     publishes = "the posts' threads, new ids, delayed times, and authors numbered within each thread"
     operator = "the schedule, which links your ids to the public ids, and how long posts wait"
     kinds = ("events",)
-    spends = recorded = True
+    spends = recorded = drawn_once = True
     calls = "peerveil.timing.post"
     examples = (
         "events.csv --gap 45m --epsilon 1",

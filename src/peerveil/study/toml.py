@@ -1,34 +1,15 @@
-"""Study files: read with their problems named, and values and steps written as text."""
+"""Values and steps of a study file, written as text."""
 
 from __future__ import annotations
 
 import json
 import textwrap
-import tomllib
 from typing import TYPE_CHECKING, Any
-
-from peerveil.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from peerveil.study.actions import Action
-
-_LARGEST_FILE = 1_000_000
-
-
-def read_toml(path: Path, argument: str) -> tuple[str, dict[str, Any]]:
-    """The text of a TOML file and what it says; anything else is refused."""
-    if path.stat().st_size > _LARGEST_FILE:
-        raise BadInput(argument, got=str(path), want=f"a file of at most {_LARGEST_FILE:,} bytes")
-    try:
-        text = path.read_text(encoding="utf-8")
-        return text, tomllib.loads(text)
-    except UnicodeDecodeError:
-        raise BadInput(argument, got=str(path), want="a text file in UTF-8") from None
-    except (ValueError, RecursionError) as error:  # no TOML, a number of too many digits, or too deeply nested
-        raise BadInput(str(path), got=Verbatim(str(error)), want="a TOML file") from None
 
 
 def toml_value(value: Any) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from peerveil.judgements import Labels
     from peerveil.result import Outputs
     from peerveil.study.actions import Context
-    from peerveil.study.inputs import Inputs, Source
+    from peerveil.study.execute import Inputs, Source
     from peerveil.study.outcome import Outcome
     from peerveil.truth import RandomisedAnswers, TruthResult
     from peerveil.truth.outcome import WorkerAbilities
@@ -445,15 +445,15 @@ class Plan(Action[None]):
     seed: Seed = 0
 
     def __post_init__(self) -> None:
-        if self.accuracy <= 1 / self.classes:
-            raise BadInput("accuracy", got=self.accuracy, want=f"more than chance, which is 1/{self.classes}")
         if len(set(self.epsilons)) < len(self.epsilons):
             raise BadInput("epsilons", got=list(self.epsilons), want="each epsilon once")
         if self.like is not None and self.ability != (4.0, 2.0):
             raise BadInput("like", got=str(self.like), want="either like or ability")
 
     def guarantee(self, inputs: Inputs[None]) -> None:  # noqa: ARG002
-        """None: nothing depends on answers. A table of workers that cannot be read is refused here."""
+        """None: nothing depends on answers. What could not be reached or read is refused here."""
+        if self.accuracy <= 1 / self.classes:
+            raise BadInput("accuracy", got=self.accuracy, want=f"more than chance, which is 1/{self.classes}")
         self._ability()
 
     def _ability(self) -> tuple[float, float]:
@@ -515,7 +515,8 @@ class Simulate(Action[None]):
     )
     seed: Seed = 0
 
-    def __post_init__(self) -> None:
+    def guarantee(self, inputs: Inputs[None]) -> None:  # noqa: ARG002
+        """None: the answers are synthetic."""
         if self.answers > self.workers:
             raise BadInput("answers", got=self.answers, want=f"at most one answer per worker: {self.workers}")
 

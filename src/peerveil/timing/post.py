@@ -32,7 +32,7 @@ class Posted(Result):
 
     Attributes
     ----------
-    posts : frame
+    posts : polars.DataFrame
         Columns id, thread, author, time and reply_to, in the order of posting
         (see :meth:`PostingSchedule.public_posts`).
     mechanism : str

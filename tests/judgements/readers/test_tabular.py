@@ -35,7 +35,7 @@ def test_a_suggestion_is_data_that_the_console_words_in_its_own_way(tmp_path: Pa
         "reviews.csv: got no column paper, score, need one of each among submission, rating: if they have other names"
     )
     options = "--column paper=submission --column score=rating"
-    python = "Reviews.of(data, columns={'paper': 'submission', 'score': 'rating'})"
+    python = "columns={'paper': 'submission', 'score': 'rating'}"
     assert str(caught.value) == f"{before}, pass {python} (on the command line: {options})"
     assert caught.value.want.endswith(options + ")")  # also where a study repeats it
     file = File("1", "me", "reviews.csv", path, True, 1, "looking", "reviews", {}, {})

@@ -13,8 +13,7 @@ from peerveil.papers.release.region import chain_region
 from peerveil.papers.release.simulate import simulate_conference
 from peerveil.release import LaplaceMeans, PublicScores, feasible_region
 from peerveil.release.expectation import draw_assignment, public_prior
-from peerveil.release.mechanism import estimate_means
-from peerveil.release.sensitivity import sorted_means
+from peerveil.release.mechanism import estimate_means, sorted_means
 
 REAL = Path(__file__).parents[2] / "release" / "data" / "iclr2026_review_scores.csv.gz"
 

@@ -24,12 +24,9 @@ if TYPE_CHECKING:
 _SCORES = ("total score", "Overall evaluation", "Overall score", "score")
 _LINE = re.compile(r"^\s*(.+?)\s*:\s*([-+]?\d+(?:\.\d+)?)\s*(?:\(.*\))?\s*$")
 _REQUIRED = ("submission #", "member #")
+HEADER = frozenset(_REQUIRED)
+"""Columns, in small letters, by which the file is recognized."""
 Row = tuple[int, int, dict[str, str]]
-
-
-def is_easychair(names: Sequence[str]) -> bool:
-    """Whether a header is that of EasyChair's reviews."""
-    return {"submission #", "member #"} <= {name.strip().lower() for name in names}
 
 
 def read_reviews(file: InputFile, wish: Wish) -> Raw:

@@ -67,11 +67,6 @@ class _Post:
         return "draft" in self.status or "not started" in self.status
 
 
-def is_long(names: Sequence[str]) -> bool:
-    """Whether a header is that of the batch export."""
-    return set(names) >= LONG
-
-
 def is_web(names: Sequence[str]) -> bool:
     """Whether a header is that of the review page."""
     return set(names) >= WEB and bool({"reviewername", "email", "title"} & set(names)) and "pid" not in names
@@ -80,7 +75,7 @@ def is_web(names: Sequence[str]) -> bool:
 def read_reviews(file: InputFile, wish: Wish) -> Raw:
     """Reviews from either export; the score is ``Overall merit`` unless ``columns={"score": ...}`` says otherwise."""
     names = csv_header(file, ",")
-    if is_long(names):
+    if set(names) >= LONG:
         return _long_reviews(file, wish)
     if is_web(names):
         return _web_reviews(file, wish)
@@ -92,7 +87,7 @@ def read_reviews(file: InputFile, wish: Wish) -> Raw:
 def read_events(file: InputFile, wish: Wish) -> Raw:  # noqa: ARG001
     """Reviews and comments of the long export, with their times; review letters are kept as ``letter``."""
     names = csv_header(file, ",")
-    if not is_long(names) or "submitted_at" not in names:
+    if not set(names) >= LONG or "submitted_at" not in names:
         want = "the export of 'batch/reviewcsv.php -c -x' with submitted_at (the web CSV has no times)"
         raise file.refusal(Verbatim(f"the columns {shown(names)}"), want)
     posts, drafts = _posts(file)

@@ -1,4 +1,4 @@
-"""Which format a file is in, by its content first and its suffix second."""
+"""Files to columns: which format a file is in, by its content first and its suffix second, and the reader of each format."""
 
 from __future__ import annotations
 
@@ -6,16 +6,28 @@ import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from peerveil.errors import Verbatim
-from peerveil.judgements.readers import easychair, hotcrp
-from peerveil.judgements.readers.files import InputFile, first_records
+from peerveil.errors import BadInput, Verbatim
+from peerveil.judgements.readers import easychair, hotcrp, mediawiki, openreview
+from peerveil.judgements.readers.files import InputFile, Raw, Wish, first_records
+from peerveil.judgements.readers.preflib import read_preflib, stream_preflib
 from peerveil.judgements.readers.ranklayouts import people_columns, place_columns
-from peerveil.judgements.readers.tabular import TABULAR, column_names, plain_name, separator_of, suggest_columns
+from peerveil.judgements.readers.ranktables import read_rank_table
+from peerveil.judgements.readers.tabular import (
+    TABULAR,
+    column_names,
+    plain_name,
+    read_tabular,
+    separator_of,
+    suggest_columns,
+)
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable, Iterator
 
+    from peerveil.judgements.orders import RankSet
     from peerveil.judgements.problems import BadTable
+    from peerveil.judgements.table import Table
 
 EVERY = ("Reviews", "Events", "Rankings", "Labels")
 # format -> (what it can become, in words)
@@ -110,11 +122,12 @@ def _text(file: InputFile) -> Recognised:
     separator = separator_of(file, format_)
     records = first_records(file.head_text(), separator, 1)
     names = records[0][1] if records else []
-    if easychair.is_easychair(names):
+    header = set(names)
+    if {name.strip().lower() for name in names} >= easychair.HEADER:
         return Recognised("easychair", FORMATS["easychair"][0], "it has the columns submission # and member #")
-    if hotcrp.is_long(names):
+    if header >= hotcrp.LONG:
         return Recognised("hotcrp", ("Reviews", "Events"), "it has the columns of batch/reviewcsv.php -c -x")
-    if hotcrp.is_web(names):
+    if header >= hotcrp.WEB and hotcrp.is_web(names):
         return Recognised("hotcrp", ("Reviews",), "it has the columns of HotCRP's review CSV")
     if file.suffix in (".csv", ".tsv", ".tab", ".txt"):
         return _table(file, format_, f"its suffix is {file.suffix}")
@@ -127,9 +140,9 @@ def _table(file: InputFile, format_: str, why: str) -> Recognised:
     ordered = _first_keys(file) if format_ == "jsonl" else column_names(file, format_)
     names = {plain_name(name) for name in ordered}
     fitting = tuple(kind for kind in EVERY if _COLUMNS[kind] <= names)
-    rest = [name for name in ordered if name not in ("count", *people_columns(ordered))]
-    if not fitting and place_columns(rest):
-        fitting = ("Rankings",)
+    if not fitting:
+        rest = [name for name in ordered if name not in ("count", *people_columns(ordered))]
+        fitting = ("Rankings",) if place_columns(rest) else ()
     return Recognised(format_, fitting or EVERY, why)
 
 
@@ -157,3 +170,75 @@ def nearest(path: str | os.PathLike[str]) -> tuple[str, dict[str, str]] | None:
 def _unknown(file: InputFile, got: str) -> BadTable:
     accepted = "; ".join(f"{name}: {words}" for name, (_, words) in FORMATS.items())
     return file.refusal(Verbatim(got), f"one of the formats {accepted}")
+
+
+# ---- reading -----------------------------------------------------------------------------------------------------
+
+_PLATFORMS: dict[tuple[str, str], Callable[[InputFile, Wish], Raw]] = {
+    ("openreview", "Reviews"): openreview.read_reviews,
+    ("openreview", "Events"): openreview.read_events,
+    ("hotcrp", "Reviews"): hotcrp.read_reviews,
+    ("hotcrp", "Events"): hotcrp.read_events,
+    ("easychair", "Reviews"): easychair.read_reviews,
+    ("easychair", "Events"): easychair.read_events,
+    ("mediawiki", "Events"): mediawiki.read_events,
+}
+
+
+def read_raw(kind: type[Table], path: str | os.PathLike[str], format: str | None, wish: Wish) -> Raw:  # noqa: A002
+    """The columns of a file for one kind of table, not yet checked."""
+    file = InputFile.open(path)
+    chosen = _format(file, format, kind.__name__)
+    if chosen in TABULAR:
+        return read_tabular(
+            file,
+            chosen,
+            wish,
+            table=kind.__name__,
+            required=kind._required,
+            optional=kind._optional,
+            kinds=kind._kinds,
+        )
+    reader = _PLATFORMS[chosen, kind.__name__]
+    _known_options(kind, wish)
+    return reader(file, wish)
+
+
+def _known_options(kind: type[Table], wish: Wish) -> None:
+    unknown = [name for name in wish.columns if name not in ("score", "time")]
+    if unknown:
+        want = f"names for score or time only: the platform's export fixes the rest of {kind.__name__}"
+        raise BadInput("columns", got=Verbatim(f"a name for {unknown[0]!r}"), want=want)
+
+
+def read_rankings(path: str | os.PathLike[str], format: str | None, wish: Wish) -> tuple[RankSet, tuple[str, ...]]:  # noqa: A002
+    """Ranks, counts and items of a file."""
+    file = InputFile.open(path)
+    chosen = _format(file, format, "Rankings")
+    if chosen in TABULAR:
+        return read_rank_table(file, chosen, wish)
+    if wish.layout is not None:
+        raise BadInput("layout", got=wish.layout, want="nothing for PrefLib, which says what is what")
+    return read_preflib(file), ()
+
+
+def stream_rankings(path: str | os.PathLike[str], rows: int) -> Iterator[RankSet]:
+    """A PrefLib file in pieces."""
+    file = InputFile.open(path)
+    if _format(file, None, "Rankings") != "preflib":
+        raise file.refusal(Verbatim("a file that is not PrefLib"), "a .soc, .soi, .toc or .toi file")
+    return stream_preflib(file, rows)
+
+
+def _format(file: InputFile, format: str | None, kind: str) -> str:  # noqa: A002
+    """The format that was asked for, or the one that is recognised; refuses what cannot become ``kind``."""
+    able = [name for name, (kinds, _) in FORMATS.items() if kind in kinds]
+    if format is None:
+        found = recognise_file(file)
+        if kind not in found.kinds and found.format not in able:
+            got = Verbatim(f"{found.format} ({found.why})")
+            raise file.refusal(got, f"a file that holds {kind}: {', '.join(able)}")
+        return found.format
+    if format not in able:
+        raise BadInput("format", got=format, want=f"one of {', '.join(able)} for {kind}, or None to recognise it")
+    return format

@@ -9,8 +9,8 @@ import numpy as np
 
 from peerveil.errors import BadInput
 from peerveil.release.expectation import draw_assignment
+from peerveil.release.mechanism import sorted_means
 from peerveil.release.public import PublicScores
-from peerveil.release.sensitivity import sorted_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
