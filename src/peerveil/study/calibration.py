@@ -110,6 +110,7 @@ class _Decisions(Action["Reviews"]):
         """Strictness learned from the past, once per run; None if it was given as a table."""
         if not self.history:
             return None
+        fit: Fit | None
         fitted, fit = self.__dict__.get("_fit", (None, None))
         if fitted is not inputs:
             from peerveil.calibration import fit_miscalibration
@@ -272,7 +273,7 @@ class Plan(_Decisions):
         "Nothing is decided or spent. Up to six reviews, each by another reviewer, are solved exactly, as one panel; otherwise "
         "papers are put into groups, as `peerveil calibration decide` does."
     )
-    publishes = "what protection costs, computed without using who reviewed what"
+    operator = "what protection costs: it is computed from scores and reviewers' strictness, which you hold"
     calls = "peerveil.calibration.plan_decisions"
     examples = (
         "reviews.csv --history past.csv --accept 40",
@@ -322,9 +323,8 @@ class Plan(_Decisions):
             progress=False,
         )
         outcome = Outcome("What does it cost to protect who reviewed what?")
-        outcome.promise = "Who reviewed what is not used: nothing is spent, and nothing about it is revealed."
-        outcome.plan(plan, "How often the adversary is wrong, against the share of wrong decisions.")
-        outcome.found.append(f"{plan.summary()}.")
+        outcome.promise = "Nothing is decided or spent."
+        outcome.plan(plan, "How often the adversary is wrong, against the share of wrong decisions.", public=False)
         return outcome
 
 
