@@ -139,7 +139,7 @@ def a_timing_audit_is_for_the_chair_alone(chair: tuple[Seat, Path, set[str]]) ->
     desk.carry_out("Run")
     whole = desk.page.locator("main").inner_text()
     assert "must not be published" in whole.lower()
-    assert "nothing of this step is published" in whole
+    assert "nothing of this is published" in whole
     desk.page.get_by_role("link", name="See what others may see").click()
     public = desk.page.locator("main").inner_text()
     assert desk.page.locator("main figure").count() == 0

@@ -268,7 +268,7 @@ class Plan(_Decisions):
         "Nothing is decided or spent. Up to six reviews, each by another reviewer, are solved exactly, as one panel; otherwise "
         "papers are put into groups, as `peerveil calibration decide` does."
     )
-    publishes = "what protection costs, computed without using who reviewed what"
+    operator = "what protection costs: it is computed from scores and reviewers' strictness, which you hold"
     calls = "peerveil.calibration.plan_decisions"
     examples = (
         "reviews.csv --history past.csv --accept 40",
@@ -318,9 +318,8 @@ class Plan(_Decisions):
             progress=False,
         )
         outcome = Outcome("What does it cost to protect who reviewed what?")
-        outcome.promise = "Who reviewed what is not used: nothing is spent, and nothing about it is revealed."
-        outcome.plan(plan, "How often the adversary is wrong, against the share of wrong decisions.")
-        outcome.found.append(f"{plan.summary()}.")
+        outcome.promise = "Nothing is decided or spent."
+        outcome.plan(plan, "How often the adversary is wrong, against the share of wrong decisions.", public=False)
         return outcome
 
 

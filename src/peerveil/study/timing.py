@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from annotated_types import Ge, Gt, Le
@@ -233,7 +234,7 @@ class Plan(Action["Events"]):
         outcome.plan(plan, "Mean delays under each mechanism, holds included.", public=False)
         outcome.tables.clear()  # durations for people instead of seconds
         outcome.table(*plan.comparison(), public=False)
-        outcome.private_found.append(f"Use it for what comes next, for example: --gap {plan.gap:.15g}s.")
+        outcome.private_found.append(f"Use it for what comes next, for example: --gap {math.ceil(plan.gap)}s.")
         if self.per is not None:
             shortest, longest = (in_words(limit(plan.gaps.values())) for limit in (min, max))
             outcome.private_found.append(
