@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -32,7 +33,8 @@ def test_a_typical_person_is_left_out_where_nothing_is_added(loads: tuple[int, i
 
 
 def test_cautions_name_the_busiest_only_where_somebody_did_more() -> None:
-    assert typical_and_most([1, 2, 9]) == (2, 9)
+    for loads in ([1, 2, 9], np.array([1, 2, 9]), pl.Series([1, 2, 9])):
+        assert typical_and_most(loads) == (2, 9)
     both = person_cautions("person", "reports ({} answers)", (2, 9), ONE.group)
     assert both == [
         "Everything that a typical person reports (2 answers) is protected (epsilon 2).",
