@@ -243,7 +243,8 @@ def typical_and_most(loads: Any) -> tuple[int, int]:
     """How many things a typical person did, and the busiest."""
     import numpy as np
 
-    return int(np.median(loads)), int(np.max(loads))
+    counts = np.asarray(loads)
+    return int(np.median(counts)), int(counts.max())
 
 
 def person_cautions(who: str, did: str, loads: tuple[int, int], guarantee_of: GuaranteeOf) -> list[str]:
