@@ -163,6 +163,9 @@ def test_readers(tmp_path: Path) -> None:
     table = tmp_path / "people.csv"
     pl.DataFrame({"reviewer": ["ann", "bo"], "scale": [1.0, 0.5], "bias": [0.0, -1.0]}).write_csv(table)
     assert read_miscalibration(table)["bo"] == Affine(0.5, -1.0)
+    assert list(read_miscalibration(table, reviewers=["bo"])) == ["bo"]
+    with pytest.raises(BadInput, match="no row for 1 of 2 reviewers"):
+        read_miscalibration(table, reviewers=["ann", "cy"])
     pl.DataFrame({"reviewer": ["ann"], "scale": [0.0], "bias": [0.0]}).write_csv(table)
     with pytest.raises(BadInput, match="row 1, scale"):
         read_miscalibration(table)

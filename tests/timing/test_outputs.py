@@ -26,6 +26,7 @@ from peerveil.timing import (
 from peerveil.timing.adoption import partial_adoption
 from peerveil.timing.choose import covered, intervals
 from peerveil.timing.leaks import find_leaks
+from peerveil.timing.post import MECHANISMS, WEIGHTED, named_mechanism
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,6 +104,16 @@ def test_another_gap_for_each_group_is_entered_as_the_shortest(tmp_path: Path) -
         assert posted.guarantee.gap == 1800
 
 
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_mechanisms_are_known_by_name(name: str) -> None:
+    mechanism = named_mechanism(name, epsilon=4, gap=7200, beta=300, weight=0.1)
+    assert type(mechanism) is MECHANISMS[name]
+    plain = MECHANISMS[name](epsilon=4, gap=7200, beta=300)
+    assert (mechanism != plain) is (name in WEIGHTED)
+    with pytest.raises(BadInput, match="one of follow-up, "):
+        named_mechanism("queue", epsilon=1, gap=7200, beta=300)
+
+
 def test_a_plan_holds_the_gap_what_it_covers_and_the_delays() -> None:
     history = synthetic_conference(papers=60, reviewers=40, seed=1).events
     plan = plan_delays(history, epsilon="0.8", window=300, crossover=0.25)
@@ -121,7 +132,7 @@ def test_a_plan_holds_the_gap_what_it_covers_and_the_delays() -> None:
         plan_delays(history, percentile=50, crossover=0.2)
 
 
-def test_a_plan_has_a_gap_for_each_group_that_posting_takes() -> None:
+def test_a_plan_has_a_gap_for_each_group_that_posting_takes(tmp_path: Path) -> None:
     events = synthetic_conference(papers=60, reviewers=40, seed=1).events
     frame = events.frame.with_columns(track=pl.int_range(pl.len()) % 2)
     plan = plan_delays(frame, percentile=25, per="track")
@@ -131,6 +142,10 @@ def test_a_plan_has_a_gap_for_each_group_that_posting_takes() -> None:
     _, schedule = post(frame, mechanism=mechanism, gaps=plan.gaps, by=plan.per, randomness=Randomness.simulation(1))
     assert schedule.gap is not None
     assert set(schedule.gap.tolist()) == set(plan.gaps.values())
+    file = tmp_path / "gaps.csv"
+    plan.gaps_frame().write_csv(file)
+    same = post(frame, mechanism=mechanism, gaps=file, randomness=Randomness.simulation(1))  # the file names the column
+    assert same.operator.posted.tolist() == schedule.posted.tolist()
     assert plan_delays(events, percentile=25, per="thread").gaps == timing.choose_gaps(events, percentile=25, beta=300)
 
 

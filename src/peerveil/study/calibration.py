@@ -11,7 +11,7 @@ from peerveil.study.actions import Action, Setting, Suggestion
 from peerveil.study.spelling import File, InnerShare, ReviewsName, ScaleAndBias, Share  # noqa: TC001 (read at run time)
 
 if TYPE_CHECKING:
-    from peerveil.calibration import Conference, ConferenceDecision
+    from peerveil.calibration import Conference
     from peerveil.calibration.fit import Fit
     from peerveil.judgements import Reviews
     from peerveil.study.actions import Context
@@ -223,7 +223,22 @@ class Decide(_Decisions):
         )
         outcome = Outcome("Which papers should be accepted, correcting for strict reviewers?")
         outcome.promises(decision.guarantee)
-        self._describe(outcome, decision)
+        figures = outcome.results = decision.figures()
+        outcome.answer = (
+            f"{figures['accepted']} of {figures['papers']} papers are accepted (decisions.csv); {decision.conference_error:.1%} "
+            "of the decisions are expected to be wrong."
+        )
+        outcome.found = [
+            f"{decision.protection}.",
+            f"The expected share of papers on the wrong side of the line is {decision.conference_error:.3f}.",
+            "The guarantee is about the review that is easiest to guess. What the scores alone reveal, no decision can hide.",
+        ]
+        outcome.protect("the writer of one review", decision.guarantee)
+        outcome.protect("all reviews by one person", "not guaranteed: each review by itself")
+        outcome.attack = [
+            "The guarantee is about one review, chosen before the decisions are known: an attacker who chooses the review "
+            "afterwards, or knows more, can do better."
+        ]
         fit = self.fit(inputs)
         outcome.private_found = [
             f"{sheet.summary()}.",
@@ -242,26 +257,6 @@ class Decide(_Decisions):
         outcome.json("decisions.json", decision, public=True)
         outcome.csv("sheet.csv", sheet.frame(), public=False)
         return outcome
-
-    def _describe(self, outcome: Outcome, decision: ConferenceDecision) -> None:
-        """What may be published about the decision."""
-        accepted, papers = int(decision.decisions["accepted"].sum()), decision.decisions.height
-        outcome.answer = (
-            f"{accepted} of {papers} papers are accepted (decisions.csv); {decision.conference_error:.1%} of the decisions are "
-            "expected to be wrong."
-        )
-        outcome.found = [
-            f"{decision.protection}.",
-            f"The expected share of papers on the wrong side of the line is {decision.conference_error:.3f}.",
-            "The guarantee is about the review that is easiest to guess. What the scores alone reveal, no decision can hide.",
-        ]
-        outcome.protect("the writer of one review", decision.guarantee)
-        outcome.protect("all reviews by one person", "not guaranteed: each review by itself")
-        outcome.attack = [
-            "The guarantee is about one review, chosen before the decisions are known: an attacker who chooses the review "
-            "afterwards, or knows more, can do better."
-        ]
-        outcome.results = decision.figures()
 
 
 class Plan(_Decisions):
