@@ -35,7 +35,7 @@ ALLOWED = {
     "study/actions.py::Parameter.flag": "the plural of a parameter's name",
     "study/execute.py::Source.several": "a path that a user wrote",
     "study/spelling.py": "values that a user wrote",
-    "calibration/fit.py::read_miscalibration": "the name of a file",
+    "calibration/reading.py::read_miscalibration": "the name of a file",
     "cli/base.py::_explained": "the name of a Python module",
     "collect/campaign.py::_ID": "a name that an operator chose",
     "collect/campaign.py::_ORIGIN": "an address",

@@ -20,13 +20,14 @@ one panel replayed (``replay``), and what is raised where chains or solvers fail
 
 from peerveil.calibration.adversary import MapAdversary
 from peerveil.calibration.conference import Conference
-from peerveil.calibration.fit import fit_miscalibration, read_miscalibration
+from peerveil.calibration.fit import fit_miscalibration
 from peerveil.calibration.frontier import Frontier
 from peerveil.calibration.functions import Affine, Monotone, Uncertain
 from peerveil.calibration.losses import Threshold
 from peerveil.calibration.pair import Pair
 from peerveil.calibration.panel import Panel
 from peerveil.calibration.plan import Tradeoff, plan_decisions
+from peerveil.calibration.reading import read_miscalibration
 from peerveil.calibration.replay import simulate_conference, simulate_panels
 from peerveil.calibration.response import respond_assignment
 from peerveil.calibration.sheet import ChairSheet, ConferenceDecision

@@ -199,6 +199,22 @@ class Conference:
             seats.update({who for paper in papers for who in self._papers[paper][0]})
         return sum(n > 1 and isinstance(self.functions[who], Uncertain) for who, n in seats.items())
 
+    @property
+    def not_covered(self) -> list[str]:
+        """What the guarantee does not cover, where this conference has it, in sentences."""
+        sentences = []
+        if self.alone and self.exchange == "committees":
+            sentences.append(
+                f"Not covered: {self.alone} papers share their number of reviews with no other paper, so that nothing hides "
+                "their reviewers."
+            )
+        if self.linked:
+            sentences.append(
+                f"Not covered: {self.linked} reviewers sit in several groups and their strictness is uncertain, so that the "
+                "scores of one group reveal something about them in another."
+            )
+        return sentences
+
     # ---- what is public -----------------------------------------------------------------------------------------
 
     def _panel(self, papers: tuple[Hashable, ...], rule: Threshold) -> Group:

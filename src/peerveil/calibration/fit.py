@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -25,13 +24,12 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from peerveil.calibration.checks import number, whole
 from peerveil.calibration.functions import Affine, Uncertain
-from peerveil.errors import BadInput, PeerveilError, Verbatim
+from peerveil.errors import BadInput, PeerveilError
 from peerveil.judgements import Reviews
 from peerveil.progress import progress_bar
 from peerveil.result import Pictured, plain
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Mapping
 
     from matplotlib.axes import Axes
@@ -143,26 +141,6 @@ class Fit(Pictured):
         from peerveil.calibration.figures import draw_fit
 
         draw_fit(ax, self)
-
-
-def read_miscalibration(path: str | os.PathLike[str]) -> dict[Any, Affine]:
-    """Functions from a table with the columns ``reviewer``, ``scale`` and ``bias`` (CSV or Parquet)."""
-    name = str(path)
-    if not Path(name).is_file():
-        raise BadInput(name, got=Verbatim("no such file"), want="a table with the columns reviewer, scale and bias")
-    frame = pl.read_parquet(name) if name.endswith(".parquet") else pl.read_csv(name)
-    missing = {"reviewer", "scale", "bias"} - set(frame.columns)
-    if missing:
-        raise BadInput(name, got=frame.columns, want=f"a column {min(missing)}")
-    found: dict[Any, Affine] = {}
-    for row, (reviewer, scale, bias) in enumerate(frame.select("reviewer", "scale", "bias").iter_rows()):
-        if reviewer in found:
-            raise BadInput(f"{name}, row {row + 1}", got=reviewer, want="every reviewer once")
-        try:
-            found[reviewer] = Affine(scale, bias)
-        except BadInput as error:
-            raise BadInput(f"{name}, row {row + 1}, {error.argument}", got=error.got, want=error.want) from None
-    return found
 
 
 def fit_miscalibration(

@@ -165,16 +165,21 @@ def plan_decisions(
         exchange=exchange,
         columns=columns,
     )
+    check_adversary(conference.reviews, adversary)
     if is_panel(conference.reviews):
         frame = conference.reviews.frame
         people = sorted(frame["reviewer"].to_list(), key=str)
         scores = frame.sort("paper", maintain_order=True).group_by("paper", maintain_order=True).agg("score")["score"]
         panel = Panel(scores.to_list(), [functions[who] for who in people], noise, accept, adversary=adversary)
         return panel.frontier(progress=progress)
-    if adversary != "paper":
+    return plan_conference(conference, demands=demands, most_groups=most_groups, progress=progress)
+
+
+def check_adversary(reviews: Reviews, adversary: str) -> None:
+    """Refuse an adversary who guesses everything, except against one panel."""
+    if adversary != "paper" and not is_panel(reviews):
         want = "paper: a conference is decided group by group, against the guess of one review"
         raise BadInput("adversary", got=adversary, want=want)
-    return plan_conference(conference, demands=demands, most_groups=most_groups, progress=progress)
 
 
 def is_panel(reviews: Reviews) -> bool:

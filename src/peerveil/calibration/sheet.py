@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -43,9 +44,28 @@ class ConferenceDecision(Result):
             f"{self.line:.3g}; expected share of papers on the wrong side {self.conference_error:.4f}"
         )
 
+    @property
+    def protection(self) -> str:
+        """What was asked for, and what is guaranteed for every review, in words."""
+        reached = float(self.guarantee.exact_error or 0)
+        shortfall = "" if reached >= self.asked else ", since the scores alone reveal some writers"
+        return (
+            f"The best guess of a review's writer should be wrong {100 * self.asked:.3g}% of the time; guaranteed for every "
+            f"review: {math.floor(1000 * reached) / 10:g}%{shortfall}"
+        )
+
     def frame(self) -> pl.DataFrame:
         """The decisions: one row per paper."""
         return self.decisions
+
+    def figures(self) -> dict[str, Any]:
+        """The decision in a few figures."""
+        return {
+            "accepted": int(self.decisions["accepted"].sum()),
+            "papers": self.decisions.height,
+            "line": self.line,
+            "conference_error": self.conference_error,
+        }
 
     def draw(self, ax: Axes) -> None:
         """How many papers are accepted and rejected."""
@@ -114,6 +134,15 @@ class ChairSheet(Pictured):
     def frame(self) -> pl.DataFrame:
         """One row per review. It names reviewers."""
         return self.reviews
+
+    def figures(self) -> dict[str, Any]:
+        """The sheet in a few figures."""
+        return {
+            "settled": int(self.reviews.unique("paper")["settled"].sum()),
+            "least_error": self.least_error,
+            "writers_named": self.named,
+            "writers_named_from_scores": self.named_from_scores,
+        }
 
     def draw(self, ax: Axes) -> None:
         """How well reviews are protected, sorted, against what the scores alone leave."""

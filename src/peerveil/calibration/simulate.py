@@ -67,6 +67,11 @@ class Simulation(Pictured):
         """Everybody in it is invented."""
         return SIMULATION_MARK
 
+    @property
+    def farthest(self) -> float:
+        """How many standard errors guaranteed and observed errors are apart at most."""
+        return max(abs(self.conference.distance), abs(self.adversary.distance))
+
     def summary(self) -> str:
         """Both errors, promised and observed."""
         return f"{self.draws:,} draws\n{self.conference}\n{self.adversary}"
@@ -79,6 +84,35 @@ class Simulation(Pictured):
         from peerveil.calibration.figures import draw_simulation
 
         draw_simulation(ax, self)
+
+
+def simulate_decisions(
+    functions: Sequence[Affine],
+    *,
+    noise: float,
+    share: float,
+    accept: int,
+    adversary_error: float,
+    draws: int | None = None,
+    seed: int = 0,
+) -> Simulation:
+    """Pairs of two reviewers (:func:`simulate_pairs`, with ``share``), or panels of more (:func:`simulate_panels`).
+
+    By default 100,000 pairs, or 1,000 panels.
+    """
+    if len(functions) == 2:
+        return simulate_pairs(functions, noise=noise, share=share, draws=draws or 100_000, seed=seed)
+    from peerveil.calibration.replay import simulate_panels
+
+    return simulate_panels(
+        functions,
+        noise=noise,
+        accept=accept,
+        adversary_error=adversary_error,
+        draws=draws or 1000,
+        seed=seed,
+        progress=False,
+    )
 
 
 def simulate_pairs(

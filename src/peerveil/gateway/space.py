@@ -33,8 +33,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.services.config import check_names
-from peerveil.timing import FollowUp, Uniform, ZeroInflatedUniform
 from peerveil.timing.durations import in_words, parse_duration
+from peerveil.timing.post import named_mechanism
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,11 +43,7 @@ if TYPE_CHECKING:
     from peerveil.timing.mechanism import DelayMechanism
 
 SECOND: Final = 1_000_000
-MECHANISMS: Final[Mapping[str, Any]] = {
-    "follow-up": FollowUp,
-    "zero-inflated": ZeroInflatedUniform,
-    "uniform": Uniform,
-}
+MECHANISMS: Final = ("follow-up", "zero-inflated", "uniform")
 """The mechanisms whose longest delay is finite, so that it can be told on submission."""
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -281,8 +277,7 @@ class Space:
 
 @lru_cache(maxsize=10_000)
 def _mechanism(name: str, epsilon: str, gap: float, beta: float) -> DelayMechanism:
-    made: DelayMechanism = MECHANISMS[name](epsilon=epsilon, gap=gap, beta=beta)
-    return made
+    return named_mechanism(name, epsilon=epsilon, gap=gap, beta=beta)
 
 
 def _micro(moment: datetime) -> int:

@@ -282,6 +282,14 @@ class Action(Generic[Table]):
         want = cause.want if isinstance(cause, BadInput) else parameter.want
         return BadInput(place(name), got=given[name], want=want)
 
+    def arguments(self, *, but: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Its parameters by name, for the function that does the work; without those that it does not take."""
+        return {
+            parameter.name: getattr(self, parameter.name)
+            for parameter in self.parameters()
+            if parameter.name not in but
+        }
+
     def settings(self) -> dict[str, Any]:
         """Every parameter that is not at its default, as a study file or JSON holds it."""
         return {

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Le
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.study.actions import Action, Setting, Suggestion
-from peerveil.study.spelling import File, ReviewsName, ScaleAndBias  # noqa: TC001 (read at run time)
+from peerveil.study.spelling import File, InnerShare, ReviewsName, ScaleAndBias, Share  # noqa: TC001 (read at run time)
 
 if TYPE_CHECKING:
-    from peerveil.calibration import ChairSheet, Conference, ConferenceDecision, Threshold
+    from peerveil.calibration import Conference, ConferenceDecision
     from peerveil.calibration.fit import Fit
     from peerveil.judgements import Reviews
     from peerveil.study.actions import Context
@@ -31,9 +30,7 @@ class _Decisions(Action["Reviews"]):
         int | None, Ge(0), Le(1_000_000), Setting("How many papers to accept.", "Papers to accept", common=True)
     ] = None
     accepted: Annotated[
-        float | None,
-        Gt(0),
-        Lt(1),
+        InnerShare | None,
         Setting(
             "Instead of a number: the share of all papers expected above the line, such as 0.25.",
             "Share of papers to accept",
@@ -109,63 +106,48 @@ class _Decisions(Action["Reviews"]):
             want = "the standard deviation of scores; it is fitted only with a history"
             raise BadInput("noise", got=_NOTHING, want=want)
 
-    @property
-    def line(self) -> int | Threshold:
-        """The rule of acceptance."""
-        from peerveil.calibration import Threshold
-
-        if self.accept is not None:
-            return self.accept
-        assert self.accepted is not None
-        return Threshold.share(self.accepted)
-
     def fit(self, inputs: Inputs[Reviews]) -> Fit | None:
         """Strictness learned from the past, once per run; None if it was given as a table."""
         if not self.history:
             return None
-        known = self.__dict__.get("_fit")
-        if known is None or known[0] is not inputs:
+        fitted, fit = self.__dict__.get("_fit", (None, None))
+        if fitted is not inputs:
             from peerveil.calibration import fit_miscalibration
+            from peerveil.calibration.reading import known_reviewers
 
             past = inputs.others["history"]
             known_reviewers(inputs.table, past)
-            known = inputs, fit_miscalibration(past, iterations=self.iterations, progress=False)
-            object.__setattr__(self, "_fit", known)
-        fit: Fit = known[1]
+            fit = fit_miscalibration(past, iterations=self.iterations, progress=False)
+            object.__setattr__(self, "_fit", (inputs, fit))
         return fit
 
     def model(self, inputs: Inputs[Reviews]) -> dict[str, Any]:
-        """How every reviewer scores, and the noise: as :class:`peerveil.calibration.Conference` takes them."""
+        """How reviewers score, and how papers are accepted: the arguments of :class:`peerveil.calibration.Conference`."""
+        from peerveil.calibration import Threshold, read_miscalibration
+
         inputs.table.require_reviewers("calibration")
         people = inputs.table.frame["reviewer"].unique().to_list()
-        fit = self.fit(inputs)
-        if fit is not None:
-            noise = fit.noise if self.noise is None else self.noise
-            return {"functions": fit.functions(people, draws=self.draws), "noise": noise}
-        from peerveil.calibration import read_miscalibration
-
-        assert self.reviewers is not None
-        functions = {str(name): function for name, function in read_miscalibration(self.reviewers).items()}
-        missing = [who for who in people if str(who) not in functions]
-        if missing:
-            want = "a row for every reviewer of the data"
-            raise BadInput(
-                "reviewers", got=Verbatim(f"no row for {len(missing)} of {len(people)} reviewers"), want=want
-            )
-        return {"functions": {who: functions[str(who)] for who in people}, "noise": self.noise}
+        fit, noise = self.fit(inputs), self.noise
+        functions: dict[Any, Any]
+        if fit is None:
+            assert self.reviewers is not None
+            functions = read_miscalibration(self.reviewers, reviewers=people)
+        else:
+            functions, noise = fit.functions(people, draws=self.draws), fit.noise if noise is None else noise
+        return {
+            "functions": functions,
+            "noise": noise,
+            "accept": self.accept if self.accepted is None else Threshold.share(self.accepted),
+            "group_size": self.group_size,
+            "exactly": self.exactly,
+            "exchange": self.exchange,
+        }
 
     def conference(self, inputs: Inputs[Reviews]) -> Conference:
         """The conference; building it refuses what could not be decided."""
         from peerveil.calibration import Conference
 
-        return Conference(
-            inputs.table,
-            **self.model(inputs),
-            accept=self.line,
-            group_size=self.group_size,
-            exactly=self.exactly,
-            exchange=self.exchange,
-        )
+        return Conference(inputs.table, **self.model(inputs))
 
 
 class Decide(_Decisions):
@@ -187,9 +169,7 @@ class Decide(_Decisions):
     )
 
     adversary_error: Annotated[
-        float,
-        Ge(0),
-        Le(1),
+        Share,
         Setting(
             "How often the best guess of a review's writer shall be wrong, as far as the scores allow: 0.5 is half of the time.",
             "How often a guess of the writer shall be wrong",
@@ -219,19 +199,15 @@ class Decide(_Decisions):
             "Decide once: two decisions of the same reviews reveal more about who wrote what than one. The account records "
             "this decision and refuses a second one."
         )
-        return [once, *self._known_from_past(inputs), *not_covered(self.conference(inputs))]
+        return [once, *self._known_from_past(inputs), *self.conference(inputs).not_covered]
 
     def _known_from_past(self, inputs: Inputs[Reviews]) -> list[str]:
-        if not self.history:
-            return []
-        known = known_reviewers(inputs.table, inputs.others["history"])
-        reviewers = inputs.table.frame["reviewer"].n_unique()
-        others = "; the others are assumed to be average" if known < reviewers else ""
-        return [f"The history covers {known} of the {reviewers} reviewers{others}."]
+        from peerveil.calibration.reading import history_in_words
+
+        return [history_in_words(inputs.table, inputs.others["history"])] if self.history else []
 
     def run(self, inputs: Inputs[Reviews], context: Context) -> Outcome:
         """Decide once."""
-        from peerveil.judgements.writing import csv_text
         from peerveil.study.outcome import Outcome
 
         if self.history:
@@ -250,34 +226,31 @@ class Decide(_Decisions):
         fit = self.fit(inputs)
         outcome.private_found = [
             f"{sheet.summary()}.",
-            *not_covered(conference),
+            *conference.not_covered,
             *self._known_from_past(inputs),
             *([f"Fitted from the history: {fit.summary()}."] if fit is not None else []),
         ]
-        outcome.private_results = _figures_of(sheet)
+        outcome.private_results = sheet.figures()
         outcome.picture(
             sheet.plot,
             "How often the best guess of each review's writer is wrong, sorted.",
             "How often the best adversary is wrong about each review's writer, against what the scores alone leave.",
             public=False,
         )
-        outcome.file("decisions.csv", csv_text(decision.frame()), public=True)
-        outcome.file("decisions.json", decision.to_json(indent=2) + "\n", public=True)
-        outcome.file("sheet.csv", csv_text(sheet.frame()), public=False)
+        outcome.csv("decisions.csv", decision.frame(), public=True)
+        outcome.json("decisions.json", decision, public=True)
+        outcome.csv("sheet.csv", sheet.frame(), public=False)
         return outcome
 
     def _describe(self, outcome: Outcome, decision: ConferenceDecision) -> None:
         """What may be published about the decision."""
         accepted, papers = int(decision.decisions["accepted"].sum()), decision.decisions.height
-        reached = float(decision.guarantee.exact_error or 0)
-        shortfall = "" if reached >= self.adversary_error else ", since the scores alone reveal some writers"
         outcome.answer = (
             f"{accepted} of {papers} papers are accepted (decisions.csv); {decision.conference_error:.1%} of the decisions are "
             "expected to be wrong."
         )
         outcome.found = [
-            f"The best guess of a review's writer should be wrong {100 * self.adversary_error:.3g}% of the time; guaranteed for "
-            f"every review: {math.floor(1000 * reached) / 10:g}%{shortfall}.",
+            f"{decision.protection}.",
             f"The expected share of papers on the wrong side of the line is {decision.conference_error:.3f}.",
             "The guarantee is about the review that is easiest to guess. What the scores alone reveal, no decision can hide.",
         ]
@@ -287,12 +260,7 @@ class Decide(_Decisions):
             "The guarantee is about one review, chosen before the decisions are known: an attacker who chooses the review "
             "afterwards, or knows more, can do better."
         ]
-        outcome.results = {
-            "accepted": accepted,
-            "papers": papers,
-            "line": decision.line,
-            "conference_error": decision.conference_error,
-        }
+        outcome.results = decision.figures()
 
 
 class Plan(_Decisions):
@@ -318,7 +286,7 @@ class Plan(_Decisions):
         ),
     ] = "paper"
     demands: Annotated[
-        tuple[Annotated[float, Ge(0), Le(1)], ...],
+        tuple[Share, ...],
         Setting(
             "For a conference: how often the best guess of a review's writer shall be wrong, values to try.",
             "Errors of the guess to try",
@@ -331,12 +299,10 @@ class Plan(_Decisions):
 
     def guarantee(self, inputs: Inputs[Reviews]) -> None:
         """None: who reviewed what is not used."""
-        from peerveil.calibration.plan import is_panel
+        from peerveil.calibration.plan import check_adversary
 
         self.conference(inputs)
-        if self.adversary != "paper" and not is_panel(inputs.table):
-            want = "paper: a conference is decided group by group, against the guess of one review"
-            raise BadInput("adversary", got=self.adversary, want=want)
+        check_adversary(inputs.table, self.adversary)
 
     def run(self, inputs: Inputs[Reviews], context: Context) -> Outcome:
         """Try several demands."""
@@ -350,11 +316,7 @@ class Plan(_Decisions):
         plan = plan_decisions(
             inputs.table,
             **model,
-            accept=self.line,
             adversary=self.adversary,
-            group_size=self.group_size,
-            exactly=self.exactly,
-            exchange=self.exchange,
             demands=self.demands,
             most_groups=self.most_groups,
             progress=False,
@@ -387,17 +349,12 @@ class Simulate(Action[None]):
     ] = ((1.0, 0.5), (0.7, -0.5))
     noise: Annotated[float, Ge(0), Setting("Standard deviation of scores.", "Noise of scores", common=True)] = 0.4
     share: Annotated[
-        float,
-        Ge(0),
-        Le(1),
+        Share,
         Setting("Pairs: how much of the possible protection to use, from none (0) to all (1).", "Share of protection"),
     ] = 0.5
     accept: Annotated[int, Ge(0), Le(20), Setting("Panels: how many papers to accept.", "Papers to accept")] = 1
     adversary_error: Annotated[
-        float,
-        Ge(0),
-        Le(1),
-        Setting("Panels: how often the best guess of a review's writer shall be wrong.", "Error of the guess"),
+        Share, Setting("Panels: how often the best guess of a review's writer shall be wrong.", "Error of the guess")
     ] = 0.5
     draws: Annotated[
         int | None,
@@ -413,35 +370,22 @@ class Simulate(Action[None]):
 
     def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
         """Simulate pairs or panels."""
-        from peerveil.calibration import Affine, simulate_pairs, simulate_panels
+        from peerveil.calibration import Affine
+        from peerveil.calibration.simulate import simulate_decisions
         from peerveil.study.outcome import Outcome
 
         people = [Affine(scale, bias) for scale, bias in self.functions]
-        if len(people) == 2:
-            simulation = simulate_pairs(
-                people, noise=self.noise, share=self.share, draws=self.draws or 100_000, seed=self.seed
-            )
-        else:
+        if len(people) > 2:
             context.progress(0.0, "simulating panels")
-            simulation = simulate_panels(
-                people,
-                noise=self.noise,
-                accept=self.accept,
-                adversary_error=self.adversary_error,
-                draws=self.draws or 1000,
-                seed=self.seed,
-                progress=False,
-            )
+        simulation = simulate_decisions(people, **self.arguments(but=("functions",)))
         outcome = Outcome("Do the errors that are guaranteed come true?")
         outcome.mark = simulation.mark
         outcome.promise = "No data are read: papers and reviewers are synthetic."
-        tallies = (simulation.conference, simulation.adversary)
-        far = max(abs(tally.distance) for tally in tallies)
-        verdict = "agree" if far < 5 else "DISAGREE"
-        over = f"{simulation.draws:,} draws (at most {far:.1f} standard errors apart)"
+        outcome.failed = simulation.farthest >= 5
+        verdict = "DISAGREE" if outcome.failed else "agree"
+        over = f"{simulation.draws:,} draws (at most {simulation.farthest:.1f} standard errors apart)"
         outcome.answer = f"Guaranteed and observed errors {verdict} over {over}."
-        outcome.found = [f"{tally}." for tally in tallies]
-        outcome.failed = far >= 5
+        outcome.found = [f"{simulation.conference}.", f"{simulation.adversary}."]
         outcome.picture(
             simulation.plot,
             simulation.summary(),
@@ -450,48 +394,6 @@ class Simulate(Action[None]):
         )
         outcome.results = simulation.to_dict()
         return outcome
-
-
-def known_reviewers(table: Reviews, history: list[Reviews]) -> int:
-    """How many of the reviewers have a past; a past that says nothing about them is refused."""
-    known: set[Any] = set()
-    for past in history:
-        if past.fingerprint == table.fingerprint:
-            got = Verbatim("the reviews that are to be decided")
-            raise BadInput("history", got=got, want="an earlier conference")
-        past.require_reviewers("history")
-        known |= set(map(str, past.frame["reviewer"].unique().to_list()))
-    count = len(known & set(map(str, table.frame["reviewer"].unique().to_list())))
-    if not count:
-        want = "a past conference, in which at least some of these reviewers wrote under the same names"
-        raise BadInput("history", got=Verbatim("reviews by other people"), want=want)
-    return count
-
-
-def not_covered(conference: Conference) -> list[str]:
-    """What the guarantee does not cover, where this conference has it."""
-    sentences = []
-    if conference.alone and conference.exchange == "committees":
-        sentences.append(
-            f"Not covered: {conference.alone} papers share their number of reviews with no other paper, so that nothing hides "
-            "their reviewers."
-        )
-    if conference.linked:
-        sentences.append(
-            f"Not covered: {conference.linked} reviewers sit in several groups and their strictness is uncertain, so that the "
-            "scores of one group reveal something about them in another."
-        )
-    return sentences
-
-
-def _figures_of(sheet: ChairSheet) -> dict[str, Any]:
-    """The chair's sheet in figures."""
-    return {
-        "settled": int(sheet.reviews.unique("paper")["settled"].sum()),
-        "least_error": sheet.least_error,
-        "writers_named": sheet.named,
-        "writers_named_from_scores": sheet.named_from_scores,
-    }
 
 
 ACTIONS: Final[tuple[type[Action[Any]], ...]] = (Decide, Plan, Simulate)

@@ -6,6 +6,7 @@ What is public and what is not go to different folders. A study (:mod:`peerveil.
 from __future__ import annotations
 
 import hashlib
+import shlex
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +17,7 @@ from peerveil.files import check_out
 from peerveil.study.actions import Context, no_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from peerveil.study.actions import Action
     from peerveil.study.outcome import Outcome
@@ -61,6 +62,32 @@ class Source:
         """The files, sorted."""
         anchor = Path(self.path.anchor)
         return sorted(anchor.glob(str(self.path.relative_to(anchor)))) if self.several else [self.path]
+
+    def as_typed(self) -> str:
+        """The file with the options that it is read with, as they stand on a command line.
+
+        >>> Source(Path("my log.csv"), columns={"actor": "user"}).as_typed()
+        "'my log.csv' --column actor=user"
+        """
+        options = [part for ours, theirs in self.columns.items() for part in ("--column", f"{ours}={theirs}")]
+        options += ["--format", self.format] if self.format else []
+        options += ["--time-zone", self.time_zone] if self.time_zone else []
+        return shlex.join([str(self.path), *options])
+
+    def refuse(self, settings: Iterable[str], want: str) -> None:
+        """Refuse settings that an action which opens the file itself cannot use."""
+        for name in settings:
+            if getattr(self, name):
+                raise BadInput(name, got=getattr(self, name), want=want)
+
+    def check_files(self) -> None:
+        """Refuse files that an action could not open itself."""
+        from peerveil.judgements.readers.files import InputFile
+
+        if not self.files():
+            raise BadInput(str(self.path), got=Verbatim("no such file"), want="at least one Parquet file")
+        for path in self.files():
+            InputFile.open(path)
 
     def digest(self) -> str:
         """SHA-256 of what the files hold."""

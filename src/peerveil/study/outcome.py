@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    import polars as pl
     from matplotlib.axes import Axes
 
     from peerveil.guarantee import Guarantee
-    from peerveil.result import Plan
+    from peerveil.result import Pictured, Plan
+
+    GuaranteeOf = Callable[[int], Guarantee]
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,44 @@ class Outcome:
         """Say how well something is protected."""
         self.protects.append([what, how if isinstance(how, str) else how.verdict])
 
+    def protect_person(self, one: str, who: str, did: str, loads: tuple[int, int], guarantee_of: GuaranteeOf) -> None:
+        """Say how well one thing is protected, and everything that a typical and the busiest person did.
+
+        Parameters
+        ----------
+        one : str
+            The one thing, such as "who wrote one review".
+        who, did : str
+            Who did it, and what, such as "reviewer" and "wrote ({} reviews)".
+        loads : tuple of int
+            How many things a typical person did, and the busiest.
+        guarantee_of : callable
+            The guarantee for so many things of one person.
+        """
+        typical, most = loads
+        self.protect(one, guarantee_of(1))
+        if 1 < typical < most:
+            self.protect(f"everything a typical {who} {did.format(typical)}", guarantee_of(typical))
+        busiest = "any" if typical == most else "the busiest"
+        self.protect(f"everything {busiest} {who} {did.format(most)}", guarantee_of(most))
+
+    def best_guess(self, guess: str, guarantee: Guarantee) -> None:
+        """Say how often an attacker who guesses between two neighbors is correct at most."""
+        self.attack.append(f"{guess} correctly at most {guess_percent(guarantee)}% of the time.")
+
+    def keep_back(self, why: str, whom: str) -> None:
+        """Publish nothing after all: everything becomes the operator's, and ``whom`` it is about is said to be protected."""
+        self.private_answer, self.answer = self.answer, ""
+        self.private_found = [why, *self.found, *self.private_found]
+        self.private_results = {**self.results, **self.private_results}
+        self.found, self.results, self.attack = [], {}, []
+        self.promise = self.promise_short = why
+        self.guarantee = None
+        self.protects = [[whom, "nothing of this step is published"]]
+        self.pictures = [replace(picture, public=False) for picture in self.pictures]
+        self.tables = [replace(table, public=False) for table in self.tables]
+        self.files = [replace(file, public=False) for file in self.files]
+
     def picture(
         self,
         draw: Callable[..., object],
@@ -139,7 +180,7 @@ class Outcome:
         self.table(table.columns, [[_cell(value) for value in row] for row in table.rows()], public=public)
         self.picture(plan.plot, plan.recommendation, caption, public=public, height=4)
         self.file("plan.csv", table.write_csv(), public=public)
-        self.file("plan.json", plan.to_json(indent=2) + "\n", public=public)
+        self.json("plan.json", plan, public=public)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, public: bool) -> None:
         """Keep a table."""
@@ -148,6 +189,16 @@ class Outcome:
     def file(self, name: str, text: str, *, public: bool) -> None:
         """Keep a file."""
         self.files.append(File(name, text, public))
+
+    def csv(self, name: str, frame: pl.DataFrame, *, public: bool) -> None:
+        """Keep a table as a CSV file."""
+        from peerveil.judgements.writing import csv_text
+
+        self.file(name, csv_text(frame), public=public)
+
+    def json(self, name: str, finding: Pictured, *, public: bool) -> None:
+        """Keep a finding as a JSON file."""
+        self.file(name, finding.to_json(indent=2) + "\n", public=public)
 
     def write(self, public: Path, private: Path, *, simulated: bool) -> list[tuple[Path, bool]]:
         """Write all files and pictures, apart; returns each path and whether it may be published.
@@ -186,6 +237,30 @@ class Outcome:
 def _cell(value: object) -> str:
     """A number of a table as people read it."""
     return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+def typical_and_most(loads: Any) -> tuple[int, int]:
+    """How many things a typical person did, and the busiest."""
+    import numpy as np
+
+    return int(np.median(loads)), int(np.max(loads))
+
+
+def person_cautions(who: str, did: str, loads: tuple[int, int], guarantee_of: GuaranteeOf) -> list[str]:
+    """How strongly everything of one person is protected, as a caution: parameters as of :meth:`Outcome.protect_person`."""
+    people = (f"a typical {who}", "the busiest") if loads[0] < loads[1] else (f"a typical {who}",)
+    return [
+        f"Everything that {person} {did.format(load)} is {guarantee_of(load).verdict}."
+        for person, load in zip(people, loads, strict=False)
+    ]
+
+
+def guess_percent(guarantee: Guarantee) -> str:
+    """How often in 100 a 50:50 guess between two neighbors is correct at most: rounded up, as in the guarantee itself."""
+    from peerveil.guarantee import odds_in_words
+
+    assert guarantee.exact_epsilon is not None
+    return odds_in_words(guarantee.exact_epsilon)[1]
 
 
 def public_name(name: str, simulated: bool) -> str:

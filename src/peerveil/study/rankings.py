@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Le, Lt
 
 from peerveil.errors import BadInput
 from peerveil.study.actions import Action, Setting, Suggestion
-from peerveil.study.spelling import Epsilon, EpsilonOrNone
+from peerveil.study.spelling import Epsilon, EpsilonOrNone, InnerShare
 
 if TYPE_CHECKING:
     from peerveil.guarantee import Guarantee
@@ -19,14 +19,13 @@ if TYPE_CHECKING:
     from peerveil.study.outcome import Outcome
 
 _QUESTION: Final = "Do the rankings differ from chance?"
+_READER: Final = "Whoever reads the reports guesses between two possible rankings of one person"
 _NEED_EPSILON: Final = ("rank-norm", "clipped-norm", "clipped-batches", "local", "local-pairs")
 _PARTIAL: Final = "pairs-norm"  # takes rankings that leave items out or have ties
 _MOST_NAMES: Final = 20
 
 Level = Annotated[
-    float,
-    Gt(0),
-    Lt(1),
+    InnerShare,
     Setting(
         "The probability that rankings made by pure chance are called different.", "Significance level", common=True
     ),
@@ -113,10 +112,10 @@ class RankingsTest(Action["Rankings"]):
         if private:
             outcome.protect("one person's ranking", test.guarantee)
             outcome.protect("everything one person gave (one ranking)", test.guarantee)
-            outcome.attack = [
-                f"Somebody who knows every ranking but one guesses between two candidates for the last one correctly at most "
-                f"{_allowed(test.guarantee)}% of the time."
-            ]
+            outcome.best_guess(
+                "Somebody who knows every ranking but one guesses between two candidates for the last one",
+                test.guarantee,
+            )
         _add_items(outcome, inputs.table)
         return outcome
 
@@ -138,15 +137,13 @@ class Plan(Action[None]):
     )
 
     items: Annotated[int, Ge(2), Le(10_000_000), Setting("How many items are ranked.", "Number of items", common=True)]
-    spread: Annotated[float, Gt(0), Lt(1), Setting("Spread of the signal to detect; 1 would be chance.", common=True)]
+    spread: Annotated[InnerShare, Setting("Spread of the signal to detect; 1 would be chance.", common=True)]
     epsilon: Annotated[
         Epsilon | None,
         Setting("Privacy budget (epsilon) for one person's ranking; by default without privacy.", common=True),
     ] = None
     level: Level = 0.05
-    power: Annotated[
-        float, Gt(0), Lt(1), Setting("The probability with which the signal is to be detected.", common=True)
-    ] = 0.8
+    power: Annotated[InnerShare, Setting("The probability with which the signal is to be detected.", common=True)] = 0.8
     methods: Annotated[
         tuple[
             Literal[
@@ -183,17 +180,7 @@ class Plan(Action[None]):
         from peerveil.rankings import plan_rankings
         from peerveil.study.outcome import Outcome
 
-        plan = plan_rankings(
-            items=self.items,
-            spread=self.spread,
-            epsilon=self.epsilon,
-            level=self.level,
-            power=self.power,
-            methods=self.methods,
-            trials=self.trials,
-            seed=self.seed,
-            progress=False,
-        )
+        plan = plan_rankings(**self.arguments(), progress=False)
         outcome = Outcome("How many people are needed?")
         outcome.promise = "Computed by simulation, without any data: nothing is spent."
         outcome.plan(
@@ -252,13 +239,7 @@ class Randomize(Action["Rankings"]):
         from peerveil.study.outcome import Outcome
 
         randomized = randomize_rankings(
-            inputs.table,
-            epsilon=self.epsilon,
-            ask=self.ask,
-            questions=self.questions,
-            public_seed=self.public_seed,
-            randomness=context.randomness,
-            account=context.account,
+            inputs.table, **self.arguments(), randomness=context.randomness, account=context.account
         )
         protocol = randomized.protocol
         outcome = Outcome("What would people report who never hand over their rankings?")
@@ -270,7 +251,7 @@ class Randomize(Action["Rankings"]):
         outcome.found = [outcome.answer]
         outcome.protect("one person's ranking", randomized.guarantee)
         outcome.protect("everything one person gave (one ranking)", randomized.guarantee)
-        outcome.attack = [_report_attack(randomized.guarantee)]
+        outcome.best_guess(_READER, randomized.guarantee)
         alt = f"{randomized.summary()}: the share of randomized answers that say yes, by question."
         outcome.picture(
             randomized.plot,
@@ -315,10 +296,7 @@ class Aggregate(Action[None]):
 
         source = inputs.source
         assert source is not None  # an action with a kind has a source
-        for setting in ("format", "columns", "layout"):
-            if getattr(source, setting):
-                want = "nothing: a file of reports states everything itself"
-                raise BadInput(setting, got=getattr(source, setting), want=want)
+        source.refuse(("format", "columns", "layout"), "nothing: a file of reports states everything itself")
         return aggregate_reports(source.path, level=self.level)
 
     def guarantee(self, inputs: Inputs[None]) -> None:
@@ -334,7 +312,7 @@ class Aggregate(Action[None]):
         _add_test(outcome, test, "aggregate.json", public=test.mark is None)
         outcome.protect("one person's ranking", test.guarantee)
         outcome.protect("everything one person reported", test.guarantee)
-        outcome.attack = [_report_attack(test.guarantee)]
+        outcome.best_guess(_READER, test.guarantee)
         return outcome
 
 
@@ -356,7 +334,7 @@ def _add_test(outcome: Outcome, test: UniformityTest, name: str, *, public: bool
         outcome.private_answer, outcome.private_found, outcome.private_results = answer, [sentence], results
     caption = "The statistic under pure chance (curve), the critical value, and the observed statistic."
     outcome.picture(test.plot, f"The statistic under chance, and the observed one. {sentence}", caption, public=public)
-    outcome.file(name, test.to_json(indent=2) + "\n", public=public)
+    outcome.json(name, test, public=public)
 
 
 def _add_items(outcome: Outcome, table: Rankings) -> None:
@@ -365,21 +343,6 @@ def _add_items(outcome: Outcome, table: Rankings) -> None:
     more = f", ... ({len(table.items):,} in all)" if len(table.items) > _MOST_NAMES else ""
     outcome.private_found.append(f"Read {table.total:,} rankings of the items {names}{more}.")
     outcome.private_results["item_names"] = list(table.items)
-
-
-def _report_attack(guarantee: Guarantee) -> str:
-    return (
-        f"Whoever reads the reports guesses between two possible rankings of one person correctly at most "
-        f"{_allowed(guarantee)}% of the time."
-    )
-
-
-def _allowed(guarantee: Guarantee) -> str:
-    """How often in 100 a 50:50 guess may be correct: rounded up, as in the guarantee itself."""
-    from peerveil.guarantee import odds_in_words
-
-    assert guarantee.exact_epsilon is not None
-    return odds_in_words(guarantee.exact_epsilon)[1]
 
 
 ACTIONS: Final[tuple[type[Action[Any]], ...]] = (RankingsTest, Plan, Randomize, Aggregate)

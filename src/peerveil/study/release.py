@@ -28,6 +28,7 @@ _WORDS: Final = {
     "normalised": ("How high do reviewers score, each on their own scale?", "mean normalized score", ""),
     "subjectivity": ("How much do reviewers differ from the community?", "mean subjectivity", ""),
 }
+_WROTE: Final = "wrote ({} reviews)"
 ONE_REVIEW_EACH: Final = (
     "Everybody in this file wrote one review. If names are new for every paper, they are pseudonyms: how strict somebody is "
     "cannot be computed from them, and a release would only repeat the papers' scores."
@@ -126,16 +127,12 @@ class Publish(Action["Reviews"]):
 
     def cautions(self, inputs: Inputs[Reviews]) -> list[str]:
         """How strongly everything of one reviewer is protected; names that say nothing."""
-        guarantee = self.guarantee(inputs)
-        typical, most = _loads(self._public(inputs.table))
-        if most == 1:
+        from peerveil.study.outcome import person_cautions, typical_and_most
+
+        loads = typical_and_most(self._public(inputs.table).loads)
+        if loads == (1, 1):
             return [ONE_REVIEW_EACH]
-        sentences = [
-            f"Everything that a typical reviewer wrote ({typical} reviews) is {guarantee.group(typical).verdict}."
-        ]
-        if typical < most:
-            sentences.append(f"Everything that the busiest wrote ({most} reviews) is {guarantee.group(most).verdict}.")
-        return sentences
+        return person_cautions("reviewer", _WROTE, loads, self.guarantee(inputs).group)
 
     def run(self, inputs: Inputs[Reviews], context: Context) -> Outcome:
         """Publish once."""
@@ -144,16 +141,12 @@ class Publish(Action["Reviews"]):
         from peerveil.release import publish
         from peerveil.release.figures import draw_release
         from peerveil.release.mechanism import ASSUMES_PUBLIC
-        from peerveil.study.outcome import Outcome
+        from peerveil.study.outcome import Outcome, typical_and_most
 
         table = inputs.table
         published = publish(
             table,
-            epsilon=self.epsilon,
-            weight=self.weight,
-            scale=self.scale,
-            bounds=self.bounds,
-            estimate=self.estimate,
+            **self.arguments(but=("attack",)),
             randomness=context.randomness,
             account=context.account,
         )
@@ -170,7 +163,8 @@ class Publish(Action["Reviews"]):
             published.beyond_public(),
             ASSUMES_PUBLIC,
         ]
-        self._protections(outcome, published, table)
+        loads = typical_and_most(self._public(table).loads)  # public
+        outcome.protect_person("who wrote one review", "reviewer", _WROTE, loads, published.guarantee.group)
         outcome.picture(
             lambda left, right: draw_release(published, left, right),
             f"{published.summary()}. {published.beyond_public()}",
@@ -180,27 +174,16 @@ class Publish(Action["Reviews"]):
             height=3.6,
             columns=2,
         )
-        outcome.attack = [
-            f"Somebody who knows the author of every review but two guesses these two correctly at most {_allowed(published)}% "
-            "of the time.",
-            f"For all reviews of one reviewer: {published.reviewer_guarantee.short}",
-        ]
+        outcome.best_guess(
+            "Somebody who knows the author of every review but two guesses these two", published.guarantee
+        )
+        outcome.attack.append(f"For all reviews of one reviewer: {published.reviewer_guarantee.short}")
         if self.attack:
             self._measure_attack(outcome, published, table)
         outcome.file(f"means-{self.weight}.csv", published.to_csv(), public=True)
-        outcome.file(f"means-{self.weight}.json", published.to_json(indent=2) + "\n", public=True)
+        outcome.json(f"means-{self.weight}.json", published, public=True)
         outcome.results = {"weight": self.weight, "estimate": published.estimate, "means": published.means.tolist()}
         return outcome
-
-    def _protections(self, outcome: Outcome, published: PublishedMeans, table: Reviews) -> None:
-        """One review, and everything that one reviewer wrote: a typical one, and the busiest. Loads are public."""
-        typical, most = _loads(self._public(table))
-        outcome.protect("who wrote one review", published.guarantee)
-        if typical < most:
-            group = published.guarantee.group(typical)
-            outcome.protect(f"everything a typical reviewer wrote ({typical} reviews)", group)
-        busiest = "any" if typical == most else "the busiest"
-        outcome.protect(f"everything {busiest} reviewer wrote ({most} reviews)", published.reviewer_guarantee)
 
     def _measure_attack(self, outcome: Outcome, published: PublishedMeans, table: Reviews) -> None:
         import numpy as np
@@ -208,6 +191,7 @@ class Publish(Action["Reviews"]):
         from peerveil.randomness import Randomness
         from peerveil.release import review_weights
         from peerveil.release.adversary import swap_attack
+        from peerveil.study.outcome import guess_percent
 
         public = self._public(table)
         if public.reviewers < 2:
@@ -218,7 +202,7 @@ class Publish(Action["Reviews"]):
         outcome.private_found.append(
             f"Measured on these data: an attacker who knows everything except which of two people wrote which of two reviews "
             f"is correct {100 * attack.right:.1f}% of the time ({100 * attack.worst_right:.1f}% on the exchange that shows "
-            f"most, give or take {200 * attack.error:.1f}); the guarantee allows {_allowed(published)}%."
+            f"most, give or take {200 * attack.error:.1f}); the guarantee allows {guess_percent(published.guarantee)}%."
         )
 
 
@@ -258,36 +242,13 @@ class Plan(Action["Reviews"]):
         from peerveil.release import plan_release
         from peerveil.study.outcome import Outcome
 
-        plan = plan_release(
-            inputs.table,
-            epsilons=self.epsilons,
-            weight=self.weight,
-            scale=self.scale,
-            bounds=self.bounds,
-            trials=self.trials,
-        )
+        plan = plan_release(inputs.table, **self.arguments())
         outcome = Outcome(f"How accurately could reviewers' {_WORDS[self.weight][1]} be published?")
         outcome.promise = (
             "Computed from public data alone: nothing is spent, and nothing is revealed about who wrote what."
         )
         outcome.plan(plan, "Expected error against epsilon, by how strongly reviewers differ.")
         return outcome
-
-
-def _loads(public: PublicScores) -> tuple[int, int]:
-    """How many reviews a typical and the busiest reviewer wrote: public."""
-    import numpy as np
-
-    return int(np.median(public.loads)), int(public.loads.max())
-
-
-def _allowed(published: PublishedMeans) -> str:
-    """How often in 100 a 50:50 guess may be right: rounded up, as in the guarantee itself."""
-    from peerveil.guarantee import odds_in_words
-
-    epsilon = published.guarantee.exact_epsilon
-    assert epsilon is not None
-    return odds_in_words(epsilon)[1]
 
 
 ACTIONS: Final[tuple[type[Action[Any]], ...]] = (Publish, Plan)

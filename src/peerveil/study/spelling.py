@@ -14,6 +14,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from annotated_types import Ge, Gt, Le, Lt
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -101,6 +103,9 @@ EpsilonOrNone = Annotated[
         _epsilon_or_none,
     ),
 ]
+
+Share = Annotated[float, Ge(0), Le(1)]
+InnerShare = Annotated[float, Gt(0), Lt(1)]
 
 # ---- durations, scales, pairs ----------------------------------------------------------------------------------------
 

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003  (types of parameters are read at run time)
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Gt, Le
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.study.actions import Action, Setting, Suggestion
-from peerveil.study.spelling import Duration, Epsilon, File, Name
+from peerveil.study.spelling import Duration, Epsilon, File, InnerShare, Name, Share
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from peerveil.guarantee import Guarantee
     from peerveil.judgements import Events
+    from peerveil.result import Pictured
     from peerveil.study.actions import Context
     from peerveil.study.execute import Inputs, Source
     from peerveil.study.outcome import Outcome
-    from peerveil.timing import DelayPlan, Posted, PostingSchedule, Queue, TimingAudit
+    from peerveil.timing import Queue
     from peerveil.timing.mechanism import DelayMechanism
-    from peerveil.timing.schedule import PreparedPosting
 
 Window = Annotated[
     Duration,
@@ -29,10 +26,9 @@ Window = Annotated[
         "Posts of one person on different threads this close together are one sitting.", "One sitting", common=True
     ),
 ]
-_PERCENTILE: Final = 50.0
-_EPSILONS: Final = ("0.5", "1", "2")
-_SUSPECTS: Final = 10
-_OWN_COLUMNS: Final = ("actor", "thread")
+Epsilons = Annotated[
+    tuple[Epsilon, ...], Setting("Privacy parameters (epsilon) to try.", "Epsilons to try", common=True)
+]
 
 
 class Audit(Action["Events"]):
@@ -61,16 +57,14 @@ class Audit(Action["Events"]):
     ] = None
     percentile: Annotated[
         float, Gt(0), Le(100), Setting("Without a gap: the percentile of the log's intervals to take as the gap.")
-    ] = _PERCENTILE
-    epsilons: Annotated[
-        tuple[Epsilon, ...], Setting("Privacy parameters (epsilon) to try.", "Epsilons to try", common=True)
-    ] = _EPSILONS
+    ] = 50.0
+    epsilons: Epsilons = ("0.5", "1", "2")
     within: Annotated[
         Name | None, Setting("Compare only posts with the same value of this column.", "Compare within")
     ] = None
     suspects: Annotated[
         int, Ge(2), Le(1_000_000), Setting("How many people an observer suspects before looking at times.")
-    ] = _SUSPECTS
+    ] = 10
     engine: Annotated[
         Literal["memory", "duckdb", "spark"],
         Setting("Where to count. A database takes Parquet files larger than memory, and tries no delays."),
@@ -91,15 +85,8 @@ class Audit(Action["Events"]):
                 if getattr(self, name) is not None:
                     raise BadInput(name, got=getattr(self, name), want="engine duckdb or spark with it")
             return
-        defaults = {
-            "gap": None,
-            "within": None,
-            "percentile": _PERCENTILE,
-            "epsilons": _EPSILONS,
-            "suspects": _SUSPECTS,
-        }
-        for name, default in defaults.items():
-            if getattr(self, name) != default:
+        for name in ("gap", "within", "percentile", "epsilons", "suspects"):
+            if name in self.settings():
                 want = f"no {name} beside it: a database counts, and draws no delays"
                 raise BadInput("engine", got=self.engine, want=want)
 
@@ -123,10 +110,8 @@ class Audit(Action["Events"]):
     def guarantee(self, inputs: Inputs[Events]) -> None:
         """None: nothing is published."""
         if self.engine != "memory" and inputs.source is not None:
-            for name in ("format", "time_zone"):
-                if getattr(inputs.source, name) is not None:
-                    want = "nothing: a database reads Parquet and CSV, and times without a zone as UTC"
-                    raise BadInput(name, got=getattr(inputs.source, name), want=want)
+            want = "nothing: a database reads Parquet and CSV, and times without a zone as UTC"
+            inputs.source.refuse(("format", "time_zone"), want)
 
     def run(self, inputs: Inputs[Events], context: Context) -> Outcome:
         """Audit the log."""
@@ -135,49 +120,37 @@ class Audit(Action["Events"]):
         outcome = Outcome("How exposed are people by when they post, and what would delays change?")
         outcome.promise = "Nothing of this may be published: it states facts about people."
         outcome.protect("everybody in the log", "nothing of this is published")
-        if self.engine == "memory":
-            self._audit(outcome, inputs, context)
-        else:
-            self._count(outcome, inputs)
+        audit = self._audit(outcome, inputs, context) if self.engine == "memory" else self._count(outcome, inputs)
+        outcome.json("audit.json", audit, public=False)
         return outcome
 
-    def _audit(self, outcome: Outcome, inputs: Inputs[Events], context: Context) -> None:
+    def _audit(self, outcome: Outcome, inputs: Inputs[Events], context: Context) -> Pictured:
         from dataclasses import replace
 
         from peerveil.timing import audit_log
-        from peerveil.timing.exposure import as_typed
-        from peerveil.timing.figures import audit_page
+        from peerveil.timing.figures import audit_page, audit_sketches
 
         context.progress(0.0, "auditing the log")
         audit = audit_log(
             inputs.table,
-            window=self.window,
-            gap=self.gap,
-            percentile=self.percentile,
-            epsilons=self.epsilons,
-            within=self.within,
-            suspects=self.suspects,
+            **self.arguments(but=("engine", "memory", "posted")),
             randomness=context.randomness,
         )
-        source = inputs.source
-        if source is not None:
-            audit = replace(audit, log=as_typed(source.path, source.columns, source.format, source.time_zone))
+        if inputs.source is not None:
+            audit = replace(audit, log=inputs.source.as_typed())
         outcome.private_answer = audit.summary()
-        outcome.private_found = [
-            f"{audit.headline}.",
-            f"{audit.batches}.",
-            f"Without protection: {audit.raw}.",
-            *audit.advice,
-        ]
+        unprotected = f"Without protection: {audit.raw}."
+        outcome.private_found = [f"{audit.headline}.", f"{audit.batches}.", unprotected, *audit.advice]
         outcome.private_results = audit.to_dict()
         if audit.protected:
             head, rows = audit.comparison()
             outcome.table(head[:10], [row[:10] for row in rows], public=False)
-        _draw_audit(outcome, audit, inputs.table, self.window)
+        for draw, alt, caption, columns in audit_sketches(audit, inputs.table):
+            outcome.picture(draw, alt, caption, public=False, columns=columns)
         outcome.file("audit.html", audit_page(audit, inputs.table).html(), public=False)
-        outcome.file("audit.json", audit.to_json(indent=2) + "\n", public=False)
+        return audit
 
-    def _count(self, outcome: Outcome, inputs: Inputs[Events]) -> None:
+    def _count(self, outcome: Outcome, inputs: Inputs[Events]) -> Pictured:
         """The rates and the attack, counted in a database."""
         from peerveil.timing import audit_table
 
@@ -195,7 +168,7 @@ class Audit(Action["Events"]):
         outcome.private_results = {**audit.to_dict(), "engine": self.engine}
         caption = "Precision and recall of linking posts by time."
         outcome.picture(audit.plot, caption, caption, public=False)
-        outcome.file("audit.json", audit.to_json(indent=2) + "\n", public=False)
+        return audit
 
 
 class Plan(Action["Events"]):
@@ -224,9 +197,7 @@ class Plan(Action["Events"]):
         Setting("Cover this percentage of the log's intervals; 50 if no crossover is given either.", common=True),
     ] = None
     crossover: Annotated[
-        float | None,
-        Gt(0),
-        Lt(1),
+        InnerShare | None,
         Setting("Instead of a percentile: the error that every test for one sitting is left with.", "Crossover error"),
     ] = None
     per: Annotated[
@@ -246,49 +217,29 @@ class Plan(Action["Events"]):
 
     def guarantee(self, inputs: Inputs[Events]) -> None:
         """None: nothing is published."""
-        self._plan(inputs.table)  # refuses what no gap can give
-
-    def _plan(self, table: Events) -> DelayPlan:
         from peerveil.timing import plan_delays
 
-        return plan_delays(
-            table,
-            epsilon=self.epsilon,
-            window=self.window,
-            percentile=self.percentile,
-            crossover=self.crossover,
-            per=self.per,
-        )
+        plan_delays(inputs.table, **self.arguments())  # refuses what no gap can give
 
     def run(self, inputs: Inputs[Events], context: Context) -> Outcome:  # noqa: ARG002
         """Choose the gap."""
-        import polars as pl
-
-        from peerveil.judgements.writing import csv_text
         from peerveil.study.outcome import Outcome
+        from peerveil.timing import plan_delays
         from peerveil.timing.durations import in_words
 
-        plan = self._plan(inputs.table)
+        plan = plan_delays(inputs.table, **self.arguments())
         outcome = Outcome("How long should posts be delayed?")
         outcome.promise = "Nothing is posted or spent. The gap becomes part of the public protocol when you use it."
         outcome.plan(plan, "Mean delays under each mechanism, holds included.", public=False)
         outcome.tables.clear()  # durations for people instead of seconds
-        outcome.table(
-            ("mechanism", "batched posts, mean", "other posts, mean", "longest"),
-            [
-                (cost.mechanism, *map(in_words, (cost.mean_batched, cost.mean_unbatched, cost.max_delay)))
-                for cost in plan.mechanisms
-            ],
-            public=False,
-        )
+        outcome.table(*plan.comparison(), public=False)
         outcome.private_found.append(f"Use it for what comes next, for example: --gap {plan.gap:.15g}s.")
         if self.per is not None:
             shortest, longest = (in_words(limit(plan.gaps.values())) for limit in (min, max))
             outcome.private_found.append(
                 f"{len(plan.gaps):,} values of {self.per} have gaps from {shortest} to {longest}; gaps.csv holds all of them."
             )
-            gaps = pl.DataFrame({self.per: [str(name) for name in plan.gaps], "gap": list(plan.gaps.values())})
-            outcome.file("gaps.csv", csv_text(gaps), public=False)
+            outcome.csv("gaps.csv", plan.gaps_frame(), public=False)
         return outcome
 
 
@@ -306,10 +257,7 @@ class Post(Action["Events"]):
     kinds = ("events",)
     spends = recorded = drawn_once = True
     calls = "peerveil.timing.post"
-    examples = (
-        "events.csv --gap 45m --epsilon 1",
-        "events.csv --gap 45m --ledger budget.db --account forum",
-    )
+    examples = ("events.csv --gap 45m --epsilon 1", "events.csv --gap 45m --ledger budget.db --account forum")
 
     mechanism: Annotated[
         Literal["follow-up", "zero-inflated", "uniform", "exponential", "staircase", "queue"],
@@ -334,9 +282,7 @@ class Post(Action["Events"]):
     ] = None
     window: Window = 300.0
     weight: Annotated[
-        float,
-        Ge(0),
-        Le(1),
+        Share,
         Setting(
             "For follow-up and zero-inflated: the weight of batched posts in the mean delay that is minimized.",
             "Weight of batched posts",
@@ -377,171 +323,74 @@ class Post(Action["Events"]):
 
     def extra_columns(self) -> tuple[str, ...]:
         """The column that has a gap for each of its values."""
-        return _further(None if self.gaps is None else _read_gaps(self.gaps)[0])
+        from peerveil.timing.choose import read_gaps
+
+        return _further(None if self.gaps is None else read_gaps(self.gaps)[0])
 
     def _mechanism(self) -> DelayMechanism | Queue:
-        from peerveil import timing
+        from peerveil.timing import Queue
+        from peerveil.timing.post import named_mechanism
 
         if self.mechanism == "queue":
-            return timing.Queue(step=self.step)
+            return Queue(step=self.step)
         assert self.gap is not None
-        options: dict[str, Any] = {"epsilon": self.epsilon, "gap": self.gap, "beta": self.window}
-        match self.mechanism:
-            case "follow-up":
-                return timing.FollowUp(**options, weight=self.weight)
-            case "zero-inflated":
-                return timing.ZeroInflatedUniform(**options, weight=self.weight)
-            case "uniform":
-                return timing.Uniform(**options)
-            case "exponential":
-                return timing.Exponential(**options)
-            case "staircase":
-                return timing.Staircase(**options)
-
-    def _gaps(self, table: Events) -> tuple[str, dict[Any, float] | None]:
-        """The column and the gap of each of its values in the log; the file holds them as text."""
-        if self.gaps is None:
-            return "thread", None
-        by, seconds = _read_gaps(self.gaps)
-        values = table.numbered(by)[1].to_list()
-        gaps = {value: seconds[str(value)] for value in values if str(value) in seconds}
-        if not gaps:
-            want = f"a gap for at least one {by} of the log"
-            raise BadInput("gaps", got=Verbatim(f"{self.gaps}, which has none of them"), want=want)
-        return by, gaps
-
-    def _prepared(self, table: Events) -> PreparedPosting:
-        from peerveil.timing.schedule import prepare_posting
-
-        by, gaps = self._gaps(table)
-        return prepare_posting(table, self._mechanism(), causal=self.causal, gaps=gaps, by=by)
+        return named_mechanism(self.mechanism, epsilon=self.epsilon, gap=self.gap, beta=self.window, weight=self.weight)
 
     def guarantee(self, inputs: Inputs[Events]) -> Guarantee:
         """What posting this log would guarantee."""
-        return self._prepared(inputs.table).guarantee
+        from peerveil.timing.schedule import prepare_posting
+
+        return prepare_posting(inputs.table, self._mechanism(), causal=self.causal, gaps=self.gaps).guarantee
 
     def run(self, inputs: Inputs[Events], context: Context) -> Outcome:
         """Debit, draw every delay once, and attack what the public sees."""
-        from peerveil.judgements.writing import csv_text
         from peerveil.study.outcome import Outcome
-        from peerveil.timing import post
+        from peerveil.timing import linkage_attack, post
 
-        by, gaps = self._gaps(inputs.table)
-        mechanism = self._mechanism()
         posted, schedule = post(
             inputs.table,
-            mechanism=mechanism,
+            mechanism=self._mechanism(),
             causal=self.causal,
-            gaps=gaps,
-            by=by,
+            gaps=self.gaps,
             account=context.account,
             randomness=context.randomness,
         )
         outcome = Outcome("What does the public see if posts are delayed?")
         outcome.promises(posted.guarantee)
         outcome.picture(posted.plot, "Histogram of public posts over time.", "Public posts over time.", public=True)
-        outcome.file("posted.csv", csv_text(posted.frame()), public=True)
-        outcome.file("schedule.csv", csv_text(schedule.frame()), public=False)
+        outcome.csv("posted.csv", posted.frame(), public=True)
+        outcome.csv("schedule.csv", schedule.frame(), public=False)
         outcome.results = {"posts": len(posted), "mechanism": posted.mechanism}
-        if self.mechanism == "queue":
-            self._about_queue(outcome, posted, mechanism)
-        else:
-            self._about_delays(outcome, posted, mechanism)
-        self._for_operator(outcome, inputs.table, schedule)
+        self._describe(outcome, f"{len(posted):,} posts", posted.guarantee)
+        # how well linking posts by time works before and after, and how long posts wait: for the operator
+        before, after = (linkage_attack(log, window=self.window) for log in (inputs.table, schedule))
+        outcome.private_found = [f"Before: {before}.", f"After, in this draw of the delays: {after}.", f"{schedule}."]
+        outcome.private_results = {name: value for name, value in schedule.to_dict().items() if name != "schedule"}
         return outcome
 
-    def _about_queue(self, outcome: Outcome, posted: Posted, queue: Any) -> None:
-        from peerveil.timing.durations import in_words
-
-        outcome.answer = (
-            f"{len(posted):,} posts with new ids; one appears every {in_words(queue.step)}, in the order of arrival."
-        )
-        outcome.found = [outcome.answer, queue.promise]
-        outcome.protect("whether two posts of one person were written in one sitting", "no differential privacy")
-
-    def _about_delays(self, outcome: Outcome, posted: Posted, mechanism: Any) -> None:
+    def _describe(self, outcome: Outcome, posts: str, guarantee: Guarantee) -> None:
         """What is known of the delays from the protocol alone, which is public."""
-        from peerveil.timing import optimal_attack
-        from peerveil.timing.durations import in_words
+        from peerveil.timing import Queue
+        from peerveil.timing.optimal import best_test_in_words
+        from peerveil.timing.post import waits_in_words
 
-        gaps = [] if self.gaps is None else [*_read_gaps(self.gaps)[1].values()]
-        longest = mechanism.hold + mechanism.with_gap(max(mechanism.gap, *gaps, 0.0)).max_delay
-        replies = " (replies may wait for the post that they answer)" if self.causal else ""
-        limit = f"none longer than {in_words(longest)}{replies}" if longest < float("inf") else "without an upper limit"
-        first = "Follow-ups" if mechanism.by_predecessor else "Posts of one sitting"
-        waits = [in_words(mechanism.hold + mean) for mean in (mechanism.mean_batched, mechanism.mean_unbatched)]
-        where = f" at a gap of {in_words(mechanism.gap)}" if gaps else ""
-        outcome.answer = f"{len(posted):,} posts with new ids, each delayed by a random time, {limit}."
-        outcome.found = [
-            f"{len(posted):,} posts. {first} wait {waits[0]} on average{where}, all others {waits[1]}; {limit}."
-        ]
-        unknown, known = (
-            100 * optimal_attack(mechanism, (0, mechanism.gap), order=order).crossover for order in ("unknown", "known")
-        )
-        outcome.attack = [
-            f"The best possible test of whether two posts were written in one sitting is wrong {unknown:.1f}% of the time "
-            f"({known:.1f}% if the order of the two is known; guessing: 50%)."
-        ]
-        outcome.protect("whether two posts of one person were written in one sitting", posted.guarantee)
+        mechanism, one_sitting = self._mechanism(), "whether two posts of one person were written in one sitting"
+        if isinstance(mechanism, Queue):
+            outcome.answer = f"{posts} with new ids; {mechanism.pace}."
+            outcome.found = [outcome.answer, mechanism.promise]
+            outcome.protect(one_sitting, "no differential privacy")
+            return
+        waits, limit = waits_in_words(mechanism, gaps=self.gaps, causal=self.causal)
+        outcome.answer = f"{posts} with new ids, each delayed by a random time, {limit}."
+        outcome.found = [f"{posts}. {waits}; {limit}."]
+        outcome.attack = [best_test_in_words(mechanism)]
+        outcome.protect(one_sitting, guarantee)
         outcome.protect("everything one person posts", "not guaranteed: each pair of posts by itself")
-
-    def _for_operator(self, outcome: Outcome, table: Events, schedule: PostingSchedule) -> None:
-        """How well linking posts by time works before and after, and how long posts wait."""
-        from peerveil.timing import linkage_attack
-
-        before, after = (linkage_attack(log, window=self.window) for log in (table, schedule))
-        outcome.private_found = [
-            f"Before: {before}.", f"After, in this draw of the delays: {after}.", f"{schedule}."
-        ]  # fmt: skip
-        outcome.private_results = {name: value for name, value in schedule.to_dict().items() if name != "schedule"}
 
 
 def _further(column: str | None) -> tuple[str, ...]:
     """A column that a log is not always read with."""
-    return () if column is None or column in _OWN_COLUMNS else (column,)
-
-
-def _read_gaps(path: Path) -> tuple[str, dict[str, float]]:
-    """The column, and the gap in seconds of each of its values, which are texts."""
-    import polars as pl
-
-    want = "a CSV file with two columns, a name and gap (seconds), as `peerveil timing plan --per` writes it"
-    try:
-        frame = pl.read_csv(path, infer_schema=False)
-        if len(frame.columns) != 2 or frame.columns[1] != "gap":
-            raise BadInput("gaps", got=frame.columns, want=want)
-        seconds = frame["gap"].cast(pl.Float64).to_list()
-    except (OSError, pl.exceptions.PolarsError):
-        raise BadInput("gaps", got=str(path), want=want) from None
-    return frame.columns[0], dict(zip(frame.to_series(0).to_list(), seconds, strict=True))
-
-
-def _draw_audit(outcome: Outcome, audit: TimingAudit, table: Events, window: float) -> None:
-    """Waits between posts, and both attacks."""
-    from peerveil.timing.figures import draw_attacks, draw_curves, draw_waits
-
-    outcome.picture(
-        lambda ax: draw_waits(ax, table, window, audit.gap or None),
-        "Histogram of waits between posts of one person on different threads.",
-        "Waits between posts of one person on different threads; the left peak exposes people.",
-        public=False,
-    )
-    if not audit.protected:
-        return
-
-    def both(left: Axes, right: Axes) -> None:
-        draw_attacks(left, audit)
-        draw_curves(right, audit)
-
-    outcome.picture(
-        both,
-        "Left: how many pairs linked by time are correct, and how many true pairs are found. Right: power of the best test on "
-        "a pair of posts.",
-        "Left: linking posts by time, before and after. Right: the best test on one pair of posts (dashed: order known, pale: "
-        "what the guarantee allows).",
-        public=False,
-        columns=2,
-    )
+    return () if column in (None, "actor", "thread") else (column,)
 
 
 ACTIONS: Final[tuple[type[Action[Any]], ...]] = (Audit, Plan, Post)

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import polars as pl
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements import Events
@@ -122,6 +123,33 @@ def choose_gaps(
     gaps = np.full(len(names), fallback)
     gaps[enough] = values[place[enough]]
     return dict(zip(names.to_list(), gaps.tolist(), strict=True))
+
+
+def read_gaps(path: str | os.PathLike[str]) -> tuple[str, dict[str, float]]:
+    """The column of a file of gaps, and the gap in seconds of each of its values, which are texts.
+
+    `peerveil timing plan --per` writes such a file.
+    """
+    want = "a CSV file with two columns, a name and gap (seconds), as `peerveil timing plan --per` writes it"
+    try:
+        frame = pl.read_csv(os.fspath(path), infer_schema=False)
+        if len(frame.columns) != 2 or frame.columns[1] != "gap":
+            raise BadInput("gaps", got=frame.columns, want=want)
+        seconds = frame["gap"].cast(pl.Float64).to_list()
+    except (OSError, pl.exceptions.PolarsError):
+        raise BadInput("gaps", got=os.fspath(path), want=want) from None
+    return frame.columns[0], dict(zip(frame.to_series(0).to_list(), seconds, strict=True))
+
+
+def read_gaps_of(events: Events, path: str | os.PathLike[str]) -> tuple[str, dict[Any, float]]:
+    """The column of a file of gaps, and the gap of each of its values in a log, as :func:`peerveil.timing.post` takes them."""
+    by, seconds = read_gaps(path)
+    values = events.numbered(by)[1].to_list()
+    gaps = {value: seconds[str(value)] for value in values if str(value) in seconds}
+    if not gaps:
+        want = f"a gap for at least one {by} of the log"
+        raise BadInput("gaps", got=Verbatim(f"{os.fspath(path)}, which has none of them"), want=want)
+    return by, gaps
 
 
 def covered(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -286,20 +284,6 @@ class TimingAudit(Pictured):
         return "\n".join(
             [self.headline, self.leak, *parts, "", *(text for line in self.advice for text in line.paragraphs())]
         )
-
-
-def as_typed(
-    path: str | os.PathLike[str], columns: Mapping[str, str], format_: str | None = None, zone: str | None = None
-) -> str:
-    """A file with the options that it was read with, as they stand on a command line.
-
-    >>> as_typed("my log.csv", {"actor": "user"})
-    "'my log.csv' --column actor=user"
-    """
-    options = [part for ours, theirs in columns.items() for part in ("--column", f"{ours}={theirs}")]
-    options += ["--format", format_] if format_ else []
-    options += ["--time-zone", zone] if zone else []
-    return shlex.join([os.fspath(path), *options])
 
 
 def audit_log(

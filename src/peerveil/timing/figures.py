@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from peerveil.timing.choose import intervals
 from peerveil.timing.durations import in_words
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from matplotlib.axes import Axes
 
     from peerveil.judgements import Events
@@ -76,6 +78,38 @@ def draw_risk(ax: Axes, same_rate: float, other_rate: float) -> None:
     ax.plot(number, 1 / number, color=COLOURS["truth"], linestyle="--", label="before looking")
     ax.set(xlabel="suspects", ylabel="probability of a correct guess", ylim=(0, 1.02))
     ax.legend()
+
+
+class Sketch(NamedTuple):
+    """A picture to be drawn on so many axes, with its description and its caption."""
+
+    draw: Callable[..., None]
+    alt: str
+    caption: str
+    columns: int = 1
+
+
+def audit_sketches(audit: TimingAudit, events: Events) -> list[Sketch]:
+    """The pictures of an audit: waits between posts, and both attacks where delays were tried."""
+
+    def draw_both(left: Axes, right: Axes) -> None:
+        draw_attacks(left, audit)
+        draw_curves(right, audit)
+
+    waits = Sketch(
+        lambda ax: draw_waits(ax, events, audit.batches.window, audit.gap or None),
+        "Histogram of waits between posts of one person on different threads.",
+        "Waits between posts of one person on different threads; the left peak exposes people.",
+    )
+    attacks = Sketch(
+        draw_both,
+        "Left: how many pairs linked by time are correct, and how many true pairs are found. Right: power of the best test on "
+        "a pair of posts.",
+        "Left: linking posts by time, before and after. Right: the best test on one pair of posts (dashed: order known, pale: "
+        "what the guarantee allows).",
+        columns=2,
+    )
+    return [waits, attacks] if audit.protected else [waits]
 
 
 def audit_page(audit: TimingAudit, events: Events) -> Page:

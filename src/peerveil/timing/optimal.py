@@ -154,6 +154,17 @@ def optimal_attack(
     return OptimalAttack(type_one, power, crossover, covered, mechanism.epsilon, order, ratio)
 
 
+def best_test_in_words(mechanism: DelayMechanism) -> str:
+    """How often the best possible test of one pair of posts is wrong, at most the gap apart."""
+    unknown, known = (
+        100 * optimal_attack(mechanism, (0, mechanism.gap), order=order).crossover for order in ("unknown", "known")
+    )
+    return (
+        f"The best possible test of whether two posts were written in one sitting is wrong {unknown:.1f}% of the time "
+        f"({known:.1f}% if the order of the two is known; guessing: 50%)."
+    )
+
+
 def _separations(separation: Any) -> Floats:
     """Equally likely separations, ascending; an interval becomes the middles of many equal parts."""
     want = "seconds: a number, (low, high), or a sample of them, none negative"

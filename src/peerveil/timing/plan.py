@@ -104,6 +104,18 @@ class DelayPlan(Plan):
         rows["max_delay"] = [value if math.isfinite(value) else None for value in rows["max_delay"]]
         return pl.DataFrame(rows, schema_overrides={"max_delay": pl.Float64})
 
+    def comparison(self) -> tuple[list[str], list[list[str]]]:
+        """The mechanisms in words: column heads, and one row per mechanism."""
+        rows = [
+            [cost.mechanism, *map(in_words, (cost.mean_batched, cost.mean_unbatched, cost.max_delay))]
+            for cost in self.mechanisms
+        ]
+        return ["mechanism", "batched posts, mean", "other posts, mean", "longest"], rows
+
+    def gaps_frame(self) -> pl.DataFrame:
+        """The gap of each value of ``per``, as :func:`peerveil.timing.choose.read_gaps` reads it from a CSV file."""
+        return pl.DataFrame({str(self.per): [str(name) for name in self.gaps], "gap": list(self.gaps.values())})
+
     def draw(self, ax: Axes) -> None:
         """Mean delays under each mechanism."""
         place = np.arange(len(self.mechanisms))

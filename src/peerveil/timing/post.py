@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -11,8 +12,13 @@ import polars as pl
 from peerveil.errors import BadInput
 from peerveil.randomness import Randomness
 from peerveil.result import Outputs, Result
+from peerveil.timing.choose import read_gaps
+from peerveil.timing.durations import in_words
+from peerveil.timing.follow_up import FollowUp
 from peerveil.timing.reading import read_log
-from peerveil.timing.schedule import PostingSchedule, prepare_posting
+from peerveil.timing.schedule import Gaps, PostingSchedule, prepare_posting
+from peerveil.timing.unbounded import Exponential, Staircase
+from peerveil.timing.zero_inflated import Uniform, ZeroInflatedUniform
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -21,9 +27,56 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from peerveil.ledger import Account
+    from peerveil.numerics.exact import Number
     from peerveil.timing.durations import Duration
     from peerveil.timing.mechanism import DelayMechanism
     from peerveil.timing.queue import Queue
+
+
+MECHANISMS: Final[Mapping[str, Any]] = {
+    "follow-up": FollowUp,
+    "zero-inflated": ZeroInflatedUniform,
+    "uniform": Uniform,
+    "exponential": Exponential,
+    "staircase": Staircase,
+}
+WEIGHTED: Final = ("follow-up", "zero-inflated")
+"""Those that can minimize a weighted mean of the delays of batched and of other comments."""
+
+
+def named_mechanism(
+    name: str, *, epsilon: Number, gap: Duration, beta: Duration, weight: float = 1.0
+) -> DelayMechanism:
+    """A delay mechanism by its name; ``weight`` is for those that are :data:`WEIGHTED`.
+
+    >>> named_mechanism("uniform", epsilon=1, gap=600, beta=300)
+    Uniform(epsilon=1, gap=600, beta=300)
+    """
+    if name not in MECHANISMS:
+        raise BadInput("mechanism", got=name, want=f"one of {', '.join(MECHANISMS)}")
+    options = {"weight": weight} if name in WEIGHTED else {}
+    mechanism: DelayMechanism = MECHANISMS[name](epsilon=epsilon, gap=gap, beta=beta, **options)
+    return mechanism
+
+
+def waits_in_words(mechanism: DelayMechanism, *, gaps: Gaps | None = None, causal: bool = True) -> tuple[str, str]:
+    """How long posts wait on average, and at most: what follows from the protocol alone, which is public.
+
+    Parameters are those of :func:`post`.
+
+    >>> waits_in_words(FollowUp(epsilon=1, gap=600, beta=300), causal=False)
+    ('Follow-ups wait 12.9 min on average, all others 7.91 min', 'none longer than 15.8 min')
+    """
+    by_value = read_gaps(gaps)[1] if isinstance(gaps, (str, os.PathLike)) else gaps
+    longest = mechanism.hold + mechanism.with_gap(max(mechanism.gap, *(by_value or {}).values(), 0.0)).max_delay
+    replies = " (replies may wait for the post that they answer)" if causal else ""
+    limit = f"none longer than {in_words(longest)}{replies}" if np.isfinite(longest) else "without an upper limit"
+    first = "Follow-ups" if mechanism.by_predecessor else "Posts of one sitting"
+    batched, unbatched = (
+        in_words(mechanism.hold + mean) for mean in (mechanism.mean_batched, mechanism.mean_unbatched)
+    )
+    where = f" at a gap of {in_words(mechanism.gap)}" if by_value else ""
+    return f"{first} wait {batched} on average{where}, all others {unbatched}", limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +122,7 @@ def post(
     causal: bool = True,
     declared: ArrayLike | None = None,
     adopters: Collection[Any] | None = None,
-    gaps: Mapping[Any, float] | None = None,
+    gaps: Gaps | None = None,
     by: str = "thread",
     columns: Mapping[str, str] | None = None,
     account: Account | None = None,
@@ -98,8 +151,9 @@ def post(
     adopters
         The actors who use the mechanism; comments of all others are posted at once. Everybody unless given.
     gaps, by
-        Another gap for each value of the column ``by`` (such as :func:`choose_gaps` returns); events whose value is
-        not in it keep the mechanism's own. Give gaps from earlier data: they are part of the public protocol.
+        Another gap for each value of the column ``by`` (such as :func:`choose_gaps` returns), or a file that names the
+        column itself (as ``peerveil timing plan --per`` writes it); events whose value is not in it keep the mechanism's
+        own. Give gaps from earlier data: they are part of the public protocol.
     columns
         Our names for columns that a frame or file calls otherwise: ``{"actor": "user"}``.
     account
@@ -118,7 +172,8 @@ def post(
     >>> posted.frame().columns, bool((schedule.delay >= 0).all())
     (['id', 'thread', 'author', 'time', 'reply_to'], True)
     """
-    log = read_log(events, "events", columns=columns, group=None if gaps is None else by)
+    group = read_gaps(gaps)[0] if isinstance(gaps, (str, os.PathLike)) else None if gaps is None else by
+    log = read_log(events, "events", columns=columns, group=group)
     source = Randomness.secure() if randomness is None else randomness
     if not isinstance(source, Randomness):
         raise BadInput("randomness", got=source, want="Randomness.secure() or Randomness.simulation(seed)")

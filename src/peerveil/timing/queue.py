@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from peerveil.guarantee import Guarantee, Notion
-from peerveil.timing.durations import TICKS, read_duration
+from peerveil.timing.durations import TICKS, in_words, read_duration
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,6 +56,11 @@ class Queue:
     def step(self) -> float:
         """Seconds."""
         return self._step * 1000 / TICKS
+
+    @property
+    def pace(self) -> str:
+        """How posts appear, in words."""
+        return f"one appears every {in_words(self.step)}, in the order of arrival"
 
     @property
     def promise(self) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,7 @@ from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import Guarantee
 from peerveil.result import Pictured, plain
 from peerveil.timing.batches import codes
+from peerveil.timing.choose import read_gaps_of
 from peerveil.timing.durations import in_words, read_duration
 from peerveil.timing.mechanism import DelayMechanism
 from peerveil.timing.order import ORDER_UNKNOWN, behind_parents, file_order, parents_of, posting_order, shuffle_ties
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     Whole = NDArray[np.int64]
     Flags = NDArray[np.bool_]
     Floats = NDArray[np.float64]
+
+Gaps: TypeAlias = Mapping[Any, float] | str | os.PathLike[str]
+"""The gap in seconds of each value of a column, or a file of them (:func:`peerveil.timing.choose.read_gaps`)."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -253,10 +258,12 @@ def prepare_posting(
     causal: bool = True,
     declared: ArrayLike | None = None,
     adopters: Collection[Any] | None = None,
-    gaps: Mapping[Any, float] | None = None,
+    gaps: Gaps | None = None,
     by: str = "thread",
 ) -> PreparedPosting:
     """Check everything and state the guarantee; parameters as in :func:`peerveil.timing.post`."""
+    if isinstance(gaps, (str, os.PathLike)):
+        by, gaps = read_gaps_of(events, gaps)
     order, known = file_order(events)
     adopted = _adopted(events, adopters)
     if isinstance(mechanism, Queue):

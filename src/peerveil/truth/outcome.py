@@ -105,6 +105,11 @@ class TruthResult(Result):
         return int(self.loads.max(initial=1)) if self.most_reports is None else self.most_reports
 
     @property
+    def typical(self) -> int:
+        """How many reports a typical person sent; where tasks are hidden, everybody reports on all of them."""
+        return int(np.median(self.loads)) if self.most_reports is None else self.most_reports
+
+    @property
     def person_guarantee(self) -> Guarantee:
         """What the reports of the busiest worker add up to, if the guarantee is for one answer."""
         return self.guarantee_of(self.most)

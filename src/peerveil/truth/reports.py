@@ -11,9 +11,11 @@ import polars as pl
 from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements import Labels
 from peerveil.judgements.labels import check_classes
+from peerveil.judgements.readers.files import InputFile
 from peerveil.truth import kernels
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 REPEATED: Final = ("all", "first", "last", "refuse")
+_TRUE_WORDS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _LOOKUP: Final = 8  # ids that span at most so many numbers an answer are coded by a table
 
 
@@ -148,6 +151,36 @@ def seen_classes(labels: pl.Series) -> list[Any]:
     if none := [value for value in listed if str(value).lower() == "nan"]:
         raise BadInput("labels", got=none[0], want="a label in every report, or the list of classes if that is one")
     return listed
+
+
+def read_classes(classes: Any, labels: Labels | None = None) -> Any:
+    """Classes that may have been written as text, of the kind that the labels hold; a count stays a count.
+
+    >>> read_classes(["0", "1"]), read_classes(["0", "1"], Labels(task=[1], worker=[1], label=["a"]))
+    ([0, 1], ['0', '1'])
+    >>> read_classes(["yes", "no"], Labels(task=[1], worker=[1], label=[True]))
+    [True, False]
+    """
+    if classes is None or isinstance(classes, int):
+        return classes
+    dtype = pl.Int64 if labels is None else labels.frame["label"].dtype
+    if dtype == pl.Boolean:
+        return [_TRUE_WORDS.get(str(name).lower(), name) for name in classes]
+    texts = [str(name) for name in classes if not isinstance(name, bool)]
+    whole = len(texts) == len(classes) and all(text.lstrip("-").isdecimal() for text in texts)
+    return [int(text) for text in texts] if whole and dtype == pl.Int64 else list(classes)
+
+
+def read_tasks(path: str | os.PathLike[str], labels: Labels) -> list[Any]:
+    """The ids of all tasks from a file with one per line, of the kind that the labels hold."""
+    lines = InputFile.open(path).path.read_text(encoding="utf-8").splitlines()
+    ids = [line.strip() for line in lines if line.strip()]
+    if labels.frame["task"].dtype != pl.Int64:
+        return ids
+    try:
+        return [int(task) for task in ids]
+    except ValueError:
+        raise BadInput("tasks", got=ids[:3], want="whole numbers, as in the answers") from None
 
 
 def _classes(table: Labels, classes: int | Sequence[Any] | None) -> list[Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import polars as pl
 
 from peerveil.errors import BadInput
 from peerveil.guarantee import Guarantee
@@ -45,6 +46,13 @@ class SimulatedCrowd:
     abilities: Floats
     classes: int
     guarantee: Guarantee
+
+    def named(self, classes: Sequence[Any]) -> Labels:
+        """The answers with these names for the classes, and the correct label beside each."""
+        frame = self.answers.frame
+        label, truth = frame["label"].to_list(), [self.truth[task] for task in frame["task"].to_list()]
+        names = {"label": [classes[code] for code in label], "truth": [classes[code] for code in truth]}
+        return Labels.from_frame(frame.with_columns(**{name: pl.Series(values) for name, values in names.items()}))
 
 
 def simulate_crowd(

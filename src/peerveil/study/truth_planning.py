@@ -1,0 +1,208 @@
+"""Actions of the truth module that come before a collection: what privacy costs, how many answers are needed, what to try on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from annotated_types import Ge, Le
+
+from peerveil.errors import BadInput
+from peerveil.study.actions import Action, Setting
+from peerveil.study.spelling import Classes, Epsilon, EpsilonOrNone, File, InnerShare, PositivePair
+
+if TYPE_CHECKING:
+    from peerveil.judgements import Labels
+    from peerveil.study.actions import Context
+    from peerveil.study.execute import Inputs
+    from peerveil.study.outcome import Outcome
+
+NOTHING_PUBLISHED: Final = "Computed from answers as people gave them, without noise: nothing of this may be published."
+WHOM: Final = "everybody who answered"
+MODELS: Final = (
+    "How people err: one ability per worker (one-coin), one per worker and class (two-coin) or a full table of errors per worker "
+    "(confusion)"
+)
+Model = Annotated[
+    Literal["auto", "one-coin", "two-coin", "confusion"], Setting(f"{MODELS}; auto chooses from the reports.")
+]
+Unit = Annotated[
+    Literal["answer", "person"],
+    Setting(
+        "What epsilon protects: each answer, or all answers of one person together.", "Unit of protection", common=True
+    ),
+]
+SeenClasses = Annotated[
+    Classes | None, Setting("Classes of the answers; by default those in the data.", "Possible answers", common=True)
+]
+_TO_TRY: Final = Setting("Privacy budgets (epsilon) to try.", "Epsilons to try", common=True)
+Seed = Annotated[int, Ge(0), Le(2**31), Setting("Seed of the simulation.")]
+
+
+class Compare(Action["Labels"]):
+    """What privacy would cost on answers that are held."""
+
+    name, title = "truth.compare", "Compare epsilons on your answers"
+    about = "Show how many labels each epsilon would change on these answers, by simulation."
+    operator = "the shares of labels that stay the same and that are correct, at each epsilon"
+    kinds = ("labels",)
+    calls = "peerveil.truth.compare_truth"
+    examples = ("labels.csv --epsilon 1 --epsilon 4", "labels.csv --unit person --epsilon 4 --epsilon 8")
+
+    epsilons: Annotated[tuple[Epsilon, ...], _TO_TRY] = ("0.5", "1", "2", "4")
+    unit: Unit = "answer"
+    classes: SeenClasses = None
+    model: Model = "auto"
+    draws: Annotated[
+        int, Ge(2), Le(1000), Setting("How often the answers are randomized for each epsilon.", "Simulations")
+    ] = 10
+    seed: Seed = 0
+
+    def guarantee(self, inputs: Inputs[Labels]) -> None:
+        """None: nothing is published."""
+        if self.classes is not None:
+            from peerveil.truth.reports import read_classes
+
+            inputs.table.codes(read_classes(self.classes, inputs.table))
+
+    def run(self, inputs: Inputs[Labels], context: Context) -> Outcome:  # noqa: ARG002
+        """Simulate."""
+        from peerveil.study.outcome import Outcome
+        from peerveil.truth import compare_truth
+        from peerveil.truth.reports import read_classes
+
+        comparison = compare_truth(
+            inputs.table,
+            **self.arguments(but=("classes",)),
+            classes=read_classes(self.classes, inputs.table),
+        )
+        outcome = Outcome("What would privacy cost on these answers?", promise=NOTHING_PUBLISHED, mark=comparison.mark)
+        outcome.private_answer = f"{comparison.summary()}."
+        outcome.private_found = [outcome.private_answer]
+        outcome.private_results = comparison.to_dict()
+        outcome.protect(WHOM, "nothing of this step is published")
+        columns = ["epsilon", "tasks with a report", "same label as without privacy", "correct label"]
+        outcome.table(columns, comparison.cells(), public=False)
+        caption = "Labels that stay the same as without privacy, against epsilon."
+        outcome.picture(comparison.plot, comparison.summary(), caption, public=False)
+        outcome.csv("compare.csv", comparison.frame(), public=False)
+        outcome.json("compare.json", comparison, public=False)
+        return outcome
+
+
+class Plan(Action[None]):
+    """How many answers an accuracy takes."""
+
+    name, title = "truth.plan", "Plan a collection"
+    about = "Show how many answers per task an accuracy takes at each epsilon, by simulation."
+    publishes = "the plan, which depends on nobody's answers"
+    calls = "peerveil.truth.plan_truth"
+    examples = (
+        "--accuracy 0.9 --epsilon none --epsilon 1 --epsilon 2",
+        "--epsilon 2 --classes 4",
+        "--like out/truth-infer/private/workers.csv",
+    )
+
+    accuracy: Annotated[InnerShare, Setting("Share of correct labels to reach.", common=True)] = 0.9
+    epsilons: Annotated[tuple[EpsilonOrNone, ...], _TO_TRY] = ("0.5", "1", "2", "4")
+    classes: Annotated[
+        int, Ge(2), Le(1000), Setting("Number of possible answers.", "Number of classes", common=True)
+    ] = 2
+    ability: Annotated[
+        PositivePair,
+        Setting(
+            "Abilities of people, as the two numbers a and b of a Beta distribution: a/(a+b) of a person's answers are correct "
+            "on average, and people differ less the larger a+b is."
+        ),
+    ] = (4.0, 2.0)
+    like: Annotated[
+        File | None, Setting("Instead of ability: people as able as those in workers.csv of an earlier run.")
+    ] = None
+    tasks: Annotated[int, Ge(1), Le(100_000), Setting("Tasks of a simulated crowd.")] = 300
+    trials: Annotated[int, Ge(1), Le(1000), Setting("Simulated crowds for each number of answers.", "Simulations")] = 3
+    seed: Seed = 0
+
+    def __post_init__(self) -> None:
+        if len(set(self.epsilons)) < len(self.epsilons):
+            raise BadInput("epsilons", got=list(self.epsilons), want="each epsilon once")
+        if self.like is not None and self.ability != (4.0, 2.0):
+            raise BadInput("like", got=str(self.like), want="either like or ability")
+
+    def guarantee(self, inputs: Inputs[None]) -> None:  # noqa: ARG002
+        """None: nothing depends on answers. What could not be reached or read is refused here."""
+        if self.accuracy <= 1 / self.classes:
+            raise BadInput("accuracy", got=self.accuracy, want=f"more than chance, which is 1/{self.classes}")
+        self._ability()
+
+    def _ability(self) -> tuple[float, float]:
+        if self.like is None:
+            return self.ability
+        from peerveil.truth import abilities_like
+
+        return abilities_like(self.like)
+
+    def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
+        """Simulate crowds."""
+        from peerveil.study.outcome import Outcome
+        from peerveil.truth import plan_truth
+
+        a, b = self._ability()
+        plan = plan_truth(**self.arguments(but=("ability", "like")), ability=(a, b))
+        outcome = Outcome("How many answers are needed?")
+        outcome.promise = "Computed by simulation: nothing is spent, and nothing is revealed about anybody's answers."
+        public = self.like is None  # abilities of an earlier run may come from answers that were not randomized
+        outcome.plan(plan, "Correct labels against answers per task, for each epsilon.", public=public)
+        if not public:
+            outcome.promise = "Computed from the abilities of an earlier run, which are for the operator."
+            outcome.private_found.append(
+                f"People as able as those of {self.like}: {100 * a / (a + b):.0f}% of their answers are correct on average."
+            )
+        return outcome
+
+
+class Simulate(Action[None]):
+    """A synthetic crowd."""
+
+    name, title = "truth.simulate", "Generate a synthetic crowd"
+    about = "Generate the answers of a synthetic crowd, with the correct labels, to try things on."
+    publishes = "the synthetic answers, which are about nobody"
+    calls = "peerveil.truth.simulate_crowd"
+    examples = ("--tasks 200 --kind spammers", "--classes yes,no --seed 3")
+
+    tasks: Annotated[int, Ge(1), Le(1_000_000), Setting("Number of tasks.", common=True)] = 500
+    workers: Annotated[int, Ge(1), Le(100_000), Setting("Number of workers.", common=True)] = 50
+    answers: Annotated[
+        int, Ge(1), Le(100_000), Setting("Workers who answer each task.", "Answers per task", common=True)
+    ] = 10
+    classes: Annotated[Classes, Setting("Classes of the answers.", "Possible answers", common=True)] = 2
+    kind: Annotated[
+        Literal["one-coin", "two-coin", "biased", "confusion", "spammers", "experts", "hard-tasks"],
+        Setting("What the crowd is like.", "Kind of crowd"),
+    ] = "one-coin"
+    ability: Annotated[PositivePair, Setting("Abilities of people, as the two numbers of a Beta distribution.")] = (
+        4.0,
+        2.0,
+    )
+    seed: Seed = 0
+
+    def guarantee(self, inputs: Inputs[None]) -> None:  # noqa: ARG002
+        """None: the answers are synthetic."""
+        if self.answers > self.workers:
+            raise BadInput("answers", got=self.answers, want=f"at most one answer per worker: {self.workers}")
+
+    def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
+        """Draw a crowd."""
+        from peerveil.judgements.labels import check_classes
+        from peerveil.study.outcome import Outcome
+        from peerveil.truth import simulate_crowd
+        from peerveil.truth.reports import read_classes
+
+        names = check_classes(read_classes(self.classes))
+        crowd = simulate_crowd(**self.arguments(but=("classes",)), classes=len(names), epsilon=None)
+        table = crowd.named(names)
+        outcome = Outcome("A synthetic crowd")
+        outcome.promise = "Synthetic data about nobody: nothing is spent, and nothing is revealed."
+        outcome.answer = f"{table}."
+        outcome.found = [f"{table}.", "The answers are not randomized; the column truth holds the correct label."]
+        outcome.results = {"answers": len(table), "tasks": self.tasks, "workers": self.workers}
+        outcome.csv("answers.csv", table.frame, public=True)
+        return outcome
