@@ -14,9 +14,9 @@ from benchmarks.timing import Row, best_of
 from peerveil import Randomness
 from peerveil.judgements import Reviews
 from peerveil.release import PublicScores, feasible_region, publish
-from peerveil.release.region import lowest_sums
 from peerveil.release.expectation import draw_assignment
 from peerveil.release.projection import isotonic, project_sums
+from peerveil.release.region import lowest_sums
 
 Floats = NDArray[np.float64]
 

@@ -185,6 +185,8 @@ def test_the_search_finds_what_is_hidden() -> None:
 def test_no_step_of_a_study_names_anybody_in_public(data: Path, tmp_path: Path) -> None:
     assert set(STEPS) == {name for name, kind in all_actions().items() if kind.kinds}, "a new action needs an entry"
     done = run_study(study(data, tmp_path), tmp_path / "out", progress=False)
+    for planned in done.checked.planned:  # what the operator is told beforehand
+        assert all(isinstance(text, str) and text for text in planned.action.cautions(planned.inputs))
     public, private = split(done.folder)
     assert {path.relative_to(done.folder).parts[0] for path in public} == {"public"}
     assert naming(public, done.folder) == []
