@@ -10,7 +10,8 @@ improved.
   :class:`CollectedReports`).
 - **Infer**: :class:`PrivateDawidSkene` and :class:`PrivateMajority` give a :class:`TruthResult` without ids of workers; the
   abilities by id are the estimator's ``workers_``. :class:`NotConverged` is raised where an iteration does not end, and
-  :class:`NotRandomised` is a warning that reports look like raw answers.
+  :class:`NotRandomised` is a warning that reports look like raw answers. :func:`peerveil.truth.source.fit_source` takes a
+  table, a file of reports or files of a database alike.
 - **Choose epsilon first**: :func:`plan_truth` gives a :class:`TruthPlan` (for a crowd like that of an earlier run:
   :func:`abilities_like`); :func:`compare_truth` gives a :class:`TruthComparison` on answers that you hold.
 - **Attack it**: :mod:`peerveil.truth.adversary`.
