@@ -120,7 +120,7 @@ class Demo:
 
 
 def run_demo(
-    folder: str | Path, *, papers: int = 600, reviewers: int = 1800, seed: int = 2026, samples: int = 20_000
+    folder: str | Path, *, papers: int = 600, reviewers: int = 1800, seed: int = 2026, samples: int = 500
 ) -> Demo:
     """Invent a conference, write a study about it, run it, and try to spend too much."""
     target = Path(folder)

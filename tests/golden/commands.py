@@ -101,7 +101,6 @@ GROUPS: Final[dict[str, list[str]]] = {
         "run small.toml",
         "run small.toml --yes --out result",
     ],
-    "demo": ["demo --papers 24 --reviewers 24 --seed 1 --out demo"],
     "collect": [
         "collect init --db collect.db",
         "collect campaign --example labels",
@@ -130,6 +129,7 @@ GROUPS: Final[dict[str, list[str]]] = {
 }
 WITHOUT: Final = {
     "schema": "tests/study/test_actions.py compares it with every action",
+    "demo": "tests/test_demo.py runs it, and study-steps every action",
     "console serve": "runs until it is stopped (tests/console)",
     "gateway serve": "runs until it is stopped (tests/gateway/test_served.py)",
     "gateway work": "runs until it is stopped (tests/gateway/test_operating.py)",
