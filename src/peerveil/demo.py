@@ -28,7 +28,7 @@ _WINDOW: Final = 300
 _STUDY: Final = """# What `make demo` runs. Change it and run `peerveil run {file} --out somewhere-else`.
 
 [study]
-title = "A made-up conference: {papers} papers, {reviewers} reviewers"
+title = "A synthetic conference: {papers} papers, {reviewers} reviewers"
 
 [accounts.chairs]
 epsilon = 3                  # for the reviews, for good
