@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from peerveil.audit.bound import LowerBound, lower_bound, read_confidence
 from peerveil.errors import BadInput, PeerveilError, Verbatim
 from peerveil.guarantee import Guarantee, Notion
+from peerveil.numerics.exact import whole
 from peerveil.progress import progress_bar
 from peerveil.randomness import Randomness
 from peerveil.result import plain, stamp_axes
@@ -177,8 +176,7 @@ def check(
     listed = _read_pairs(pairs)
     if not isinstance(guarantee, Guarantee) or guarantee.exact_epsilon is None:
         raise BadInput("guarantee", got=guarantee, want="a Guarantee with an epsilon to audit")
-    if isinstance(samples, bool) or not isinstance(samples, (int, np.integer)) or samples < 40:
-        raise BadInput("samples", got=samples, want="a whole number, at least 40")
+    whole(samples, "samples", 40)
     confidence = read_confidence(confidence)
     randomness = Randomness.secure() if randomness is None else randomness
     if not isinstance(randomness, Randomness):

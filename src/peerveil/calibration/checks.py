@@ -37,15 +37,6 @@ def noise_level(value: object, argument: str = "noise") -> float:
     return level
 
 
-def whole(argument: str, value: object, low: int, high: int | None = None) -> int:
-    """A whole number within bounds."""
-    good = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not good or value < low or (high is not None and value > high):  # type: ignore[operator]
-        bound = f"of at least {low}" if high is None else f"from {low} to {high}"
-        raise BadInput(argument, got=value, want=f"a whole number {bound}")
-    return int(value)  # type: ignore[call-overload, no-any-return]
-
-
 def quality_prior(prior: object) -> tuple[float, float]:
     """Mean and standard deviation of papers' qualities."""
     if not isinstance(prior, tuple | list) or len(prior) != 2:

@@ -49,7 +49,7 @@ import numpy as np
 import polars as pl
 
 from peerveil.calibration.assignments import committees_exchanged
-from peerveil.calibration.checks import noise_level, number, quality_prior, secure_unless_given, whole
+from peerveil.calibration.checks import noise_level, number, quality_prior, secure_unless_given
 from peerveil.calibration.functions import Reviewer, Uncertain
 from peerveil.calibration.losses import Threshold
 from peerveil.calibration.panel import Panel
@@ -58,6 +58,7 @@ from peerveil.calibration.strategy import guess_errors
 from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import Guarantee
 from peerveil.judgements import Reviews
+from peerveil.numerics.exact import whole
 from peerveil.progress import progress_bar
 from peerveil.result import Outputs
 
@@ -149,10 +150,10 @@ class Conference:
             raise BadInput("exchange", got=exchange, want="'committees' or 'reviews'")
         self.reviews, self.functions, self.exchange = reviews, functions, exchange
         self.noise, self.prior = noise_level(noise), quality_prior(prior)
-        self.group_size = whole("group_size", group_size, 2, 6)
+        self.group_size = whole(group_size, "group_size", 2, 6)
         self._papers = self._read()
         if not isinstance(accept, Threshold):
-            accept = whole("accept", accept, 0, len(self._papers))
+            accept = whole(accept, "accept", 0, len(self._papers))
         elif accept.places is not None:
             raise BadInput("accept", got=accept, want="a Threshold without places, or a number of papers")
         self.accept: int | Threshold = accept

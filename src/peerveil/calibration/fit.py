@@ -22,10 +22,11 @@ import numpy as np
 import polars as pl
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from peerveil.calibration.checks import number, whole
+from peerveil.calibration.checks import number
 from peerveil.calibration.functions import Affine, Uncertain
 from peerveil.errors import BadInput, PeerveilError
 from peerveil.judgements import Reviews
+from peerveil.numerics.exact import whole
 from peerveil.progress import progress_bar
 from peerveil.result import Pictured, plain
 
@@ -89,7 +90,7 @@ class Fit(Pictured):
 
     def uncertain(self, reviewer: Any, draws: int = 20) -> Uncertain:
         """Several equally credible functions. Draw k of all reviewers belongs together."""
-        count = whole("draws", draws, 1, len(self.noise_draws))
+        count = whole(draws, "draws", 1, len(self.noise_draws))
         scale, bias = self.draws(reviewer)
         picks = np.linspace(0, len(scale) - 1, count).astype(int)
         return Uncertain(tuple(Affine(float(scale[k]), float(bias[k])) for k in picks))
@@ -181,7 +182,7 @@ def fit_miscalibration(
         raise BadInput("history", got=history, want="Reviews (or a frame, or a file name), or a list of them")
     for one in tables:
         one.require_reviewers("fitting miscalibration")
-    count = whole("iterations", iterations, 60)
+    count = whole(iterations, "iterations", 60)
     papers, people, scores, offset = [], [], [], 0
     for one in tables:
         code, names = one.numbered("paper")

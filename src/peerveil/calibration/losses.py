@@ -11,8 +11,9 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from peerveil.calibration.beliefs import Curve, Normal, Point, below, integrate, on_grid
-from peerveil.calibration.checks import number, quality_prior, whole
+from peerveil.calibration.checks import number, quality_prior
 from peerveil.errors import BadInput, Verbatim
+from peerveil.numerics.exact import whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +42,7 @@ class Threshold:
     def __post_init__(self) -> None:
         object.__setattr__(self, "quality", number("quality", self.quality))
         if self.places is not None:
-            object.__setattr__(self, "places", whole("places", self.places, 0))
+            object.__setattr__(self, "places", whole(self.places, "places", 0))
 
     @classmethod
     def share(cls, accepted: float, prior: tuple[float, float] = (0.0, 1.0)) -> Threshold:
@@ -77,7 +78,7 @@ def sets_by_line(wrong: Floats, possible: NDArray[np.bool_], places: int | None)
             raise BadInput("scores", got=Verbatim(f"{len(free)} papers near the line"), want="at most 14 in a panel")
         chosen = [tuple(compress(free, row)) for row in product((0, 1), repeat=len(free))]
         return _members([(*settled, *one) for one in chosen], papers)
-    places = whole("places", places, 0, papers)
+    places = whole(places, "places", 0, papers)
     above = np.array([(gain[:, [i]] >= gain).all(axis=0) for i in range(papers)])  # i dominates j
     above &= ~(above.T & np.tri(papers, dtype=np.bool_))
     settled = np.flatnonzero(above.sum(axis=1) >= papers - places).tolist()

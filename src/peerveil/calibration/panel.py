@@ -34,7 +34,6 @@ from peerveil.calibration.checks import (
     one_demand,
     quality_prior,
     weights,
-    whole,
 )
 from peerveil.calibration.frontier import Frontier, traced
 from peerveil.calibration.functions import read_functions
@@ -42,6 +41,7 @@ from peerveil.calibration.losses import Threshold, quota_errors, sets_by_line, s
 from peerveil.calibration.program import Program, Solution
 from peerveil.calibration.strategy import ADVERSARIES, Strategy
 from peerveil.errors import BadInput, Verbatim
+from peerveil.numerics.exact import whole
 from peerveil.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Panel:
 
     def _decisions(self, accept: int | Threshold) -> None:
         """What can be decided, and how wrong it is under every candidate."""
-        self.accept = accept if isinstance(accept, Threshold) else whole("accept", accept, 0, self.papers)
+        self.accept = accept if isinstance(accept, Threshold) else whole(accept, "accept", 0, self.papers)
         if isinstance(self.accept, Threshold):
             line = (self.accept.quality - self.prior[0]) / self.prior[1]
             wrong = np.zeros((2, len(self._who), self.papers))

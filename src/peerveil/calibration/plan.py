@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from peerveil.calibration.checks import numbers, whole
+from peerveil.calibration.checks import numbers
 from peerveil.calibration.conference import GROUP_SIZE, Conference, solved
 from peerveil.calibration.frontier import ENOUGH, Frontier
 from peerveil.calibration.panel import Panel
 from peerveil.errors import BadInput
+from peerveil.numerics.exact import whole
 from peerveil.progress import progress_bar
 from peerveil.result import Plan
 
@@ -199,7 +200,7 @@ def plan_conference(
     levels = np.sort(numbers("demands", list(demands)))
     if levels.ndim != 1 or not levels.size or levels[0] < 0 or levels[-1] > 1:
         raise BadInput("demands", got=demands, want="probabilities")
-    count = min(whole("most_groups", most_groups, 1), len(conference))
+    count = min(whole(most_groups, "most_groups", 1), len(conference))
     chosen = np.unique(np.linspace(0, len(conference) - 1, count).astype(int)).tolist()
     cost, missed = np.zeros(len(levels)), np.zeros(len(levels))
     papers = reviews = 0

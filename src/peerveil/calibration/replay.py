@@ -17,13 +17,14 @@ from scipy.special import logsumexp
 from peerveil.calibration.adversary import MapAdversary
 from peerveil.calibration.assignments import all_assignments
 from peerveil.calibration.beliefs import Curve, Normal, Point
-from peerveil.calibration.checks import number, whole
+from peerveil.calibration.checks import number
 from peerveil.calibration.functions import Affine, Monotone, read_functions
 from peerveil.calibration.losses import Threshold
 from peerveil.calibration.pair import Pair
 from peerveil.calibration.panel import Panel
 from peerveil.calibration.simulate import Simulation, density_of_scores, tally
 from peerveil.errors import BadInput
+from peerveil.numerics.exact import whole
 from peerveil.progress import progress_bar
 from peerveil.randomness import Randomness
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 def simulate_panel(problem: Panel | Pair, *, strategy: Strategy, draws: int = 100_000, seed: int = 0) -> Simulation:
     """The published scores stay; assignments and qualities are drawn from what they leave possible."""
-    count = whole("draws", draws, 1)
+    count = whole(draws, "draws", 1)
     panel = _as_panel(problem)
     rng = np.random.default_rng(seed)
     true, decision, wrong = _played(panel, strategy.table, count, rng)
@@ -66,7 +67,7 @@ def simulate_conference(
     Both are shares, of all papers and of all reviews; they are the sums over groups that the conference promises.
     """
     asked = number("adversary_error", adversary_error, low=0.0, high=1.0, want="a probability")
-    count = whole("draws", draws, 1)
+    count = whole(draws, "draws", 1)
     rng = np.random.default_rng(seed)
     wrong, missed = np.zeros(count), np.zeros(count)
     paid = kept = 0.0
@@ -128,7 +129,7 @@ def simulate_panels(
     """
     (people,) = read_functions(list(functions), (0.0, 1.0))
     asked = number("adversary_error", adversary_error, low=0.0, high=1.0, want="a probability")
-    count, counts = whole("draws", draws, 1), list(reviews or [1] * len(people))
+    count, counts = whole(draws, "draws", 1), list(reviews or [1] * len(people))
     candidates = np.array(all_assignments(counts, len(people)))
     paper = np.repeat(np.arange(len(counts)), counts)
     rng = np.random.default_rng(seed)

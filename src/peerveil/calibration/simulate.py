@@ -14,10 +14,11 @@ import numpy as np
 from scipy.special import logsumexp
 
 from peerveil.calibration.arrays import pair_frontiers
-from peerveil.calibration.checks import noise_level, number, whole
+from peerveil.calibration.checks import noise_level, number
 from peerveil.calibration.functions import Affine, log_prior, read_functions
 from peerveil.errors import BadInput
 from peerveil.guarantee import SIMULATION_MARK
+from peerveil.numerics.exact import whole
 from peerveil.result import Pictured
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def simulate_pairs(
     if not all(isinstance(function, Affine) for function in pair):
         raise BadInput("functions", got=functions, want="two Affine functions")
     part = number("share", share, low=0.0, high=1.0, want="a share from 0 to 1")
-    return play_pairs(pair, noise_level(noise), lambda found: part * found.end[:, 1], whole("draws", draws, 1), seed)
+    return play_pairs(pair, noise_level(noise), lambda found: part * found.end[:, 1], whole(draws, "draws", 1), seed)
 
 
 def play_pairs(

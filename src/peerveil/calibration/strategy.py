@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from peerveil.calibration.checks import numbers, secure_unless_given, whole
+from peerveil.calibration.checks import numbers, secure_unless_given
 from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import Guarantee
+from peerveil.numerics.exact import whole
 from peerveil.result import Result, plain
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class Strategy:
         if (posterior < 0).any() or abs(float(posterior.sum()) - 1) > 1e-9:
             raise BadInput("posterior", got=Verbatim("no probabilities"), want="probabilities that add up to 1")
         named = 1 + max((paper for decision in self.decisions for paper in decision), default=-1)
-        if self.papers and whole("papers", self.papers, 1) < named:
+        if self.papers and whole(self.papers, "papers", 1) < named:
             raise BadInput("papers", got=self.papers, want=f"at least {named}: a decision accepts paper {named - 1}")
         caught = guess_errors(self.assignments, posterior, table, self.adversary)
         for name, value in (

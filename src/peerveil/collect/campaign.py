@@ -38,6 +38,7 @@ from peerveil.errors import BadInput, Verbatim
 from peerveil.files import read_toml
 from peerveil.guarantee import Guarantee, read_epsilon
 from peerveil.judgements.labels import check_classes
+from peerveil.numerics.exact import whole
 from peerveil.randomness import Response
 from peerveil.rankings import LocalProtocol
 from peerveil.study.spec import only, words
@@ -341,9 +342,7 @@ def _one_of(value: Any, known: tuple[str, ...], key: str) -> str:
 
 
 def _count(value: Any, key: str, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise BadInput(key, got=value, want=f"a whole number from 1 to {most:,}")
-    return value
+    return whole(value, key, 1, most)
 
 
 def _flag(value: Any, key: str) -> bool:

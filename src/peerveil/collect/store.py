@@ -17,6 +17,7 @@ from peerveil.collect.reports import Intake, Received
 from peerveil.collect.schema import SCHEMA, campaigns, people, reports, tokens
 from peerveil.collect.statements import locked_people, taken_places, used_keys, write_reports
 from peerveil.errors import BadInput
+from peerveil.numerics.exact import whole
 from peerveil.services import Tokens, database_time, open_database
 from peerveil.services.errors import Conflict, Forbidden, NotFound, Unauthorised, Unprocessable
 from peerveil.services.tokens import hash_token
@@ -180,8 +181,7 @@ class Store:
 
         The person's number is drawn at random too: it follows neither from the token nor from the order of the list.
         """
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST_TOKENS:
-            raise BadInput("count", got=count, want=f"a whole number from 1 to {_MOST_TOKENS:,}")
+        whole(count, "count", 1, _MOST_TOKENS)
         made = [f"pv_{secrets.token_urlsafe(32)}" for _ in range(count)]
         rows = [
             {

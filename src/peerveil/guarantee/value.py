@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from peerveil.errors import BadInput
 from peerveil.guarantee.notion import (
     NOT_PRIVATE_MARK,
@@ -20,10 +18,12 @@ from peerveil.guarantee.notion import (
     Notion,
 )
 from peerveil.guarantee.wording import rounded, short_sentence, whole_sentence
-from peerveil.numerics.exact import Number, exact, exact_positive, printed, words
+from peerveil.numerics.exact import Number, exact, exact_positive, printed, whole, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import numpy as np
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -233,8 +233,7 @@ class Guarantee:
         """
         if not guarantees or not all(isinstance(g, Guarantee) for g in guarantees):
             raise BadInput("guarantees", got=guarantees, want="one or more guarantees, each as an argument of its own")
-        if isinstance(touched, bool) or not isinstance(touched, (int, np.integer)) or touched < 1:
-            raise BadInput("touched", got=touched, want="how many of the sets one step can change, at least 1")
+        whole(touched, "touched", 1, want="how many of the sets one step can change, at least 1")
         first = guarantees[0]
         for other in guarantees[1:]:
             _same_kind(first, other, "combined in parallel")
@@ -256,8 +255,7 @@ class Guarantee:
         self, size: int | np.integer[Any], *, unit: str | None = None, neighbours: str | None = None
     ) -> Guarantee:
         """The same promise for ``size`` units at once: epsilon is multiplied by ``size``."""
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-            raise BadInput("size", got=size, want="a whole number of units, at least 1")
+        whole(size, "size", 1, want="a whole number of units, at least 1")
         if self.notion is Notion.MAP_ERROR:
             raise DoesNotCompose("a MAP-adversary error says nothing about groups: compute it for the group")
         if size == 1 and unit is None and neighbours is None:

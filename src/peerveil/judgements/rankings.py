@@ -30,6 +30,7 @@ from peerveil.judgements.readers.ranktables import from_frame_columns
 from peerveil.judgements.readers.recognise import read_rankings, stream_rankings
 from peerveil.judgements.table import Table, check_mapping, check_names, make_wish, plural, read_only
 from peerveil.judgements.writing import write_frame
+from peerveil.numerics.exact import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -160,8 +161,7 @@ for an item that is left out
     @classmethod
     def stream(cls, path: str | os.PathLike[str], rows: int = 100_000) -> Iterator[Self]:
         """A PrefLib file in pieces of at most ``rows`` rankings, in memory that does not grow with the file."""
-        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-            raise BadInput("rows", got=rows, want="a whole number of at least 1")
+        whole(rows, "rows", 1)
         for content in stream_rankings(path, rows):
             yield cls._of(content)
 

@@ -199,3 +199,23 @@ def as_array(values: ArrayLike, argument: str) -> NDArray[Any]:
     if isinstance(values, np.ma.MaskedArray):
         raise BadInput(argument, got=Verbatim("a masked array"), want="an array without a mask")
     return array
+
+
+def whole(value: object, argument: str, low: int, high: int | None = None, *, want: str = "") -> int:
+    """A whole number within limits; ``want`` says what would be right where the limits alone do not.
+
+    >>> whole(np.int64(3), "trials", 2)
+    3
+    >>> whole(True, "trials", 2)
+    Traceback (most recent call last):
+        ...
+    peerveil.errors.BadInput: trials: got True, need a whole number of at least 2
+    """
+    if (
+        isinstance(value, (int, np.integer))
+        and not isinstance(value, bool)
+        and low <= value <= (value if high is None else high)
+    ):
+        return int(value)
+    limits = f"of at least {low:,}" if high is None else f"from {low:,} to {high:,}"
+    raise BadInput(argument, got=value, want=want or f"a whole number {limits}")

@@ -19,7 +19,7 @@ import numpy as np
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import Guarantee, read_epsilon
-from peerveil.numerics.exact import as_array, at_least, exact_positive, safe_sensitivity
+from peerveil.numerics.exact import as_array, at_least, exact_positive, safe_sensitivity, whole
 from peerveil.randomness.response import Response
 
 if TYPE_CHECKING:
@@ -166,8 +166,7 @@ class Randomness(ABC):
         Sorting n independent 64-bit keys gives every order equally often, provided that no two keys are equal; if two
         are, all are drawn again.
         """
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
-            raise BadInput("n", got=n, want="a whole number, 0 or more")
+        whole(n, "n", 0)
         count = int(n)
         while True:
             keys = self._bits(count, 64)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 import numpy as np
 
 from peerveil.errors import BadInput
+from peerveil.numerics.exact import whole
 from peerveil.randomness.lanes import Randomness
 
 if TYPE_CHECKING:
@@ -40,8 +41,7 @@ class SimulationRandomness(Randomness):
 
     def spawn(self, count: int) -> list[SimulationRandomness]:
         """Independent lanes for parallel or nested simulations, repeatable from the same seed."""
-        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
-            raise BadInput("count", got=count, want="a whole number, 0 or more")
+        whole(count, "count", 0)
         return [SimulationRandomness(child) for child in self._seeds.spawn(int(count))]
 
     def _bits(self, count: int, bits: int) -> NDArray[Any]:

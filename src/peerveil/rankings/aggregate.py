@@ -14,6 +14,7 @@ import polars as pl
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.judgements.table import is_frame
+from peerveil.numerics.exact import whole
 from peerveil.rankings.local import LocalProtocol, Report
 from peerveil.rankings.nulls import squares_null
 from peerveil.rankings.randomize import FORMAT, RandomizedRankings
@@ -199,8 +200,7 @@ def answer_of_sums(
     answers: int = 1,
 ) -> UniformityTest:
     """The test from how many answered each question, and the signed sum of their answers."""
-    if isinstance(answers, bool) or not isinstance(answers, int) or not 1 <= answers <= protocol.questions:
-        raise BadInput("answers", got=answers, want=f"a whole number from 1 to {protocol.questions}")
+    whole(answers, "answers", 1, protocol.questions)
     if answers > 1 and protocol.ask != "pairs":
         raise BadInput("answers", got=answers, want="1: only disjoint pairs are independent in a uniform ranking")
     people = int(counts.sum())

@@ -16,7 +16,7 @@ import numpy as np
 
 from peerveil.errors import BadInput
 from peerveil.guarantee import Guarantee, read_epsilon
-from peerveil.numerics.exact import printed
+from peerveil.numerics.exact import printed, whole
 from peerveil.randomness import Randomness, Response
 from peerveil.rankings.mallows import read_items, read_randomness, read_ranking
 
@@ -68,11 +68,8 @@ class LocalProtocol:
             raise BadInput("items", got=items, want="at least 2: one item can be ranked in one way only")
         if ask not in ASK:
             raise BadInput("ask", got=ask, want=f"one of {', '.join(ASK)}")
-        whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool) and 0 <= seed < _MOST_SEED
-        if not whole:
-            raise BadInput("seed", got=seed, want="a whole number from 0, public and fixed beforehand")
-        if isinstance(questions, bool) or not isinstance(questions, (int, np.integer)) or questions < 1:
-            raise BadInput("questions", got=questions, want="a whole number of at least 1")
+        whole(seed, "seed", 0, _MOST_SEED - 1, want="a whole number from 0, public and fixed beforehand")
+        whole(questions, "questions", 1)
         values = {
             "items": m,
             "exact_epsilon": read_epsilon(epsilon),

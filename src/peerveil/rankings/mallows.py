@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from peerveil.errors import BadInput, Verbatim
+from peerveil.numerics.exact import whole
 from peerveil.randomness import Randomness
 from peerveil.rankings.kernels import agreement_counts, distance, distances_to, first_bad_row, insert_all
 
@@ -76,8 +77,7 @@ class Mallows:
         Repeated insertion with a Fenwick tree, O(items log items) per ranking; exact up to the 53 bits of a uniform
         number. The same seed gives the same rankings.
         """
-        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
-            raise BadInput("count", got=count, want="a whole number, 0 or more")
+        whole(count, "count", 0)
         return sample_rankings(self, int(count), Randomness.simulation(seed))
 
     @property
@@ -251,8 +251,7 @@ def _improve(order: Any, wins: Ints) -> Any:
 
 def read_items(items: int) -> int:
     """A number of items."""
-    if isinstance(items, bool) or not isinstance(items, (int, np.integer)) or not 1 <= items <= MOST_ITEMS:
-        raise BadInput("items", got=items, want=f"a whole number from 1 to {MOST_ITEMS:,}")
+    whole(items, "items", 1, MOST_ITEMS)
     return int(items)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from peerveil.errors import BadInput
 from peerveil.guarantee import read_epsilon
+from peerveil.numerics.exact import whole
 from peerveil.randomness import Randomness, laplace_scale
 from peerveil.rankings.central import PairsNorm, RankNorm
 from peerveil.rankings.intake import Ballots
@@ -92,8 +93,7 @@ def power_of(
     if method not in known:
         raise BadInput("method", got=method, want=f"one of {', '.join(known)}")
     for name, value, least in (("rankings", rankings, 2), ("trials", trials, 2)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-            raise BadInput(name, got=value, want=f"a whole number of at least {least}")
+        whole(value, name, least)
     m, q, alpha = read_items(items), read_spread(spread), read_level(level)
     if m < 2:
         raise BadInput("items", got=items, want="at least 2")

@@ -27,6 +27,7 @@ from peerveil.audit.cases import Case
 from peerveil.audit.driver import Pair
 from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import read_epsilon
+from peerveil.numerics.exact import whole
 from peerveil.randomness import Randomness, laplace_scale
 from peerveil.release.conference import Conference
 from peerveil.release.expectation import public_prior
@@ -149,8 +150,7 @@ def swap_attack(
     """
     conference = Conference(public, np.asarray(assignment, dtype=np.float64))
     promised = read_epsilon(epsilon)
-    if isinstance(trials, bool) or not isinstance(trials, (int, np.integer)) or trials < 1:
-        raise BadInput("trials", got=trials, want="a whole number, at least 1")
+    whole(trials, "trials", 1)
     if public.reviewers < 2:
         raise BadInput("public", got=Verbatim("one reviewer"), want="at least two: one has nobody to exchange with")
     randomness = Randomness.secure() if randomness is None else randomness

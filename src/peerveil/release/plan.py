@@ -10,7 +10,7 @@ import polars as pl
 
 from peerveil.errors import BadInput
 from peerveil.guarantee import read_epsilon
-from peerveil.numerics.exact import printed
+from peerveil.numerics.exact import printed, whole
 from peerveil.progress import progress_bar
 from peerveil.release.estimate import blind_guess, spread_test
 from peerveil.release.expectation import draw_means, public_prior
@@ -146,10 +146,8 @@ def plan_release(
     >>> len(plan.rows), plan.rows[0].shrinkage < plan.rows[0].projection
     (4, True)
     """
-    if isinstance(trials, bool) or not isinstance(trials, int) or trials < 2:
-        raise BadInput("trials", got=trials, want="a whole number, at least 2")
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise BadInput("seed", got=seed, want="a whole number, at least 0")
+    whole(trials, "trials", 2)
+    whole(seed, "seed", 0)
     public = _read_public(reviews, weight, scale, columns)
     wanted = [printed(read_epsilon(e, "epsilons"), "up") for e in epsilons]
     region, prior = feasible_region(public, bounds=bounds), public_prior(public)

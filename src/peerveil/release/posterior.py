@@ -31,6 +31,7 @@ import numpy as np
 from numba import njit
 
 from peerveil.errors import BadInput, Verbatim
+from peerveil.numerics.exact import whole
 from peerveil.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -214,8 +215,7 @@ def sampled_posterior(
     vector, noise = _read_release(public, noisy, scale)
     fixed = _read_known(public, known)
     for name, count, least in (("sweeps", sweeps, 10), ("chains", chains, 2)):
-        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < least:
-            raise BadInput(name, got=count, want=f"a whole number, at least {least}")
+        whole(count, name, least)
     if public.values.size * public.reviewers > _MOST_CELLS:
         raise BadInput("public", got=public, want=f"reviews times reviewers at most {_MOST_CELLS:,}")
     randomness = Randomness.secure() if randomness is None else randomness

@@ -19,6 +19,7 @@ import numpy as np
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import Guarantee, read_epsilon
+from peerveil.numerics.exact import whole
 from peerveil.randomness import Randomness
 from peerveil.timing.batches import nearest_elsewhere
 from peerveil.timing.durations import TICKS, in_words, read_duration
@@ -205,6 +206,5 @@ class DelayMechanism(ABC):
 
 def check_size(size: int) -> int:
     """The size of a batch."""
-    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 2:
-        raise BadInput("size", got=size, want="a whole number, at least 2")
+    whole(size, "size", 2)
     return int(size)

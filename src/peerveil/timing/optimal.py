@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from peerveil.errors import BadInput
+from peerveil.numerics.exact import whole
 from peerveil.result import Pictured
 from peerveil.timing.batches import check_suspects
 from peerveil.timing.mechanism import DelayMechanism
@@ -185,8 +186,7 @@ def _separations(separation: Any) -> Floats:
 
 def _cells(delays: tuple[Delay, ...], away: Floats, sitting: float, cells: int) -> tuple[Floats, Floats]:
     """Where posting times are cut: at every break, and evenly between; and the moments that have a point mass."""
-    if isinstance(cells, bool) or not isinstance(cells, (int, np.integer)) or not 8 <= cells <= 2000:
-        raise BadInput("cells", got=cells, want="a whole number from 8 to 2000")
+    whole(cells, "cells", 8, 2000)
     shifts = {0.0, float(sitting), *(away.tolist() if away.size <= 8 else [float(away[0]), float(away[-1])])}
     end = max(d.horizon for d in delays)
     breaks = {edge + shift for d in delays for edge in d.breaks[:64] for shift in shifts}

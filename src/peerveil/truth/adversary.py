@@ -26,6 +26,7 @@ from peerveil.audit.cases import Case
 from peerveil.audit.driver import Pair
 from peerveil.errors import BadInput
 from peerveil.guarantee import Guarantee
+from peerveil.numerics.exact import whole
 from peerveil.randomness import Randomness, Response
 from peerveil.truth.abilities import Channel, GridModel
 from peerveil.truth.loop import ClassPrior, MemoryEngine, iterate
@@ -126,8 +127,7 @@ def answer_attack(
     """
     if not 0 <= ability <= 1:
         raise BadInput("ability", got=ability, want="a probability")
-    if isinstance(trials, bool) or not isinstance(trials, (int, np.integer)) or trials < 1:
-        raise BadInput("trials", got=trials, want="a whole number, at least 1")
+    whole(trials, "trials", 1)
     response, lane = Response(epsilon, classes), Randomness.secure() if randomness is None else randomness
     k, n = response.k, int(trials)
     # two answers, equally likely

@@ -17,7 +17,7 @@ import polars as pl
 from peerveil.errors import BadInput
 from peerveil.guarantee import Guarantee, read_epsilon
 from peerveil.judgements import Labels
-from peerveil.numerics.exact import printed
+from peerveil.numerics.exact import printed, whole
 from peerveil.progress import progress_bar
 from peerveil.randomness import Randomness
 from peerveil.result import Result
@@ -156,8 +156,7 @@ def compare_truth(
     (True, 'not private')
     """
     table = Labels.of(labels, "labels", columns=columns)
-    if isinstance(draws, bool) or not isinstance(draws, (int, np.integer)) or draws < 2:
-        raise BadInput("draws", got=draws, want="a whole number, at least 2: one draw has no standard error")
+    whole(draws, "draws", 2, want="a whole number, at least 2: one draw has no standard error")
     wanted = [printed(read_epsilon(e, "epsilons"), "up") for e in epsilons]
     if not wanted:
         raise BadInput("epsilons", got=epsilons, want="at least one epsilon")

@@ -11,6 +11,7 @@ import polars as pl
 from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import read_epsilon
 from peerveil.judgements import Labels
+from peerveil.numerics.exact import whole
 from peerveil.truth.abilities import BIAS, STRENGTH, Channel, GridModel
 from peerveil.truth.choose import Evidence, Start, begin, fit_auto, sample
 from peerveil.truth.confusion import CoinModel, ConfusionModel
@@ -107,8 +108,7 @@ class PrivateDawidSkene:
         self.exact_epsilon = None if epsilon is None else read_epsilon(epsilon)
         if model not in MODELS:
             raise BadInput("model", got=model, want=f"one of {', '.join(MODELS)}")
-        if isinstance(iterations, bool) or not isinstance(iterations, (int, np.integer)) or iterations < 1:
-            raise BadInput("iterations", got=iterations, want="a whole number, at least 1")
+        whole(iterations, "iterations", 1)
         if not (isinstance(tolerance, (int, float)) and 0 <= tolerance < 1):
             raise BadInput("tolerance", got=tolerance, want="a number from 0 to 1")
         if isinstance(start, str) and start != "majority":

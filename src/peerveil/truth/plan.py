@@ -11,7 +11,7 @@ import polars as pl
 
 from peerveil.errors import BadInput, Verbatim
 from peerveil.guarantee import read_epsilon
-from peerveil.numerics.exact import printed
+from peerveil.numerics.exact import printed, whole
 from peerveil.progress import progress_bar
 from peerveil.result import Plan
 from peerveil.truth.estimate import PrivateDawidSkene
@@ -131,12 +131,10 @@ def plan_truth(
     >>> plan.needed[4.0] < plan.needed[1.0]
     True
     """
-    if isinstance(classes, bool) or not isinstance(classes, (int, np.integer)) or classes < 2:
-        raise BadInput("classes", got=classes, want="a whole number, at least 2")
+    whole(classes, "classes", 2)
     if not (isinstance(accuracy, (int, float)) and 1 / classes < accuracy < 1):
         raise BadInput("accuracy", got=accuracy, want=f"a share between chance (1/{classes}) and 1")
-    if isinstance(trials, bool) or not isinstance(trials, int) or trials < 1:
-        raise BadInput("trials", got=trials, want="a whole number, at least 1")
+    whole(trials, "trials", 1)
     tried = [int(n) for n in answers]
     if not tried or tried != sorted(set(tried)) or tried[0] < 1:
         raise BadInput("answers", got=answers, want="rising numbers of answers a task")

@@ -24,6 +24,7 @@ from peerveil.guarantee import Guarantee, read_epsilon
 from peerveil.judgements import Labels
 from peerveil.judgements.labels import check_classes
 from peerveil.judgements.table import plural
+from peerveil.numerics.exact import whole
 from peerveil.randomness import Randomness, Response
 from peerveil.result import Outputs, Result
 from peerveil.truth.abilities import Channel
@@ -115,8 +116,7 @@ def reports_per_person(*, epsilon: Number, answers: int, classes: int) -> int:
     [1, 2, 3, 8]
     """
     budget = float(read_epsilon(epsilon))
-    if isinstance(answers, bool) or not isinstance(answers, (int, np.integer)) or answers < 1:
-        raise BadInput("answers", got=answers, want="how many answers a person gives at most, at least 1")
+    whole(answers, "answers", 1, want="how many answers a person gives at most, at least 1")
     told = [m * _information(budget / m, classes) for m in range(1, int(answers) + 1)]
     return int(np.argmax(told)) + 1
 

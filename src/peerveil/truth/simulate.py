@@ -12,6 +12,7 @@ import polars as pl
 from peerveil.errors import BadInput
 from peerveil.guarantee import Guarantee
 from peerveil.judgements import Labels
+from peerveil.numerics.exact import whole
 from peerveil.randomness import Randomness, Response
 
 if TYPE_CHECKING:
@@ -93,8 +94,7 @@ def simulate_crowd(
         ("answers", answers, 1),
         ("classes", classes, 2),
     ):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-            raise BadInput(name, got=value, want=f"a whole number, at least {least}")
+        whole(value, name, least)
     if answers > workers:
         raise BadInput("answers", got=answers, want=f"at most one answer a worker: {workers}")
     if kind not in CROWDS:

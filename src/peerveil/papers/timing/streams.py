@@ -8,6 +8,7 @@ import numpy as np
 
 from peerveil.errors import BadInput
 from peerveil.judgements import Events
+from peerveil.numerics.exact import whole
 
 _START = np.datetime64("2022-01-01T00:00:00", "us")
 
@@ -125,8 +126,7 @@ def _pages(rng: Any, count: int, pages: int) -> Any:
 
 
 def _positive(count: int, days: float) -> None:
-    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 4:
-        raise BadInput("events", got=count, want="a whole number, at least 4")
+    whole(count, "events", 4)
     if not 0 < days <= 10_000:
         raise BadInput("days", got=days, want="a number of days above 0")
 
