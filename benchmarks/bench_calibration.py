@@ -10,8 +10,8 @@ import numpy as np
 from benchmarks.timing import Row, best_of
 from peerveil.calibration import Affine, Conference, Pair, Panel, Threshold
 from peerveil.calibration.arrays import pair_frontiers
-from peerveil.judgements import Reviews
-from peerveil.randomness import Randomness
+from peerveil.core.randomness import Randomness
+from peerveil.data import Reviews
 
 if TYPE_CHECKING:
     from collections.abc import Callable

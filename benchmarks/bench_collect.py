@@ -14,9 +14,9 @@ from typing import Any
 import psycopg
 
 from benchmarks.timing import Row
-from peerveil.collect import Campaign, Store
-from peerveil.collect.exporting import count_reports
 from peerveil.truth import Client
+from peerveil.web.collect import Campaign, Store
+from peerveil.web.collect.exporting import count_reports
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,7 +35,7 @@ def campaign(name: str, tasks: int, answers: int) -> Campaign:
 
 def intake(url: str, folder: Path) -> tuple[dict[str, float], float]:
     """A load of reports on a server of one process; how it went, and the server's own processor seconds a report."""
-    from tests.collect.server import Server
+    from tests.web.collect.server import Server
 
     with Store(url, create=True) as store:
         store.add(campaign("load", 1000, ANSWERS))
@@ -109,7 +109,7 @@ def large(url: str, folder: Path) -> tuple[float, float, float, dict[str, Any]]:
     """Seconds from the end of the campaign to its published result, the service's memory before and after, the result."""
     from urllib.request import urlopen
 
-    from tests.collect.server import Server
+    from tests.web.collect.server import Server
 
     server = Server(url, folder)
     try:

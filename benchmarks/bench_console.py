@@ -11,9 +11,9 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.timing import Row
-from peerveil.console.explore import ROOMS, explore, simulate
-from peerveil.judgements import synthetic_conference
+from peerveil.data import synthetic_conference
 from peerveil.report import new_axes, svg
+from peerveil.web.console.explore import ROOMS, explore, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

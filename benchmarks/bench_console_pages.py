@@ -57,7 +57,7 @@ class Visitor:
 
 
 def bench() -> list[Row]:
-    from tests.console.server import ConsoleServer
+    from tests.web.console.server import ConsoleServer
 
     with tempfile.TemporaryDirectory() as folder:
         server = ConsoleServer(Path(folder) / "console")
@@ -81,7 +81,7 @@ def _measured(server: Any) -> list[Row]:
             Row(f"page {path}", statistics.median(taken), PAGE, "s", f"median of {TIMES}; worst {max(taken):.3f} s")
         )
     wanted = [f"/release?part=exploration&weight={weight}&epsilon={epsilon}"
-              for weight in ("rating", "normalised") for epsilon in EPSILONS]  # fmt: skip
+              for weight in ("rating", "normalized") for epsilon in EPSILONS]  # fmt: skip
     for what in ("a setting never asked before", "a setting asked before"):
         taken = [visitor.ask(path)[0] for path in wanted]
         note = f"median of {len(taken)}; worst {max(taken):.3f} s"

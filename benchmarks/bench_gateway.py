@@ -26,12 +26,12 @@ from tests.postgres import Server, binaries, free_port
 
 from benchmarks.load import Answered, Load
 from benchmarks.timing import Row
-from peerveil.gateway import Gateway, Space, Worker
-from peerveil.gateway.intake import Submit
-from peerveil.gateway.tables import held
-from peerveil.gateway.watch import Watch
-from peerveil.services import Journal, Vault
-from peerveil.services.clock import SECOND, database_time
+from peerveil.web.common import Journal, Vault
+from peerveil.web.common.clock import SECOND, database_time
+from peerveil.web.gateway import Gateway, Space, Worker
+from peerveil.web.gateway.intake import Submit
+from peerveil.web.gateway.tables import held
+from peerveil.web.gateway.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import psycopg
 from sqlalchemy import insert, text
 
-from peerveil.guarantee import Guarantee
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Randomness
 from peerveil.ledger import Ledger
 from peerveil.ledger.entry import Entry
 from peerveil.ledger.records import entry_row
 from peerveil.ledger.schema import entries
-from peerveil.randomness import Randomness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 
 SPENDS = 300
-TINY = Guarantee.pure_dp("1e-6", unit="one review", neighbours="one review has another score")
+TINY = Guarantee.pure_dp("1e-6", unit="one review", neighbors="one review has another score")
 SECURE = Randomness.secure()
 PAYLOAD = "x" * 1100  # about as many bytes as one entry
 

@@ -11,9 +11,9 @@ import numpy as np
 from scipy.stats import kendalltau
 
 from benchmarks.timing import Row, best_of
+from peerveil.papers.reproduce.rankings import EXPERIMENTS
 from peerveil.rankings import Mallows, kendall_distance, spread_at, uniformity_test
 from peerveil.rankings.variation import _nodes, _spread_at
-from peerveil.reproduce.rankings import EXPERIMENTS
 
 
 def bench() -> list[Row]:
@@ -43,7 +43,7 @@ def sampling() -> list[Row]:
         from prefsampling.ordinal import mallows  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
         start = time.perf_counter()
-        mallows(num_voters=20, num_candidates=1000, phi=0.99, normalise_phi=False, seed=1)
+        mallows(num_voters=20, num_candidates=1000, phi=0.99, normalize_phi=False, seed=1)
         peer, name = 50 * (time.perf_counter() - start), "peer: prefsampling, 20 rankings times 50"
     except ImportError:
         pass
@@ -51,7 +51,7 @@ def sampling() -> list[Row]:
     start = time.perf_counter()
     insertion(1000, 0.99, 1000, np.random.default_rng(1))
     plain = time.perf_counter() - start
-    rows.append(Row.of("the same", ours, plain, "peer: repeated insertion in Python, jumps vectorised by NumPy"))
+    rows.append(Row.of("the same", ours, plain, "peer: repeated insertion in Python, jumps vectorized by NumPy"))
     return rows
 
 

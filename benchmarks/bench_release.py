@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from benchmarks.timing import Row, best_of
 from peerveil import Randomness
-from peerveil.judgements import Reviews
+from peerveil.data import Reviews
 from peerveil.release import PublicScores, feasible_region, publish
 from peerveil.release.expectation import draw_assignment
 from peerveil.release.projection import isotonic, project_sums

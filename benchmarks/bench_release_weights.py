@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks.timing import Row, best_of
-from peerveil.judgements import Reviews
+from peerveil.data import Reviews
 from peerveil.release.monotone import monotone_l1_map
 from peerveil.release.weights import WEIGHTS, review_weights
 

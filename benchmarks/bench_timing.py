@@ -26,7 +26,7 @@ _MEMORY = """
 import re, sys
 from pathlib import Path
 from benchmarks.logs import many_events
-from peerveil.judgements import Events
+from peerveil.data import Events
 from peerveil.timing import audit_log
 
 def status(name):

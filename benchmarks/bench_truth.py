@@ -45,7 +45,7 @@ print((peak() - before) * 1024)
 """
 _LARGE = """
 import json, sys, time
-from peerveil.engines import connect
+from peerveil.data.engines import connect
 from peerveil.truth import PrivateDawidSkene
 engine, path, master = sys.argv[1:4]
 start = time.perf_counter()

@@ -25,8 +25,8 @@ PICTURE = ROOT / "docs" / "pictures" / "growth.svg"
 
 def release(size: int) -> Callable[[], object]:
     """Publish the means of ``size`` reviewers, four reviews each, secure lane."""
-    from peerveil.judgements import Reviews
-    from peerveil.judgements.assignment import balanced_assignment
+    from peerveil.data import Reviews
+    from peerveil.data.assignment import balanced_assignment
     from peerveil.release import publish
 
     rng = np.random.default_rng(1)
@@ -47,9 +47,9 @@ def timing(size: int) -> Callable[[], object]:
 def calibration(size: int) -> Callable[[], object]:
     """Decide ``size`` papers with three reviews each, strictness known, groups of three."""
     from peerveil.calibration import Affine, Conference, Threshold
-    from peerveil.judgements import Reviews
-    from peerveil.judgements.assignment import balanced_assignment
-    from peerveil.randomness import Randomness
+    from peerveil.core.randomness import Randomness
+    from peerveil.data import Reviews
+    from peerveil.data.assignment import balanced_assignment
 
     rng = np.random.default_rng(1)
     paper, person = balanced_assignment(np.full(size, 3), max(10, size // 2), rng)
@@ -113,17 +113,17 @@ def measure() -> dict[str, list[dict[str, float]]]:
 
 def draw(found: dict[str, list[dict[str, Any]]]) -> None:
     """Seconds and memory against size, a line a room."""
-    from peerveil.files import write_text
-    from peerveil.report import COLOURS, house_style, logarithmic, new_axes, svg
+    from peerveil.core.files import write_text
+    from peerveil.report import COLORS, house_style, logarithmic, new_axes, svg
 
     axes = new_axes(9, 3.6, columns=2)
     with house_style():
-        for (room, rows), colour in zip(found.items(), COLOURS.values(), strict=True):
+        for (room, rows), color in zip(found.items(), COLORS.values(), strict=True):
             sizes = [row["size"] for row in rows]
             axes[0].plot(
-                sizes, [row["seconds"] for row in rows], "o-", ms=4, color=colour, label=f"{room} ({ROOMS[room][1]})"
+                sizes, [row["seconds"] for row in rows], "o-", ms=4, color=color, label=f"{room} ({ROOMS[room][1]})"
             )
-            axes[1].plot(sizes, [row["megabytes"] for row in rows], "o-", ms=4, color=colour)
+            axes[1].plot(sizes, [row["megabytes"] for row in rows], "o-", ms=4, color=color)
         for ax, label in zip(axes, ("seconds", "megabytes, libraries included"), strict=True):
             ax.set_xscale("log")
             logarithmic(ax.yaxis)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from peerveil.judgements import Events
+from peerveil.data import Events
 
 _START = np.datetime64("2022-01-01T00:00:00", "us")
 

@@ -1,4 +1,4 @@
-"""Do the few settings of the default generalise? Choose them on six real sets, and measure on the seventh, for every set.
+"""Do the few settings of the default generalize? Choose them on six real sets, and measure on the seventh, for every set.
 
 ``python -m benchmarks.truth_left_out [seeds] [sets]`` prints, for every set, the settings that the other sets would have chosen
 (by the gain over private majority, accuracy and balanced accuracy together, all epsilons) and what these give on the set that
@@ -13,16 +13,16 @@ from unittest import mock
 
 import numpy as np
 
-from peerveil.judgements import Labels
-from peerveil.progress import progress_bar
-from peerveil.randomness import Randomness
-from peerveil.reproduce.truth import EPSILONS, SETS, read_set
+from peerveil.core.progress import progress_bar
+from peerveil.core.randomness import Randomness
+from peerveil.data import Labels
+from peerveil.papers.reproduce.truth import EPSILONS, SETS, read_set
 from peerveil.truth import PrivateDawidSkene, PrivateMajority, randomize
 from peerveil.truth.reports import Reports
 
 SHRINKS = (0.05, 0.2, 0.5)  # how far the shares of classes are estimated
-CENTRES = (6.0, 20.0)  # how strong a prior on abilities is usual
-SETTINGS = tuple(itertools.product(SHRINKS, CENTRES))
+CENTERS = (6.0, 20.0)  # how strong a prior on abilities is usual
+SETTINGS = tuple(itertools.product(SHRINKS, CENTERS))
 DEFAULT = (0.2, 6.0)
 
 
@@ -41,10 +41,10 @@ def gains(name: str, seeds: int) -> np.ndarray:
             )
             reports = Reports.of(Labels.from_frame(sent), classes)
             votes = np.array(PrivateMajority(epsilon=epsilon).fit(reports).accuracy(truth))
-            for j, (shrink, centre) in enumerate(SETTINGS):
+            for j, (shrink, center) in enumerate(SETTINGS):
                 with (
                     mock.patch("peerveil.truth.given._SHRINK", shrink),
-                    mock.patch("peerveil.truth.choose.STRENGTH", centre),
+                    mock.patch("peerveil.truth.choose.STRENGTH", center),
                 ):
                     ours = np.array(
                         PrivateDawidSkene(epsilon=epsilon, must_converge=False).fit(reports).accuracy(truth)
@@ -60,9 +60,9 @@ def main(seeds: int, names: tuple[str, ...]) -> None:
         others = np.mean([measured[other].mean(axis=(0, 2)) for other in names if other != name], axis=0)
         chosen = int(others.argmax())
         own, plain = measured[name][:, chosen].mean(axis=0), measured[name][:, SETTINGS.index(DEFAULT)].mean(axis=0)
-        shrink, centre = SETTINGS[chosen]
+        shrink, center = SETTINGS[chosen]
         points = " | ".join(f"{accuracy:+.1f} ({balanced:+.1f})" for accuracy, balanced in (own, plain))
-        print(f"| {name.replace('_', ' ')} | {shrink:g}, {centre:g} | {points} |", flush=True)
+        print(f"| {name.replace('_', ' ')} | {shrink:g}, {center:g} | {points} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ import sys
 
 import numpy as np
 
-from peerveil.progress import progress_bar
-from peerveil.reproduce.truth import EPSILONS, read_set, scores
+from peerveil.core.progress import progress_bar
+from peerveil.papers.reproduce.truth import EPSILONS, read_set, scores
 
 USED = 20  # seeds of the tests and of the reproduction
 PAIRED = ("bluebirds", "sentiment_polarity", "sentiment_polarity_amt", "zencrowd_us")

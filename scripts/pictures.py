@@ -7,7 +7,7 @@ from pathlib import Path
 from peerveil import Randomness
 from peerveil.audit import granularity
 from peerveil.audit.cases import house_cases, planted_faults
-from peerveil.files import write_text
+from peerveil.core.files import write_text
 from peerveil.report import house_style, new_axes, svg
 from peerveil.study.audit import draw_audit
 
@@ -27,7 +27,7 @@ def main() -> None:
     with house_style():
         draw_audit(ax, reports)
         picture = svg(ax, "Certified privacy loss of six honest mechanisms and six broken ones, each claiming 1")
-    # an image of its own has no page to take its text colour from; this grey reads on white and on black
+    # an image of its own has no page to take its text color from; this grey reads on white and on black
     write_text(PICTURES / "audit.svg", picture.alone("#7a828c", background=None))
 
 

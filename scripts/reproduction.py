@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from peerveil.files import write_text
-from peerveil.reproduce import Verdict, experiments
+from peerveil.core.files import write_text
+from peerveil.papers.reproduce import Verdict, experiments
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"

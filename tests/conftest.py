@@ -113,7 +113,7 @@ def spark_session(needs_spark: None) -> Iterator[Any]:
     """A local Spark session."""
     from pyspark.sql import SparkSession
 
-    from peerveil.engines import SPARK_SETTINGS
+    from peerveil.data.engines import SPARK_SETTINGS
 
     builder = SparkSession.builder.master("local[2]").appName("tests")
     for key, value in SPARK_SETTINGS.items():

@@ -18,7 +18,7 @@ from peerveil import BadInput, Randomness, Response, Result, calibration, rankin
 from peerveil.audit import exact_loss
 from peerveil.calibration import Affine, MapAdversary
 from peerveil.calibration.simulate import Simulation
-from peerveil.judgements import Events, Reviews, synthetic_conference
+from peerveil.data import Events, Reviews, synthetic_conference
 from peerveil.rankings import adversary as rankings_adversary
 from peerveil.release import adversary as release_adversary
 from peerveil.timing.check import shortened

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 from tests.cli.runner import every_command, run
-from tests.console.desk import Desk, where
+from tests.web.console.desk import Desk, where
 
-from peerveil.judgements import synthetic_conference
+from peerveil.core.randomness import Randomness
+from peerveil.data import synthetic_conference
 from peerveil.ledger import Ledger
-from peerveil.randomness import Randomness
 from peerveil.rankings import randomize_rankings
 from peerveil.study import all_actions, run_study
 from peerveil.truth import randomize_answers

@@ -74,7 +74,7 @@ def test_its_steps_work_as_commands(tmp_path: Path) -> None:
     program = here(json.loads(of("ENTRYPOINT")[0])[0])
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert said.stdout == f"peerveil {peerveil.__version__}\n"
-    code = "import fastapi, uvicorn, cryptography; from peerveil.extras import need; need('services')"
+    code = "import fastapi, uvicorn, cryptography; from peerveil.core.optional import need; need('services')"
     subprocess.run([str(Path(program).with_name("python")), "-c", code], check=True, cwd=tmp_path)
     assert not Path(program).with_name("uv").exists()
 

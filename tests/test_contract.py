@@ -20,9 +20,9 @@ from tests.contract import Entry, delay, lane, pair, panel, strategy_entry
 
 from peerveil import Guarantee, Randomness, Result, calibration, rankings, release, timing, truth
 from peerveil.calibration.plan import plan_conference
-from peerveil.guarantee import SIMULATION_MARK, Notion
+from peerveil.core.guarantee import SIMULATION_MARK, Notion
+from peerveil.core.result import Pictured
 from peerveil.report import svg
-from peerveil.result import Pictured
 from peerveil.timing.check import grid_check
 
 ROOMS = {"release": release, "timing": timing, "calibration": calibration, "rankings": rankings, "truth": truth}
@@ -120,8 +120,8 @@ def test_a_new_mechanism_without_an_entry_would_be_found() -> None:
 
 def check_promise(guarantee: Guarantee) -> None:
     assert guarantee.unit
-    assert len(guarantee.neighbours) > 20
-    assert guarantee.neighbours in str(guarantee)
+    assert len(guarantee.neighbors) > 20
+    assert guarantee.neighbors in str(guarantee)
     value = guarantee.error if guarantee.notion is Notion.MAP_ERROR else guarantee.epsilon
     assert value is not None
     assert value > 0

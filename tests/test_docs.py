@@ -19,11 +19,11 @@ from textwrap import dedent
 import click
 import pytest
 from tests.cli.runner import every_command, members
-from tests.services.process import Served
+from tests.web.common.process import Served
 
-from peerveil import demo
 from peerveil.cli import base
-from peerveil.judgements import Reviews
+from peerveil.data import Reviews
+from peerveil.study import demo
 from peerveil.study.actions import find_action
 from peerveil.study.reference import reference_page
 from peerveil.study.release import Publish
@@ -80,7 +80,7 @@ def test_examples(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, r
 
 def test_the_pages_with_examples() -> None:
     names = {path.name for path in WITH_EXAMPLES}
-    assert {"README.md", "guarantees.md", "randomness.md", "audit.md", "ledger.md", "judgements.md"} <= names
+    assert {"README.md", "guarantees.md", "randomness.md", "audit.md", "ledger.md", "data.md"} <= names
 
 
 FIRST_PAGES = [ROOT / "README.md", *(path for path in DOCS if path.parent.name == "guides")]

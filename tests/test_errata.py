@@ -7,7 +7,7 @@ from itertools import product
 
 from peerveil import Guarantee, Response
 from peerveil.audit import exact_loss
-from peerveil.numerics.exact import exp_bounds
+from peerveil.core.exact import exp_bounds
 
 
 def test_calibration_appendix_b_keeps_an_answer_more_often_than_it_flips_it() -> None:

@@ -14,10 +14,8 @@ import peerveil
 from peerveil import (
     audit,
     calibration,
-    gateway,
-    judgements,
+    data,
     ledger,
-    randomness,
     rankings,
     release,
     report,
@@ -25,6 +23,8 @@ from peerveil import (
     timing,
     truth,
 )
+from peerveil.core import randomness
+from peerveil.web import gateway
 
 ROOT = Path(__file__).parents[1]
 
@@ -42,7 +42,7 @@ def test_the_public_names_are_these() -> None:
         "__version__",
         "audit",
         "calibration",
-        "judgements",
+        "data",
         "laplace_scale",
         "rankings",
         "release",
@@ -59,14 +59,14 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         peerveil.Magic  # noqa: B018
 
 
-MODULES = [audit, calibration, gateway, judgements, ledger, randomness, rankings, release, report, study, timing, truth]
+MODULES = [audit, calibration, gateway, data, ledger, randomness, rankings, release, report, study, timing, truth]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)
 def test_every_exported_name_exists_has_a_docstring_and_stands_in_the_map(module: object) -> None:
     for name in module.__all__:  # type: ignore[attr-defined]
         value = getattr(module, name)
-        if name != "COLOURS":
+        if name != "COLORS":
             assert value.__doc__, name
         assert re.search(rf"\b{name}\b", module.__doc__ or ""), name
 
@@ -74,7 +74,7 @@ def test_every_exported_name_exists_has_a_docstring_and_stands_in_the_map(module
 def test_every_public_name_is_in_the_reference() -> None:
     pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md"))
     public = [f"peerveil.{name}" for name in peerveil.__all__ if name[0].isupper()]
-    for module in (audit, ledger, judgements, release, timing, calibration, rankings, truth, study, gateway):
+    for module in (audit, ledger, data, release, timing, calibration, rankings, truth, study, gateway):
         public += [f"{module.__name__}.{name}" for name in module.__all__]
     missing = [name for name in public if name not in pages and f"peerveil.{name.rsplit('.', 1)[1]}" not in pages]
     assert not missing

@@ -32,7 +32,7 @@ def test_the_wheel_works_from_an_empty_folder(tmp_path: Path) -> None:
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert not any(part in name for name in names for part in ("tests/", "benchmarks/", ".pyc"))
     packages = {name.split("/")[1] for name in names if name.startswith("peerveil/") and name.count("/") > 1}
-    assert packages >= {"release", "timing", "calibration", "ledger", "audit", "judgements", "study", "cli"}
+    assert packages >= {"release", "timing", "calibration", "ledger", "audit", "data", "study", "cli"}
     # the installed copy comes first; everything that it needs is already here
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
     code = "import peerveil, sys; from peerveil.cli import main; print(peerveil.__file__); main(['--version'])"

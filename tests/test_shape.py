@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from peerveil import Result, calibration, rankings, release, timing, truth
+from peerveil.core.result import Pictured, Plan, Tabular
 from peerveil.release.estimate import SpreadTest
-from peerveil.result import Pictured, Plan, Tabular
 
 MODULES = {"release": release, "timing": timing, "calibration": calibration, "rankings": rankings, "truth": truth}
 EVERY = {f"{name}.{own}": getattr(module, own) for name, module in MODULES.items() for own in module.__all__}
@@ -121,7 +121,7 @@ def test_tabular_results_have_a_frame() -> None:
     tabular = {name for name, value in EVERY.items() if inspect.isclass(value) and issubclass(value, Pictured)
                and issubclass(value, Tabular)}  # fmt: skip
     assert tabular >= {"release.PublishedMeans", "timing.Posted", "calibration.ConferenceDecision", "truth.TruthResult",
-                       "truth.RandomisedAnswers", "rankings.RandomizedRankings"}  # fmt: skip
+                       "truth.RandomizedAnswers", "rankings.RandomizedRankings"}  # fmt: skip
 
 
 def test_tests_have_statistic_and_pvalue_as_in_scipy() -> None:

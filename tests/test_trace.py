@@ -11,15 +11,15 @@ import pytest
 from scripts.trace_files import SOURCE, trace_command, trace_study, traced
 from tests.study.helpers import means, write_study
 
-from peerveil.guarantee import read_epsilon
-from peerveil.judgements import synthetic_conference
+from peerveil.core.guarantee import read_epsilon
+from peerveil.data import synthetic_conference
 
 MOST = {
     "release publish data/reviews.csv --epsilon 2 --scale 1:10 --out means": 30,
     "timing plan data/events.csv --percentile 25 --out plan": 36,
     "truth randomize data/labels.csv --epsilon 1 --classes 2 --out sent": 37,
     "truth label data/labels.csv --model one-coin --out inferred": 39,
-    "calibration simulate --draws 100": 16,
+    "calibration simulate --draws 100": 17,
 }
 MOST_OF_A_STUDY = 63
 
@@ -27,7 +27,7 @@ MOST_OF_A_STUDY = 63
 def test_a_trace_names_the_files_whose_functions_run_and_no_others() -> None:
     files, epsilon = traced(lambda: read_epsilon("1/3"))
     assert epsilon * 3 == 1
-    assert set(files) == {"guarantee/value.py", "numerics/exact.py"}
+    assert set(files) == {"core/guarantee/value.py", "core/exact.py"}
 
 
 def test_what_runs_during_an_import_is_not_counted(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_what_runs_during_an_import_is_not_counted(tmp_path: Path) -> None:
     assert spec.loader is not None
     module = module_from_spec(spec)
     assert traced(lambda: spec.loader.exec_module(module))[0] == []  # type: ignore[union-attr]
-    assert traced(lambda: module.check_out(tmp_path, force=False))[0] == ["files.py"]
+    assert traced(lambda: module.check_out(tmp_path, force=False))[0] == ["core/files.py"]
 
 
 @pytest.mark.parametrize("command", MOST)

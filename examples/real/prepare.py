@@ -1,6 +1,6 @@
 """Lay out the data of the example study of real data: ``python examples/real/prepare.py FOLDER``.
 
-The repository holds three public sources (licences in the README files beside them): review scores of one conference without
+The repository holds three public sources (licenses in the README files beside them): review scores of one conference without
 reviewers, one day of Wikipedia edits, and seven sets of crowd answers. ``--data`` takes another folder with files of the same
 names.
 
@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from peerveil.judgements import Events
-from peerveil.judgements.assignment import balanced_assignment
+from peerveil.data import Events
+from peerveil.data.assignment import balanced_assignment
 from peerveil.timing import choose_gap
 
 ROOT = Path(__file__).parents[2]
-PLACES = (ROOT / "tests/release/data", ROOT / "tests/timing/data", ROOT / "src/peerveil/reproduce/data")
+PLACES = (ROOT / "tests/release/data", ROOT / "tests/timing/data", ROOT / "src/peerveil/papers/reproduce/data")
 CRITERIA = ("soundness", "presentation", "contribution")
 HISTORY = 6  # hours, from which the gap is chosen
 SEED = 2026

@@ -1,4 +1,4 @@
-"""peerveil: collect, post, decide, test and release human judgements without exposing the humans.
+"""peerveil: collect, post, decide, test and release human judgments without exposing the humans.
 
 What you can do, and where it is:
 
@@ -6,12 +6,12 @@ What you can do, and where it is:
 - **Draw noise**: :class:`Randomness` with a secure lane for people and a seeded one for studies.
 - **Keep a budget**: :class:`Ledger`; it debits before the noise is drawn, and raises :class:`BudgetExceeded`.
 - **Check a claim**: :mod:`peerveil.audit`.
-- **Read data**: :mod:`peerveil.judgements` (reviews, events, rankings, labels).
+- **Read data**: :mod:`peerveil.data` (reviews, events, rankings, labels).
 - **Publish how reviewers score**: :mod:`peerveil.release`.
 - **Hide when people post**: :mod:`peerveil.timing`.
 - **Decide without naming the reviewer**: :mod:`peerveil.calibration`.
 - **Know whether rankings differ from chance**: :mod:`peerveil.rankings`.
-- **Infer right answers from randomised ones**: :mod:`peerveil.truth`.
+- **Infer right answers from randomized ones**: :mod:`peerveil.truth`.
 
 Bad input raises :class:`BadInput`, which is a :class:`ValueError` and says what would be right.
 
@@ -27,12 +27,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from peerveil import audit, calibration, judgements, rankings, release, timing, truth
-    from peerveil.errors import BadInput, PeerveilError
-    from peerveil.guarantee import Guarantee
+    from peerveil import audit, calibration, data, rankings, release, timing, truth
+    from peerveil.core.errors import BadInput, PeerveilError
+    from peerveil.core.guarantee import Guarantee
+    from peerveil.core.randomness import Randomness, Response, laplace_scale
+    from peerveil.core.result import Result
     from peerveil.ledger import BudgetExceeded, Ledger
-    from peerveil.randomness import Randomness, Response, laplace_scale
-    from peerveil.result import Result
 
 __version__: Final = "0.1.0"
 
@@ -48,7 +48,7 @@ __all__ = [
     "__version__",
     "audit",
     "calibration",
-    "judgements",
+    "data",
     "laplace_scale",
     "rankings",
     "release",
@@ -58,18 +58,18 @@ __all__ = [
 
 # where each public name lives; imported on first use, so that `import peerveil` stays quick
 _HOMES: Final = {
-    "BadInput": "peerveil.errors",
+    "BadInput": "peerveil.core.errors",
     "BudgetExceeded": "peerveil.ledger",
-    "Guarantee": "peerveil.guarantee",
+    "Guarantee": "peerveil.core.guarantee",
     "Ledger": "peerveil.ledger",
-    "PeerveilError": "peerveil.errors",
-    "Randomness": "peerveil.randomness",
-    "Response": "peerveil.randomness",
-    "Result": "peerveil.result",
+    "PeerveilError": "peerveil.core.errors",
+    "Randomness": "peerveil.core.randomness",
+    "Response": "peerveil.core.randomness",
+    "Result": "peerveil.core.result",
     "audit": "peerveil.audit",
     "calibration": "peerveil.calibration",
-    "judgements": "peerveil.judgements",
-    "laplace_scale": "peerveil.randomness",
+    "data": "peerveil.data",
+    "laplace_scale": "peerveil.core.randomness",
     "rankings": "peerveil.rankings",
     "release": "peerveil.release",
     "timing": "peerveil.timing",

@@ -80,7 +80,7 @@ def test_outputs_that_doubles_cannot_tell_apart() -> None:
     assert lower_bound(mixed, ["1", "1"] * 500).epsilon > 3
 
 
-def test_an_event_that_looks_at_its_neighbours_is_refused(rng: np.random.Generator) -> None:
+def test_an_event_that_looks_at_its_neighbors_is_refused(rng: np.random.Generator) -> None:
     """Such an event is no set of outputs; it would be certified falsely in a third of all runs."""
     same = rng.normal(size=4000), rng.normal(size=4000)
     for event in (np.cumsum, lambda z: np.full(len(z), z[0] > 0), lambda z: z > z.mean()):

@@ -20,7 +20,7 @@ from peerveil.audit.cases import (
     samples_needed,
 )
 
-CLAIM = Guarantee.pure_dp(1, unit="one vote", neighbours="one vote more or less")
+CLAIM = Guarantee.pure_dp(1, unit="one vote", neighbors="one vote more or less")
 CONFIDENCE = 0.9999999  # a false alarm in ten million runs
 
 
@@ -124,8 +124,8 @@ def test_mechanisms_of_one_output_a_call() -> None:
         ({"mechanism": lambda x, n, r: 5}, "^mechanism: got a int"),
         ({"randomness": "secure"}, "^randomness: got 'secure'"),
         ({"confidence": "x"}, "^confidence: got 'x'"),
-        ({"guarantee": Guarantee.pure_dp(None, unit="a", neighbours="b")}, "^guarantee: got"),
-        ({"guarantee": Guarantee.map_error(0.2, unit="a", neighbours="b")}, "^guarantee: got"),
+        ({"guarantee": Guarantee.pure_dp(None, unit="a", neighbors="b")}, "^guarantee: got"),
+        ({"guarantee": Guarantee.map_error(0.2, unit="a", neighbors="b")}, "^guarantee: got"),
         ({"guarantee": 1.0}, "^guarantee: got 1.0"),
         ({"samples": 10}, "^samples: got 10"),
         ({"samples": 1e5}, "^samples: got 100000.0"),

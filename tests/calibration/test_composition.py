@@ -9,9 +9,9 @@ import pytest
 
 from peerveil.calibration import Affine, Conference, Monotone, Threshold, Uncertain, simulate_conference
 from peerveil.calibration.plan import plan_conference
-from peerveil.errors import BadInput
-from peerveil.judgements import Reviews
-from peerveil.randomness import Randomness
+from peerveil.core.errors import BadInput
+from peerveil.core.randomness import Randomness
+from peerveil.data import Reviews
 
 Reviewer = Affine | Monotone | Uncertain
 

@@ -19,9 +19,9 @@ from peerveil.calibration import (
     simulate_pairs,
 )
 from peerveil.calibration.fit import Fit, NotConverged
-from peerveil.errors import BadInput
-from peerveil.judgements import Reviews
-from peerveil.randomness import Randomness
+from peerveil.core.errors import BadInput
+from peerveil.core.randomness import Randomness
+from peerveil.data import Reviews
 from peerveil.report.figures import new_axes
 
 

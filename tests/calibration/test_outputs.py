@@ -22,9 +22,9 @@ from peerveil.calibration import (
     respond_assignment,
 )
 from peerveil.calibration.fit import fit_miscalibration
-from peerveil.judgements import Reviews, synthetic_conference
+from peerveil.core.result import Plan
+from peerveil.data import Reviews, synthetic_conference
 from peerveil.ledger import DataBound, Ledger
-from peerveil.result import Plan
 
 NAMES = ("Zuse-marked", "Yao-marked", "Xenakis-marked", "Wu-marked")
 PEOPLE = {name: Affine(1.0, bias) for name, bias in zip(NAMES, (0.6, -0.5, 0.3, 0.0), strict=True)}

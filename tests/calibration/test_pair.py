@@ -12,8 +12,8 @@ from scipy.stats import norm
 from peerveil.calibration import Affine, Monotone, Pair, Panel, Uncertain, simulate_pairs
 from peerveil.calibration.arrays import pair_frontiers
 from peerveil.calibration.strategy import guess_errors
-from peerveil.errors import BadInput
-from peerveil.randomness import Randomness
+from peerveil.core.errors import BadInput
+from peerveil.core.randomness import Randomness
 
 REVIEWERS = (Affine(1, 0.5), Affine(1, -0.5))
 
@@ -163,13 +163,13 @@ def test_densities_must_hold_the_noise() -> None:
 def test_ties_are_no_errors_without_noise() -> None:
     first, second = Affine(2.0, 0.0), Affine(1.0, 0.0)
     pair = Pair((2.0, 1.0), (first, second))  # equal qualities under assignment 0, paper 0 better under assignment 1
-    assert pair.favourites == (None, 0)
+    assert pair.favorites == (None, 0)
     assert len(pair.frontier().points) == 1
     assert pair.frontier().start == pytest.approx((0.0, min(pair.posterior)))
     made = pair.strategy(adversary_error=0.0)
     assert made.table.tolist() == [[1.0, 0.0], [1.0, 0.0]]
     both = Pair((0.3, 0.3), (first, first))
-    assert both.favourites == (None, None)
+    assert both.favorites == (None, None)
     assert both.strategy(conference_error=0.0).table.tolist() == [[0.5, 0.5], [0.5, 0.5]]
     assert both.frontier().start == (0.0, 0.5)
 

@@ -25,8 +25,8 @@ from peerveil.calibration.pair import PairStrategy
 from peerveil.calibration.program import SolverFailed
 from peerveil.calibration.replay import simulate_panel
 from peerveil.calibration.strategy import guess_errors
-from peerveil.errors import BadInput
-from peerveil.randomness import Randomness
+from peerveil.core.errors import BadInput
+from peerveil.core.randomness import Randomness
 
 FOUR = [Affine(1.2, 0.3), Affine(0.8, -0.6), Affine(1.0, 0.4), Affine(0.9, 0.0)]
 SCORES = [0.4, 0.1, 0.9, -0.2]

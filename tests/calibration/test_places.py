@@ -11,8 +11,8 @@ from scipy.stats import norm
 
 from peerveil.calibration import Affine, Conference, Panel, Threshold
 from peerveil.calibration.strategy import guess_errors
-from peerveil.judgements import Reviews
-from peerveil.randomness import Randomness
+from peerveil.core.randomness import Randomness
+from peerveil.data import Reviews
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

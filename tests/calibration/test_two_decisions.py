@@ -10,9 +10,9 @@ import pytest
 from peerveil.calibration import Affine, Conference
 from peerveil.calibration.conference import solved
 from peerveil.calibration.strategy import guess_errors
-from peerveil.judgements import Reviews
+from peerveil.core.randomness import Randomness
+from peerveil.data import Reviews
 from peerveil.ledger import DataBound, Ledger
-from peerveil.randomness import Randomness
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,8 +17,8 @@ from tests.cli.runner import every_command, members, run
 from peerveil import BadInput, Guarantee, Ledger, Randomness, __version__
 from peerveil.cli import base
 from peerveil.cli.base import BAD_INPUT, BUDGET_EXCEEDED, CHECK_FAILED, INTERNAL
-from peerveil.files import check_out
-from peerveil.judgements.readers import recognise
+from peerveil.core.files import check_out
+from peerveil.data.readers import recognize
 
 
 @pytest.mark.parametrize("name", every_command())
@@ -77,7 +77,13 @@ def test_help_imports_only_what_it_shows(command: list[str]) -> None:
     code = f"import sys\n{use}\nprint({ours}, 'numpy' in sys.modules, 'rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     group = ["peerveil.cli.ledger"] if "ledger" in command else []
-    names = ["peerveil.cli", "peerveil.cli.base", *group, "peerveil.errors", *(["peerveil.files"] if group else [])]
+    names = [
+        "peerveil.cli",
+        "peerveil.cli.base",
+        *group,
+        "peerveil.core.errors",
+        *(["peerveil.core.files"] if group else []),
+    ]
     assert done.stdout.splitlines()[-1] == f"{names} False False"
 
 
@@ -106,7 +112,7 @@ def test_the_shell_completes_commands_options_and_choices() -> None:
 
 
 def test_formats_are_those_of_the_readers() -> None:
-    assert tuple(recognise.FORMATS) == base.FORMATS
+    assert tuple(recognize.FORMATS) == base.FORMATS
 
 
 def test_version_and_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,7 +142,7 @@ def test_version_and_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.fixture
 def book(tmp_path: Path) -> Path:
     path = tmp_path / "ledger.db"
-    promise = Guarantee.pure_dp("0.3", unit="one review", neighbours="one review has another score")
+    promise = Guarantee.pure_dp("0.3", unit="one review", neighbors="one review has another score")
     with Ledger.open(path) as ledger:
         account = ledger.account("iclr", epsilon=1)
         account.spend(
@@ -312,7 +318,7 @@ def test_a_refuted_claim_is_exit_code_one(
 def test_errors_are_one_line_and_tracebacks_need_debug(
     as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    import peerveil.demo
+    import peerveil.study.demo
     from peerveil.ledger import BudgetExceeded
 
     def fail(error: BaseException) -> Any:
@@ -325,7 +331,7 @@ def test_errors_are_one_line_and_tracebacks_need_debug(
 
     over = BudgetExceeded("iclr", requested=Fraction(1), remaining=Fraction(1, 2))
     for error, expected in ((over, BUDGET_EXCEEDED), (ZeroDivisionError("oops"), INTERNAL), (KeyboardInterrupt(), 130)):
-        monkeypatch.setattr(peerveil.demo, "run_demo", fail(error))
+        monkeypatch.setattr(peerveil.study.demo, "run_demo", fail(error))
         extra = ["--json"] if as_json else []
         code, out, err = run(capsys, "demo", "--out", tmp_path, *extra)
         assert code == expected
@@ -334,11 +340,11 @@ def test_errors_are_one_line_and_tracebacks_need_debug(
             assert len(err.strip().splitlines()) == 1
             if as_json:
                 assert set(json.loads(err)) == {"error", "message"}
-    monkeypatch.setattr(peerveil.demo, "run_demo", fail(ZeroDivisionError("oops")))
+    monkeypatch.setattr(peerveil.study.demo, "run_demo", fail(ZeroDivisionError("oops")))
     code, _, err = run(capsys, "demo", "--debug")
     assert code == INTERNAL
     assert "Traceback" in err
-    monkeypatch.setattr(peerveil.demo, "run_demo", fail(PermissionError(13, "Permission denied", "/proc/x")))
+    monkeypatch.setattr(peerveil.study.demo, "run_demo", fail(PermissionError(13, "Permission denied", "/proc/x")))
     assert run(capsys, "demo")[::2] == (BAD_INPUT, "error: /proc/x: Permission denied\n")
 
 

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from peerveil.cli.actions import command
-from peerveil.errors import BadInput
-from peerveil.judgements import synthetic_conference
+from peerveil.core.errors import BadInput
+from peerveil.data import synthetic_conference
 from peerveil.study.actions import actions_of
 
 

@@ -10,7 +10,7 @@ from tests.cli.runner import run
 
 from peerveil import Ledger
 from peerveil.cli import base
-from peerveil.judgements import Rankings
+from peerveil.data import Rankings
 from peerveil.rankings import Mallows
 
 

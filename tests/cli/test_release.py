@@ -11,7 +11,7 @@ from tests.cli.runner import run
 
 from peerveil import Ledger
 from peerveil.cli import base
-from peerveil.judgements import synthetic_conference
+from peerveil.data import synthetic_conference
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.runner import run
 from tests.study.helpers import means, write_study
 
-from peerveil.judgements import synthetic_conference
+from peerveil.data import synthetic_conference
 
 
 def test_new_then_check_then_run(

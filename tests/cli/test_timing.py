@@ -13,7 +13,7 @@ import pytest
 from tests.cli.runner import run
 
 from peerveil.cli import base
-from peerveil.judgements import Events, synthetic_conference
+from peerveil.data import Events, synthetic_conference
 from peerveil.ledger import Ledger
 from peerveil.timing import choose_gap, find_batches
 

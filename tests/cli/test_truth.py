@@ -13,7 +13,7 @@ from tests.cli.runner import run
 
 from peerveil import Ledger
 from peerveil.cli import base
-from peerveil.judgements import Labels
+from peerveil.data import Labels
 from peerveil.truth import simulate_crowd
 
 
@@ -202,7 +202,7 @@ def test_raw_answers_are_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[s
     code, text, err = run(capsys, *common)
     assert (code, err) == (0, "")
     assert "Nothing of this may be published: the answers do not look randomized" in text
-    assert "these do not look randomised at epsilon 1" in text
+    assert "these do not look randomized at epsilon 1" in text
     assert not (tmp_path / "out" / "public").exists()
     code, text, _ = run(capsys, *common, "--force", "--json")
     data = json.loads(text)

@@ -20,11 +20,11 @@ import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 
-from peerveil.guarantee import Guarantee
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Randomness
 from peerveil.ledger import Account, BudgetExceeded, DataBound, Ledger, LedgerError
 from peerveil.ledger.account import LIBRARY
 from peerveil.ledger.records import append, read_account
-from peerveil.randomness import Randomness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ class UnlockedAccount(Account):
 
 
 def promise(epsilon: str) -> Guarantee:
-    return Guarantee.pure_dp(epsilon, unit="one review", neighbours="one review has another score")
+    return Guarantee.pure_dp(epsilon, unit="one review", neighbors="one review has another score")
 
 
 def run(start: Barrier, url: str, budget: str, epsilon: str, fault: str) -> dict[str, float]:

@@ -15,10 +15,10 @@ from sqlalchemy.exc import DatabaseError
 from tests.ledger.test_ledger_processes import SPENDER
 from tests.ledger.test_ledger_verify import tamper
 
-from peerveil.guarantee import Guarantee
-from peerveil.judgements import Events, Labels, Rankings, Reviews, synthetic_conference
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Randomness
+from peerveil.data import Events, Labels, Rankings, Reviews, synthetic_conference
 from peerveil.ledger import DataBound, Ledger, LedgerError, verify_export
-from peerveil.randomness import Randomness
 from peerveil.rankings import uniformity_test
 from peerveil.release import publish
 from peerveil.timing import FollowUp, post
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 CONFERENCE = synthetic_conference(40, 30, seed=3)
 FRAME = CONFERENCE.reviews.frame.select("paper", "reviewer", "score")
 SECURE = Randomness.secure()
-PROMISE = Guarantee.pure_dp(1, unit="one review", neighbours="one review has another score")
-DECISION = Guarantee.map_error(0.4, unit="the writer of one review", neighbours="every exchange of committees")
+PROMISE = Guarantee.pure_dp(1, unit="one review", neighbors="one review has another score")
+DECISION = Guarantee.map_error(0.4, unit="the writer of one review", neighbors="every exchange of committees")
 
 
 def spend(ledger: Ledger, account: str, data: Any, promise: Guarantee = PROMISE) -> None:
@@ -75,7 +75,7 @@ def test_no_disguise_opens_a_second_account(ledger: Ledger, tmp_path: Path) -> N
         with pytest.raises(DataBound, match="belong to account 'first'.*Spend from account 'first'") as refusal:
             spend(ledger, "second", table)
         assert (refusal.value.account, refusal.value.owner) == ("second", "first"), name
-        spend(ledger, "first", table, Guarantee.pure_dp("1/10", unit="one review", neighbours="another score"))
+        spend(ledger, "first", table, Guarantee.pure_dp("1/10", unit="one review", neighbors="another score"))
     assert ledger.account("second").entries() == []
     assert len({entry.fingerprint for entry in ledger.account("first").entries()}) == 1
     assert pickle.loads(pickle.dumps(refusal.value)).owner == "first"

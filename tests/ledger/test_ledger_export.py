@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import peerveil.ledger
-from peerveil.guarantee import Guarantee
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Randomness
 from peerveil.ledger import Account, Ledger
-from peerveil.randomness import Randomness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,9 +28,9 @@ def spend(account: Account, guarantee: Guarantee, purpose: str, data: str = "rev
 def ledger(ledger_url: str) -> Iterator[Ledger]:
     with Ledger.open(ledger_url) as opened:
         account = opened.account("iclr", epsilon=1)
-        review = Guarantee.pure_dp("0.1", unit="one review", neighbours=SCORE)
+        review = Guarantee.pure_dp("0.1", unit="one review", neighbors=SCORE)
         person = Guarantee.local_dp("1/3")
-        pair = Guarantee.one_sided_dp(1, gap=60, unit="a pair of posts", neighbours="the pair in the other order")
+        pair = Guarantee.one_sided_dp(1, gap=60, unit="a pair of posts", neighbors="the pair in the other order")
         spend(account, review, "=SUM(A1:A9)")
         spend(account, person, "answers, coded")
         spend(account, review, "means", data="reviews of 2027")
@@ -65,7 +65,7 @@ def test_a_statement_lists_each_unit_by_itself(ledger: Ledger) -> None:
     assert statement.exact_spent == sum(s.exact_epsilon for s in statement.subtotals if s.exact_epsilon)
     lines = str(statement).splitlines()
     assert lines[0] == "Account 'iclr': epsilon 8/15 of 1 is spent, 7/15 remains."
-    assert lines[1] == (f"- one review (pure DP; neighbours: {SCORE}): 2 releases, epsilon 0.2 together")
+    assert lines[1] == (f"- one review (pure DP; neighbors: {SCORE}): 2 releases, epsilon 0.2 together")
     assert "1 release, epsilon 1/3" in lines[2]
     assert "1 release recorded, nothing debited" in lines[3]
     assert "not bounded by it" in lines[4]

@@ -16,16 +16,16 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
-from peerveil.guarantee import Guarantee
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Randomness
 from peerveil.ledger import Account, Ledger, LedgerError
-from peerveil.randomness import Randomness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.postgres import Server
 
-PROMISE = Guarantee.pure_dp("0.1", unit="one review", neighbours="one review has another score")
+PROMISE = Guarantee.pure_dp("0.1", unit="one review", neighbors="one review has another score")
 NOBODY = 65534
 
 
@@ -211,7 +211,7 @@ def test_a_connection_lost_in_the_commit_must_be_taken_as_spent(postgres_url: st
 
 
 class DiskError(sqlite3.OperationalError):
-    """What SQLite raises when the directory cannot be synchronised: the commit may have happened."""
+    """What SQLite raises when the directory cannot be synchronized: the commit may have happened."""
 
     sqlite_errorname = "SQLITE_IOERR_DIR_FSYNC"
 

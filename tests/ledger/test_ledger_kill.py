@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from peerveil.guarantee import Guarantee
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Randomness
 from peerveil.ledger import Ledger, LedgerError
-from peerveil.randomness import Randomness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +89,7 @@ class Harness:
                 found.append("overspent")
             found += ledger.verify().problems
             # and it works on
-            promise = Guarantee.one_sided_dp(1, gap=1, unit="a pair", neighbours="the pair in the other order")
+            promise = Guarantee.one_sided_dp(1, gap=1, unit="a pair", neighbors="the pair in the other order")
             account.spend(promise, purpose="afterwards", data="reviews", randomness=Randomness.secure())
             found += ledger.verify().problems
         return found

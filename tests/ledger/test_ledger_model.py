@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from peerveil.guarantee import Guarantee
+from peerveil.core.exact import exact
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Randomness
 from peerveil.ledger import BudgetExceeded, Ledger, verify_export
-from peerveil.numerics.exact import exact
-from peerveil.randomness import Randomness
 
 EPSILONS = st.one_of(
     st.floats(1e-6, 2.0),
@@ -41,9 +41,9 @@ def play(url: str, budget: float | Fraction, steps: list[tuple[float | Fraction,
             account = ledger.account("model")
         debit = Fraction(0) if kind == "record" else exact(epsilon, "epsilon")
         promise = (
-            Guarantee.one_sided_dp(epsilon, gap=1, unit="a pair", neighbours="the other order")
+            Guarantee.one_sided_dp(epsilon, gap=1, unit="a pair", neighbors="the other order")
             if kind == "record"
-            else Guarantee.pure_dp(epsilon, unit="one review", neighbours="another score")
+            else Guarantee.pure_dp(epsilon, unit="one review", neighbors="another score")
         )
         try:
             receipt = account.spend(promise, purpose=kind, data="model", randomness=Randomness.secure())

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import text
 
-from peerveil.database import Address
-from peerveil.errors import BadInput, PeerveilError
+from peerveil.core.errors import BadInput, PeerveilError
 from peerveil.ledger import Ledger, LedgerError, schema
+from peerveil.storage import Address
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

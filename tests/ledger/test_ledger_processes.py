@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from peerveil.errors import BadInput
-from peerveil.guarantee import Guarantee
+from peerveil.core.errors import BadInput
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Randomness
 from peerveil.ledger import BudgetExceeded, Ledger
-from peerveil.randomness import Randomness
 
 if TYPE_CHECKING:
     from tests.postgres import Server
@@ -79,7 +79,7 @@ def test_eight_processes_open_a_new_ledger_at_once(tmp_path: Path, postgres_serv
 
 
 def spend(ledger: Ledger, epsilon: str) -> None:
-    promise = Guarantee.pure_dp(epsilon, unit="one review", neighbours="one review has another score")
+    promise = Guarantee.pure_dp(epsilon, unit="one review", neighbors="one review has another score")
     ledger.account("shared").spend(promise, purpose="a", data="b", randomness=Randomness.secure())
 
 
@@ -131,9 +131,9 @@ def test_a_forked_child_and_its_parent_share_a_ledger(ledger_url: str) -> None:
     script = f"""
 import os, sys
 from peerveil.ledger import Ledger
-from peerveil.guarantee import Guarantee
-from peerveil.randomness import Randomness
-promise = Guarantee.pure_dp(1, unit="one review", neighbours="one review has another score")
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Randomness
+promise = Guarantee.pure_dp(1, unit="one review", neighbors="one review has another score")
 def spend(n):
     for _ in range(n):
         account.spend(promise, purpose="a", data="b", randomness=Randomness.secure())

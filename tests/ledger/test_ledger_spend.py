@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from peerveil.errors import BadInput
-from peerveil.guarantee import Guarantee, Notion
+from peerveil.core.errors import BadInput
+from peerveil.core.guarantee import Guarantee, Notion
+from peerveil.core.randomness import Randomness
+from peerveil.core.randomness.lanes import SecureRandomness
 from peerveil.ledger import BudgetExceeded, Ledger, LedgerError, SimulationRefused, records
-from peerveil.randomness import Randomness
-from peerveil.randomness.lanes import SecureRandomness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ SCORE = "one review has another score"
 
 
 def pure(epsilon: Any, unit: str = "one review") -> Guarantee:
-    return Guarantee.pure_dp(epsilon, unit=unit, neighbours=SCORE)
+    return Guarantee.pure_dp(epsilon, unit=unit, neighbors=SCORE)
 
 
 def spend(account: Account, epsilon: Any, purpose: str = "mean", data: Any = "reviews") -> Entry:
@@ -101,8 +101,8 @@ def test_a_receipt_holds_everything_and_is_frozen(ledger: Ledger) -> None:
 def test_notions_that_do_not_add_up_are_recorded_without_debit(ledger: Ledger) -> None:
     account = ledger.account("iclr", epsilon=1)
     spend(account, 1)
-    one_sided = Guarantee.one_sided_dp(5, gap=60, unit="a pair of posts", neighbours="the pair in the other order")
-    guess = Guarantee.map_error(0.3, unit="the author", neighbours="any two authors")
+    one_sided = Guarantee.one_sided_dp(5, gap=60, unit="a pair of posts", neighbors="the pair in the other order")
+    guess = Guarantee.map_error(0.3, unit="the author", neighbors="any two authors")
     for promise in (one_sided, guess):
         receipt = account.spend(promise, purpose="posting times", data="events", randomness=SECURE)
         assert (receipt.debited, receipt.debit, receipt.exact_epsilon) == (False, 0.0, promise.exact_epsilon)
@@ -144,7 +144,7 @@ def test_simulations_can_never_be_entered(ledger: Ledger) -> None:
 
 def test_a_release_without_privacy_is_refused(ledger: Ledger) -> None:
     account = ledger.account("iclr", epsilon=1)
-    open_gap = Guarantee.one_sided_dp(None, gap=1, unit="a pair", neighbours="the other order")
+    open_gap = Guarantee.one_sided_dp(None, gap=1, unit="a pair", neighbors="the other order")
     for promise in (pure(None), open_gap):
         with pytest.raises(BadInput, match="no budget can cover"):
             account.spend(promise, purpose="means", data="reviews", randomness=SECURE)
@@ -212,7 +212,7 @@ def test_opening_an_account_again(ledger: Ledger) -> None:
 
 
 class Table:
-    """Like the tables of judgements."""
+    """Like the tables of judgments."""
 
     fingerprint = "ab" * 32
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import text
 
-from peerveil.errors import BadInput
-from peerveil.guarantee import Guarantee
+from peerveil.core.errors import BadInput
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Randomness
 from peerveil.ledger import Ledger, LedgerError, verify_export
-from peerveil.randomness import Randomness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ def ledger(ledger_url: str) -> Iterator[Ledger]:
         for name in ("iclr", "kdd"):
             account = opened.account(name, epsilon=1)
             for i in range(3):
-                promise = Guarantee.pure_dp("0.1", unit="one review", neighbours="one review has another score")
+                promise = Guarantee.pure_dp("0.1", unit="one review", neighbors="one review has another score")
                 account.spend(
                     promise, purpose=f"release {i}", data=f"reviews of {name}", randomness=Randomness.secure()
                 )
@@ -217,7 +217,7 @@ def test_the_seat_belt(ledger: Ledger, statement: str) -> None:
     with pytest.raises(LedgerError, match="append-only"):
         tamper(ledger, special, belt=True)
     if ledger._database.is_sqlite:  # a row that replaces another of the same key would be removed without a trigger
-        promise = Guarantee.pure_dp("1/10", unit="one review", neighbours="another score")
+        promise = Guarantee.pure_dp("1/10", unit="one review", neighbors="another score")
         ledger.account("iclr").spend(
             promise, purpose="x", data="reviews of iclr", randomness=Randomness.secure(), key="k"
         )

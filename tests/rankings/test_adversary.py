@@ -1,4 +1,4 @@
-"""Exact losses over all neighbouring data sets, faults that the same code catches, and the attack itself."""
+"""Exact losses over all neighboring data sets, faults that the same code catches, and the attack itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from peerveil.rankings.adversary import (
     audit_cases,
     central_loss,
     guess_last_ranking,
-    neighbour_pairs,
+    neighbor_pairs,
     planted_faults,
 )
 from peerveil.rankings.central import ClippedNorm, PairsNorm, RankNorm
@@ -22,7 +22,7 @@ from peerveil.rankings.uniformity import PRIVATE
 
 @pytest.mark.parametrize("method", PRIVATE)
 @pytest.mark.parametrize(("k", "m"), [(2, 2), (3, 2), (2, 3), (3, 3), (4, 3), (2, 4)])
-def test_no_neighbours_lose_more_than_epsilon(method: str, k: int, m: int) -> None:
+def test_no_neighbors_lose_more_than_epsilon(method: str, k: int, m: int) -> None:
     assert central_loss(method, k, m).passed
 
 
@@ -41,7 +41,7 @@ def test_sensitivities_are_reached() -> None:
 def test_the_clipped_norm_moves_by_at_most_one_plus_the_cap() -> None:
     worst = 0.0
     for cap in (0.2, 0.5, 0.8):
-        for a, b in neighbour_pairs(3, 3):
+        for a, b in neighbor_pairs(3, 3):
             moved = abs(clipped_length(a, cap) - clipped_length(b, cap))
             worst = max(worst, moved / (1 + cap))
             assert moved <= 1 + cap + 0.02

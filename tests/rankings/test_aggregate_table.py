@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from peerveil.errors import BadInput
-from peerveil.randomness import Randomness
+from peerveil.core.errors import BadInput
+from peerveil.core.randomness import Randomness
 from peerveil.rankings import LocalProtocol, LocalReporter, Mallows, aggregate_reports
 from peerveil.rankings.aggregate import answer_of_sums
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peerveil.randomness import laplace_scale
+from peerveil.core.randomness import laplace_scale
 from peerveil.rankings import people_needed, power_of
 from peerveil.rankings.kernels import batch_norms
 from peerveil.rankings.noise import NoisyLaw

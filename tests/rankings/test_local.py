@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from peerveil import Randomness
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 from peerveil.rankings import LocalProtocol, LocalReporter, Mallows, Report, aggregate_reports
 from peerveil.rankings.adversary import report_distribution, report_loss
 from peerveil.rankings.local import choose_questions

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from peerveil.errors import BadInput
-from peerveil.randomness import Randomness
+from peerveil.core.errors import BadInput
+from peerveil.core.randomness import Randomness
 from peerveil.rankings import Mallows, kendall_distance, mahonian, spread_at, total_variation
 from peerveil.rankings.kernels import top_half
-from peerveil.rankings.mallows import distance_moments, log_normaliser, spread_of_mean
+from peerveil.rankings.mallows import distance_moments, log_normalizer, spread_of_mean
 from peerveil.rankings.simulate import half_biases, pair_bias
 from peerveil.rankings.variation import distance_cdf, estimated_total_variation
 
@@ -75,14 +75,14 @@ def test_large_samples_have_the_right_distance() -> None:
 
 
 @pytest.mark.parametrize(("m", "spread"), [(2, 0.3), (6, 0.9), (6, 1.0), (7, 1 - 1e-6), (7, 1e-4), (40, 0.999)])
-def test_moments_and_normaliser(m: int, spread: float) -> None:
+def test_moments_and_normalizer(m: int, spread: float) -> None:
     counts = mahonian(m)
     weights = [c * spread**d for d, c in enumerate(counts)]
     total = math.fsum(weights)
     mean = math.fsum(d * w for d, w in enumerate(weights)) / total
     variance = math.fsum((d - mean) ** 2 * w for d, w in enumerate(weights)) / total
     assert distance_moments(m, spread) == pytest.approx((mean, variance), rel=1e-6)
-    assert log_normaliser(m, spread) == pytest.approx(math.log(total), rel=1e-10)
+    assert log_normalizer(m, spread) == pytest.approx(math.log(total), rel=1e-10)
     assert spread_of_mean(m, mean) == pytest.approx(spread, abs=1e-5)
 
 
@@ -115,7 +115,7 @@ def test_the_spread_at_a_tolerance(m: int, tolerance: float) -> None:
     assert total_variation(m, spread_at(m, tolerance)) == pytest.approx(tolerance, abs=1e-7)
 
 
-def test_the_fit_finds_spread_and_centre() -> None:
+def test_the_fit_finds_spread_and_center() -> None:
     truth = Mallows(25, 0.85, center=Randomness.simulation(5).permutation(25))
     rows = truth.sample(800, seed=2)
     found = Mallows.fit(rows)

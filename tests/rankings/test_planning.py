@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from peerveil import Randomness
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 from peerveil.rankings import LocalReporter, Mallows, people_needed, plan_rankings, power_of
 from peerveil.rankings.aggregate import answer_of_sums
 from peerveil.rankings.uniformity import PRIVATE

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 from peerveil import BudgetExceeded, Ledger, Randomness
-from peerveil.errors import BadInput
-from peerveil.judgements import Rankings
+from peerveil.core.errors import BadInput
+from peerveil.data import Rankings
 from peerveil.rankings import LocalProtocol, Mallows, aggregate_reports, randomize_rankings, uniformity_test
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import pytest
 from scipy.stats import friedmanchisquare
 
 from peerveil import Ledger, Randomness
-from peerveil.errors import BadInput
-from peerveil.judgements import Rankings
+from peerveil.core.errors import BadInput
+from peerveil.data import Rankings
 from peerveil.rankings import Mallows, UniformityTest, uniformity_test
 from peerveil.rankings import intake as intake_module
 from peerveil.rankings.intake import Ballots, fair_signs
@@ -132,9 +132,9 @@ def test_partial_rankings_and_ties() -> None:
     table = Rankings(partial)
     found = run(table, "pairs-norm", epsilon=2)
     assert found.reject
-    assert "complete or not" in found.guarantee.neighbours
+    assert "complete or not" in found.guarantee.neighbors
     assert run(table, "pairs-norm").reject
-    assert run(SIGNAL, "pairs-norm", 2).guarantee.neighbours == found.guarantee.neighbours  # gaps must not show in it
+    assert run(SIGNAL, "pairs-norm", 2).guarantee.neighbors == found.guarantee.neighbors  # gaps must not show in it
     with pytest.raises(BadInput, match="'pairs-norm' takes partial rankings"):
         run(table, epsilon=2)  # choosing a test by whether there are gaps would tell that there are
     tied = Rankings(SIGNAL // 2)

@@ -79,7 +79,7 @@ def omega(public: PublicScores, tie: Callable[[tuple[int, ...]], Any] = lambda n
 
 
 def longest_left_chains(graph: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """For each vertex, by dynamic programming: one more than the most among its neighbours at lower indices."""
+    """For each vertex, by dynamic programming: one more than the most among its neighbors at lower indices."""
     lengths = np.zeros(len(graph), dtype=np.int64)
     for v in range(len(graph)):
         lengths[v] = 1 + lengths[:v][graph[v, :v]].max(initial=0)
@@ -87,7 +87,7 @@ def longest_left_chains(graph: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def longest_right_chains(graph: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """For each vertex, by dynamic programming: one more than the most among its neighbours at higher indices."""
+    """For each vertex, by dynamic programming: one more than the most among its neighbors at higher indices."""
     lengths = np.zeros(len(graph), dtype=np.int64)
     for v in reversed(range(len(graph))):
         lengths[v] = 1 + lengths[v + 1 :][graph[v, v + 1 :]].max(initial=0)
@@ -203,7 +203,7 @@ def hull_projection(
 ) -> NDArray[np.float64]:
     """The point of the convex hull of the rows that is closest to r, checked by its optimality condition.
 
-    With P the vertices minus r as columns, minimise |P x|^2 + (1 - sum x)^2 over x >= 0. Writing x = s y with y on the
+    With P the vertices minus r as columns, minimize |P x|^2 + (1 - sum x)^2 over x >= 0. Writing x = s y with y on the
     simplex it is s^2 |P y|^2 + (1 - s)^2: whatever s is, y is best at the point of the hull closest to r.
     """
     reach = max(1.0, float(np.abs(vertices - r).max()))

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peerveil.errors import BadInput
-from peerveil.judgements.assignment import balanced_assignment
-from peerveil.randomness import Randomness, laplace_scale
+from peerveil.core.errors import BadInput
+from peerveil.core.randomness import Randomness, laplace_scale
+from peerveil.data.assignment import balanced_assignment
 from peerveil.release import adversary
-from peerveil.release.adversary import audit_cases, neighbours, planted_faults, swap_attack, swap_odds
+from peerveil.release.adversary import audit_cases, neighbors, planted_faults, swap_attack, swap_odds
 from peerveil.release.conference import Conference
 from peerveil.release.mechanism import laplace_sensitivity, swap_sensitivity
 from peerveil.release.public import PublicScores
@@ -60,7 +60,7 @@ def test_no_exchange_moves_the_means_farther_than_the_sensitivity(extremes: bool
 def test_a_smaller_sensitivity_would_be_refuted() -> None:
     """The planted fault of the test above: 2% less is exceeded somewhere, in each of the cases of the proof."""
     found = {"several": False, "one": False}
-    for pair in neighbours():
+    for pair in neighbors():
         moved = float(np.abs(pair.a.means - pair.b.means).sum())
         if moved > 0.98 * float(swap_sensitivity(pair.a.public)):
             found["one" if pair.a.public.loads[0] == 1 else "several"] = True
@@ -127,7 +127,7 @@ def test_odds_refuse_what_they_cannot_use(noisy: Any, a: Any, b: Any, scale: flo
 
 @pytest.mark.parametrize("epsilon", ["0.1", 1, 4])
 def test_the_attack_stays_within_what_epsilon_allows(epsilon: Any) -> None:
-    for pair in neighbours():
+    for pair in neighbors():
         found = swap_attack(
             pair.a.public, pair.a.assignment, epsilon=epsilon, trials=4000, randomness=Randomness.simulation(5)
         )
@@ -138,13 +138,13 @@ def test_the_attack_stays_within_what_epsilon_allows(epsilon: Any) -> None:
 
 def test_the_attack_is_as_good_as_it_can_be_on_two_people() -> None:
     """(0, 1) against (1/2, 1/2): the best rule is right with probability (1 + total variation)/2, found by integration."""
-    conference = neighbours()[0].a
+    conference = neighbors()[0].a
     found = swap_attack(
         conference.public, conference.assignment, epsilon=2, trials=40_000, randomness=Randomness.simulation(6)
     )
     grid = np.linspace(-12, 13, 5001)
     step = grid[1] - grid[0]
-    low, middle, high = (np.exp(-np.abs(grid - c) / 0.5) for c in (0, 0.5, 1))  # scale 1/2; normalised by 1 = 2 * scale
+    low, middle, high = (np.exp(-np.abs(grid - c) / 0.5) for c in (0, 0.5, 1))  # scale 1/2; normalized by 1 = 2 * scale
     variation = 0.5 * np.abs(np.outer(low, high) - np.outer(middle, middle)).sum() * step**2
     assert found.worst_right == pytest.approx((1 + variation) / 2, abs=6 * found.error)
 
@@ -152,7 +152,7 @@ def test_the_attack_is_as_good_as_it_can_be_on_two_people() -> None:
 def test_too_little_noise_shows_in_the_attack(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted fault: a quarter of the sensitivity."""
     monkeypatch.setattr(adversary, "laplace_sensitivity", lambda public: laplace_sensitivity(public) / 4)
-    conference = neighbours()[0].a
+    conference = neighbors()[0].a
     found = swap_attack(
         conference.public, conference.assignment, epsilon=1, trials=4000, randomness=Randomness.simulation(5)
     )
@@ -180,7 +180,7 @@ def test_in_a_large_conference_an_exchange_drowns() -> None:
 
 
 def test_the_report_reads_and_becomes_data() -> None:
-    conference = neighbours()[0].a
+    conference = neighbors()[0].a
     found = swap_attack(
         conference.public, conference.assignment, epsilon=1, trials=400, randomness=Randomness.simulation(5)
     )
@@ -194,7 +194,7 @@ def test_the_report_reads_and_becomes_data() -> None:
 
 
 def test_the_attack_refuses_what_it_cannot_use() -> None:
-    conference = neighbours()[0].a
+    conference = neighbors()[0].a
     with pytest.raises(BadInput, match="epsilon"):
         swap_attack(conference.public, conference.assignment, epsilon=0, trials=100)
     with pytest.raises(BadInput, match="trials"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from peerveil import Randomness
-from peerveil.judgements import Reviews, synthetic_conference
+from peerveil.data import Reviews, synthetic_conference
 from peerveil.release import PublicScores, plan_release, publish
 from peerveil.release.estimate import LEVEL, spread_test
 from peerveil.release.expectation import draw_means, public_prior

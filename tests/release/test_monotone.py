@@ -13,7 +13,7 @@ import pytest
 import scipy.optimize
 from numpy.typing import NDArray
 
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 from peerveil.release import monotone
 from peerveil.release.monotone import MonotoneMap, SolverFailed, cuts, hasse_diagram, monotone_l1_map
 

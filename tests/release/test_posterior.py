@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from peerveil.errors import BadInput
-from peerveil.randomness import Randomness
+from peerveil.core.errors import BadInput
+from peerveil.core.randomness import Randomness
 from peerveil.release import posterior as module
 from peerveil.release.mechanism import swap_sensitivity
 from peerveil.release.posterior import posterior_over_assignments, sampled_posterior

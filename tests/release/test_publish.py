@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tests.release import oracle
 
 from peerveil import BadInput, BudgetExceeded, Guarantee, Ledger, Randomness
-from peerveil.judgements import Reviews, synthetic_conference
+from peerveil.data import Reviews, synthetic_conference
 from peerveil.ledger import SimulationRefused
 from peerveil.papers.release.simulate import simulate_conference
 from peerveil.release import (
@@ -35,7 +35,7 @@ REVIEWS = synthetic_conference(papers=60, reviewers=40, seed=4, bias=0.8).review
 SIMULATION = Randomness.simulation(1)
 
 
-@pytest.mark.parametrize("weight", ["rating", "miscalibration", "normalised", "subjectivity"])
+@pytest.mark.parametrize("weight", ["rating", "miscalibration", "normalized", "subjectivity"])
 @pytest.mark.parametrize("estimate", ["auto", "projection", "none"])
 def test_every_weight_and_estimate(weight: str, estimate: str) -> None:
     result = publish(REVIEWS, epsilon=1, weight=weight, estimate=estimate, randomness=Randomness.simulation(3))
@@ -101,7 +101,7 @@ def test_one_review_each_is_public_and_costs_nothing(tmp_path: Path) -> None:
 def test_another_perturbation_with_its_own_guarantee() -> None:
     class Rounded:
         def guarantee(self, public: PublicScores) -> Guarantee:
-            return Guarantee.pure_dp(None, unit="nothing", neighbours="no noise at all")
+            return Guarantee.pure_dp(None, unit="nothing", neighbors="no noise at all")
 
         def variance(self, public: PublicScores) -> float:
             return 0.0
@@ -258,7 +258,7 @@ def test_the_sensitivity_covers_the_rounding_of_the_means() -> None:
     assert beyond > 0  # without the margin the promise would be false here
 
 
-@pytest.mark.parametrize("weight", ["rating", "miscalibration", "normalised", "subjectivity"])
+@pytest.mark.parametrize("weight", ["rating", "miscalibration", "normalized", "subjectivity"])
 def test_equal_data_in_another_row_order_give_equal_bits(weight: str) -> None:
     """The order of rows may follow who wrote what. Added as rows come, 8 of 8 orders changed the mean ratings."""
     from peerveil.release.mechanism import sorted_means

@@ -10,7 +10,7 @@ import pytest
 from tests.release import oracle
 
 from peerveil import Randomness
-from peerveil.judgements import Reviews
+from peerveil.data import Reviews
 from peerveil.papers.release.region import chain_region
 from peerveil.papers.release.simulate import simulate_conference
 from peerveil.release import feasible_region, publish, review_weights
@@ -32,7 +32,7 @@ def real_reviews(load: int = 4) -> Reviews:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("weight", ["rating", "miscalibration", "normalised", "subjectivity"])
+@pytest.mark.parametrize("weight", ["rating", "miscalibration", "normalized", "subjectivity"])
 def test_publishing_on_real_scores(weight: str) -> None:
     reviews = real_reviews()
     result = publish(reviews, epsilon=1, weight=weight, scale=(0, 10), randomness=Randomness.simulation(1))

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from peerveil.errors import BadInput
-from peerveil.judgements import Reviews
+from peerveil.core.errors import BadInput
+from peerveil.data import Reviews
 from peerveil.release.monotone import monotone_l1_map
 from peerveil.release.public import PublicScores
 from peerveil.release.weights import WEIGHTS, ReviewWeights, community_map, review_weights
@@ -58,14 +58,14 @@ def test_a_single_review_has_no_miscalibration() -> None:
     assert np.isnan(as_printed)
 
 
-def test_normalised_and_subjectivity_add_up_to_the_score() -> None:
+def test_normalized_and_subjectivity_add_up_to_the_score() -> None:
     reviews = random_reviews(3)
     community = monotone_l1_map(reviews.criteria_scores, reviews.scores)
-    normalised = review_weights(reviews, weight="normalised", scale=(0, 1))
+    normalized = review_weights(reviews, weight="normalized", scale=(0, 1))
     subjectivity = review_weights(reviews, weight="subjectivity", scale=(0, 1))
-    assert normalised.values.tolist() == community.predict(reviews.criteria_scores).tolist()
-    assert normalised.values + subjectivity.values == pytest.approx(reviews.scores)
-    assert (normalised.bounds, subjectivity.bounds) == ((0, 1), (-1, 1))
+    assert normalized.values.tolist() == community.predict(reviews.criteria_scores).tolist()
+    assert normalized.values + subjectivity.values == pytest.approx(reviews.scores)
+    assert (normalized.bounds, subjectivity.bounds) == ((0, 1), (-1, 1))
     assert community_map(reviews).risk == pytest.approx(np.abs(subjectivity.values).sum())
 
 
@@ -140,11 +140,11 @@ def test_a_bad_scale_is_refused(scale: Any) -> None:
 
 @pytest.mark.parametrize("weight", ["Rating", "", "mean", None, 3, ["rating"]])
 def test_an_unknown_weight_is_refused(weight: Any) -> None:
-    with pytest.raises(BadInput, match="rating, miscalibration, normalised, subjectivity"):
+    with pytest.raises(BadInput, match="rating, miscalibration, normalized, subjectivity"):
         review_weights(Reviews(paper=[1], score=[3]), weight=weight)
 
 
-@pytest.mark.parametrize("weight", ["normalised", "subjectivity"])
+@pytest.mark.parametrize("weight", ["normalized", "subjectivity"])
 def test_criteria_are_required(weight: str) -> None:
     with pytest.raises(BadInput, match=f"{weight} weight compares"):
         review_weights(Reviews(paper=[1], score=[3]), weight=weight)
@@ -157,11 +157,11 @@ def test_confidence_is_no_criterion_unless_named() -> None:
     assert community_map(reviews, criteria=["soundness", "Reviewer_Confidence"]).points.shape == (4, 2)
     only = Reviews(paper=[1, 2], score=[2, 4], criteria={"confidence": [1, 2]})
     with pytest.raises(BadInput, match="at least one that judges the paper"):
-        review_weights(only, weight="normalised")
+        review_weights(only, weight="normalized")
     with pytest.raises(BadInput, match="some of soundness"):
-        review_weights(reviews, weight="normalised", criteria=["novelty"])
+        review_weights(reviews, weight="normalized", criteria=["novelty"])
     with pytest.raises(BadInput, match="a list of names"):
-        review_weights(reviews, weight="normalised", criteria="soundness")
+        review_weights(reviews, weight="normalized", criteria="soundness")
 
 
 def test_scores_too_large_to_add_up_are_refused() -> None:

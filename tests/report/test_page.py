@@ -14,9 +14,9 @@ import pytest
 from markupsafe import escape
 
 from peerveil import BadInput, Guarantee, PeerveilError, Randomness, Result
+from peerveil.core.result import plain
 from peerveil.report import Line, Page, Svg, house_style, new_axes, svg
 from peerveil.report.page import _HTML
-from peerveil.result import plain
 
 HOSTILE = "<script>alert(1)</script> & \"quotes\" 'and'"
 
@@ -29,7 +29,7 @@ class Curve(Result):
         ax.plot(self.values)
 
 
-PROMISE = Guarantee.pure_dp(1, unit="one review", neighbours="one review has another score")
+PROMISE = Guarantee.pure_dp(1, unit="one review", neighbors="one review has another score")
 
 
 def page() -> Page:
@@ -78,7 +78,7 @@ def test_nothing_comes_from_outside() -> None:
     assert "default-src 'none'" in text
 
 
-def test_figures_take_the_pages_colours_and_are_reproducible() -> None:
+def test_figures_take_the_pages_colors_and_are_reproducible() -> None:
     first, second = page().html(), page().html()
     assert first == second
     assert "currentColor" in first
@@ -135,7 +135,7 @@ def test_bad_input() -> None:
 def test_the_mark_is_on_every_form_of_a_result() -> None:
     simulated = Curve(guarantee=Randomness.simulation(1).stamp(PROMISE))
     private = Curve(guarantee=Randomness.secure().stamp(PROMISE))
-    none = Curve(guarantee=Guarantee.pure_dp(None, unit="one review", neighbours="one review has another score"))
+    none = Curve(guarantee=Guarantee.pure_dp(None, unit="one review", neighbors="one review has another score"))
     assert "[simulation, not private]" in str(simulated)
     assert simulated.to_dict()["mark"] == "simulation, not private"
     assert "simulation, not private" in svg(simulated.plot(), alt="a curve")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from peerveil.judgements import synthetic_conference
+from peerveil.data import synthetic_conference
 
 TITLE = "How strict are we?"
 MEANS = """

@@ -21,9 +21,7 @@ from annotated_types import Ge, Le
 from peerveil import BadInput, Ledger
 from peerveil.cli.actions import _given, command
 from peerveil.cli.base import build_app
-from peerveil.console.drafting import offered, read_settings, shown
-from peerveil.console.web.rooms import _form
-from peerveil.judgements import synthetic_conference
+from peerveil.data import synthetic_conference
 from peerveil.study import Study
 from peerveil.study.actions import KINDS, Action, Parameter, Setting, _whole, all_actions, find_action
 from peerveil.study.execute import Inputs, Source, execute
@@ -32,6 +30,8 @@ from peerveil.study.reference import action_reference, reference_page
 from peerveil.study.schema import step_schema, study_schema
 from peerveil.study.spelling import Duration, Epsilon
 from peerveil.study.toml import toml_step
+from peerveil.web.console.drafting import offered, read_settings, shown
+from peerveil.web.console.pages.rooms import _form
 
 EVERY = all_actions()
 EACH = pytest.mark.parametrize("kind", EVERY.values(), ids=EVERY)

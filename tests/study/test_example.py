@@ -41,7 +41,7 @@ def test_it_is_checked_and_asks_for_what_its_accounts_hold(tmp_path: Path) -> No
 def test_it_names_every_file_of_the_repository_once() -> None:
     content = tomllib.loads((EXAMPLE / "study.toml").read_text(encoding="utf-8"))
     named = [entry["path"] for entry in content["data"].values() if "crowd" in entry["path"]]
-    held = {f"data/{path.name}" for path in (ROOT / "src/peerveil/reproduce/data").glob("crowd_*.csv.gz")}
+    held = {f"data/{path.name}" for path in (ROOT / "src/peerveil/papers/reproduce/data").glob("crowd_*.csv.gz")}
     assert sorted(named) == sorted(held)
 
 
@@ -60,4 +60,4 @@ def test_it_runs_to_its_end_and_its_report_holds_every_step(tmp_path: Path) -> N
     assert page.count("<svg ") >= len(names)
     for name in ("adult-content2", "bluebirds", "zencrowd-us"):
         said = " ".join(str(line) for line in done.outcomes[name].private_found)
-        assert "are labelled right" in said
+        assert "are labeled right" in said

@@ -9,7 +9,7 @@ from tests.study.helpers import means, write_study
 from tests.study.test_kill import finish, start
 
 from peerveil import BadInput, BudgetExceeded, Ledger
-from peerveil.judgements import Reviews, synthetic_conference
+from peerveil.data import Reviews, synthetic_conference
 from peerveil.study import Checked, Study, check_study, new_study, run_study
 
 SHELL = [

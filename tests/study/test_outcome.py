@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from peerveil.guarantee import Guarantee
+from peerveil.core.guarantee import Guarantee
 from peerveil.study.outcome import Outcome, person_cautions, typical_and_most
 
-ONE = Guarantee.pure_dp(1, unit="one review", neighbours="two reviewers exchange one review each")
+ONE = Guarantee.pure_dp(1, unit="one review", neighbors="two reviewers exchange one review each")
 
 
 def protections(loads: tuple[int, int]) -> list[list[str]]:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from peerveil.errors import BadInput
-from peerveil.judgements import Rankings
+from peerveil.core.errors import BadInput
+from peerveil.data import Rankings
 from peerveil.ledger import Ledger
 from peerveil.rankings import Mallows, randomize_rankings
 from peerveil.study import Study, check_study, run_study

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.study.helpers import DECIDE, PAST, means, write_past, write_study
 
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 from peerveil.ledger import DataBound, Ledger
 from peerveil.study import run_study
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from peerveil.errors import BadInput
-from peerveil.judgements import synthetic_conference
+from peerveil.core.errors import BadInput
+from peerveil.data import synthetic_conference
 from peerveil.ledger import Ledger
 from peerveil.study import Study, check_study, run_study
 from peerveil.study.timing import Audit, Post

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from peerveil.errors import PeerveilError
+from peerveil.core.errors import PeerveilError
 from peerveil.study import Study, run_study
 from peerveil.study.new import new_study
 from peerveil.truth import simulate_crowd
@@ -49,8 +49,8 @@ def test_a_comparison_stays_private_and_raw_answers_are_noticed(tmp_path: Path) 
     whole, shown = (path.read_text(encoding="utf-8") for path in (done.report, public / "report.html"))
     assert "stay what they are without privacy" in whole
     assert "stay what they are without privacy" not in shown
-    assert "these do not look randomised at epsilon 1" in whole
-    assert not list(public.rglob("labels.csv"))  # neither of answers that were not randomised, nor of those held
+    assert "these do not look randomized at epsilon 1" in whole
+    assert not list(public.rglob("labels.csv"))  # neither of answers that were not randomized, nor of those held
     assert len(list(private.rglob("labels.csv"))) == 2
     assert "tasks labeled from" in whole
     assert "tasks labeled from" not in shown

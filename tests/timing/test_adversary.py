@@ -11,7 +11,7 @@ import pytest
 from benchmarks.logs import many_events
 
 from peerveil import BadInput, Randomness
-from peerveil.judgements import Events
+from peerveil.data import Events
 from peerveil.papers.timing.streams import wikipedia_like
 from peerveil.timing import (
     Exponential,

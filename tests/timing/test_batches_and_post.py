@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from peerveil import BadInput, Randomness
-from peerveil.judgements import Events, synthetic_conference
+from peerveil.data import Events, synthetic_conference
 from peerveil.timing import FollowUp, Queue, Uniform, ZeroInflatedUniform, find_batches, post
 from peerveil.timing import batches as batches_module
 from peerveil.timing.batches import posterior
@@ -91,7 +91,7 @@ def test_a_sample_of_people_estimates_the_baseline(monkeypatch: pytest.MonkeyPat
     assert abs(sampled.other_rate - exact.other_rate) < 6 * sampled.other_error
 
 
-def test_the_old_partner_is_why_neighbours_were_corrected() -> None:
+def test_the_old_partner_is_why_neighbors_were_corrected() -> None:
     """Erratum, Definition 3.1: if c' leaves a batch of two, its partner's status changes as well, and its delay's support."""
     mechanism = Uniform(epsilon=1, gap=600)
     threads = np.array([0, 1, 2])
@@ -335,7 +335,7 @@ def test_wrong_things_are_named() -> None:
 )  # fmt: skip
 def test_leaks_of_platforms_are_found(file: str, columns: set[str]) -> None:
     """Shapes of real exports, invented content: second clocks and serial numbers stand beside the time."""
-    log = Events.read(Path(__file__).parents[1] / "judgements" / "data" / file)
+    log = Events.read(Path(__file__).parents[1] / "data" / "data" / file)
     assert {leak.column for leak in find_leaks(log)} == columns
 
 

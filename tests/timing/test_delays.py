@@ -86,7 +86,7 @@ def test_the_secure_lane_is_audited_too() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 6.0])
 @pytest.mark.parametrize("weight", [0.0, 0.1, 0.5, 0.9, 1.0])
-def test_the_best_eta_minimises_the_corrected_mean_not_the_printed_one(epsilon: float, weight: float) -> None:
+def test_the_best_eta_minimizes_the_corrected_mean_not_the_printed_one(epsilon: float, weight: float) -> None:
     q = math.exp(-epsilon / 2)
     eta = np.linspace(q * 1.0001, 1, 20_001)
     corrected = weight * (1 + eta / (eta - q)) + (1 - weight) * eta**2 / (eta - q)

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from peerveil import BadInput, Randomness
-from peerveil.judgements import Events
+from peerveil.data import Events
 from peerveil.timing import FollowUp, audit_table, find_batches, linkage_attack, post
 
 LOG = Path(__file__).parent / "data" / "wikipedia_edits_2015_09_12.csv.gz"

@@ -12,8 +12,8 @@ import pytest
 from tests.cli.runner import run
 
 from peerveil import BadInput
-from peerveil.engines import open_table, rows_of
-from peerveil.judgements import Events
+from peerveil.data import Events
+from peerveil.data.engines import open_table, rows_of
 from peerveil.timing import audit_table, find_batches, linkage_attack
 from peerveil.timing.clock import micros
 

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from peerveil import Randomness
-from peerveil.judgements import Events
+from peerveil.data import Events
 from peerveil.timing import FollowUp, Uniform, post
 from peerveil.timing.order import file_order, shuffle_ties
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from peerveil import BadInput, Randomness, timing
-from peerveil.judgements import Events, synthetic_conference
+from peerveil.data import Events, synthetic_conference
 from peerveil.ledger import DataBound, Ledger, SimulationRefused
 from peerveil.timing import (
     FollowUp,

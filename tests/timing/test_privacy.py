@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from peerveil import BadInput, Randomness
-from peerveil.judgements import Events, synthetic_conference
+from peerveil.data import Events, synthetic_conference
 from peerveil.timing import (
     Exponential,
     FollowUp,
@@ -184,7 +184,7 @@ def test_at_equal_epsilon_and_gap(edits: Events, epsilon: str, percentile: int) 
         assert crossover(ours, separation, "unknown") >= crossover(paper, separation, "unknown") - 1e-6
         known = [crossover(m, separation, "known") for m in (ours, paper)]
         assert known[0] == pytest.approx(known[1], abs=1e-6)  # the order known: no better, no worse
-        half = optimal_attack(ours, separation, order="known in batches", cells=80)  # what ordered neighbours cost
+        half = optimal_attack(ours, separation, order="known in batches", cells=80)  # what ordered neighbors cost
         assert half.least_crossover - 1e-6 <= half.crossover < crossover(ours, separation, "unknown")
 
 

@@ -1,4 +1,4 @@
-"""What randomising costs on one's own answers, and plans for crowds like an earlier one."""
+"""What randomizing costs on one's own answers, and plans for crowds like an earlier one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from peerveil import BadInput, Randomness
-from peerveil.judgements import Labels
+from peerveil.data import Labels
 from peerveil.truth import (
     PrivateDawidSkene,
     PrivateMajority,
@@ -28,7 +28,7 @@ def answers(ability: tuple[float, float] = (6, 2)) -> Labels:
     return Labels.from_frame(frame.with_columns(truth=pl.Series([crowd.truth[t] for t in frame["task"].to_list()])))
 
 
-def test_a_row_is_what_randomising_by_hand_gives() -> None:
+def test_a_row_is_what_randomizing_by_hand_gives() -> None:
     table = answers()
     found = compare_truth(table, epsilons=[2], draws=2, seed=9)
     base = PrivateDawidSkene(epsilon=None, classes=[0, 1]).fit(table)

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from tests.cli.runner import run
 
-from peerveil.collect import Campaign, Store, infer
-from peerveil.collect.operator import operator_page
-from peerveil.collect.store import Job, report_key
-from peerveil.judgements import Labels
-from peerveil.randomness import Randomness
-from peerveil.services.tokens import hash_token
+from peerveil.core.randomness import Randomness
+from peerveil.data import Labels
 from peerveil.study import run_study
 from peerveil.truth import Client, randomize_answers
 from peerveil.truth.outcome import CONFIDENCE
+from peerveil.web.collect import Campaign, Store, infer
+from peerveil.web.collect.operator import operator_page
+from peerveil.web.collect.store import Job, report_key
+from peerveil.web.common.tokens import hash_token
 
 if TYPE_CHECKING:
     from pathlib import Path

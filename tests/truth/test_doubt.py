@@ -1,4 +1,4 @@
-"""Whether reports look randomised: sound for randomised ones, found out for raw answers, and a promise that says "if"."""
+"""Whether reports look randomized: sound for randomized ones, found out for raw answers, and a promise that says "if"."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from peerveil import BadInput, Ledger, Randomness
-from peerveil.judgements import Labels
+from peerveil.data import Labels
 from peerveil.truth import (
-    NotRandomised,
+    NotRandomized,
     PrivateDawidSkene,
     PrivateMajority,
     randomize_answers,
@@ -57,7 +57,7 @@ def test_chernoff_bounds_the_worst_case_exactly() -> None:
 
 
 @pytest.mark.parametrize(("k", "epsilon"), [(2, 1.0), (2, 3.0), (4, 2.0)])
-def test_randomised_reports_of_perfect_workers_are_never_doubted(k: int, epsilon: float) -> None:
+def test_randomized_reports_of_perfect_workers_are_never_doubted(k: int, epsilon: float) -> None:
     """500 sets of the reports that agree most; a false alarm is rarer than one in 60 million sets."""
     rng = np.random.default_rng(1)
     keep = math.exp(epsilon) / (math.exp(epsilon) + k - 1)
@@ -78,16 +78,16 @@ def test_randomised_reports_of_perfect_workers_are_never_doubted(k: int, epsilon
 def test_raw_answers_get_a_condition_and_a_warning() -> None:
     crowd = simulate_crowd(tasks=200, workers=20, answers=6, ability=(9, 1), epsilon=None, seed=1)
     for estimator in (PrivateDawidSkene(epsilon=1), PrivateMajority(epsilon=1)):
-        with pytest.warns(NotRandomised, match="do not look randomised at epsilon 1"):
+        with pytest.warns(NotRandomized, match="do not look randomized at epsilon 1"):
             result = estimator.fit(crowd.answers)
         assert result.doubt is not None
-        assert str(result).startswith("warning: these do not look randomised")
+        assert str(result).startswith("warning: these do not look randomized")
         assert result.to_dict()["doubt"] == result.doubt
         assert result.to_dict()["mark"] == result.mark == "not private"
         assert any(text.get_gid() == "mark" for text in result.plot().texts)
-        assert "If these answers were randomised at epsilon 1 on each person's device" in str(result)
+        assert "If these answers were randomized at epsilon 1 on each person's device" in str(result)
     assert PrivateDawidSkene(epsilon=None).fit(crowd.answers).guarantee.assumption is None
-    with pytest.warns(NotRandomised):
+    with pytest.warns(NotRandomized):
         assert PrivateDawidSkene(epsilon=1, model="one-coin").fit(crowd.answers, engine="duckdb").doubt is not None
 
 
@@ -103,7 +103,7 @@ def test_reports_that_peerveil_made_keep_the_promise_without_a_condition(tmp_pat
 def test_a_conditional_promise_is_not_entered_in_a_ledger(tmp_path: Path) -> None:
     with Ledger.open(tmp_path / "b.db") as ledger:
         account = ledger.account("x", epsilon=5)
-        with pytest.raises(BadInput, match="holds only if these answers were randomised"):
+        with pytest.raises(BadInput, match="holds only if these answers were randomized"):
             account.spend(device_promise(1), purpose="infer", data="x", randomness=Randomness.secure())
         assert account.remaining == 5
 

@@ -12,7 +12,7 @@ import pytest
 from tests.truth import oracle
 
 from peerveil import BadInput, Guarantee, PeerveilError
-from peerveil.judgements import BadTable, Labels
+from peerveil.data import BadTable, Labels
 from peerveil.truth import NotConverged, PrivateDawidSkene, PrivateMajority, TruthResult, simulate_crowd
 from peerveil.truth.outcome import device_promise
 from peerveil.truth.reports import Reports
@@ -131,7 +131,7 @@ def test_history_of_a_result_carries_over() -> None:
     learnt = estimator.workers_.history()
     assert all(right >= 0 and wrong >= 0 for right, wrong in learnt.values())
     sizes = np.array([sum(pair) for pair in learnt.values()])
-    assert 10 < np.median(sizes) < 270  # what 267 randomised answers are worth, at most themselves
+    assert 10 < np.median(sizes) < 270  # what 267 randomized answers are worth, at most themselves
 
 
 def test_updates_give_the_answer_of_all_at_once() -> None:

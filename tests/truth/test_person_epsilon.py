@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from peerveil.judgements import Labels
-from peerveil.randomness import Randomness
+from peerveil.core.randomness import Randomness
+from peerveil.data import Labels
 from peerveil.study import run_study
 from peerveil.truth import (
     Client,

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from peerveil import Randomness, Result
-from peerveil.judgements import Labels
+from peerveil.data import Labels
 from peerveil.truth import (
     PrivateDawidSkene,
     PrivateMajority,

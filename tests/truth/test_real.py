@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from peerveil.reproduce.truth import EPSILONS, SETS, read_set, scores
+from peerveil.papers.reproduce.truth import EPSILONS, SETS, read_set, scores
 from peerveil.truth import PrivateDawidSkene, PrivateMajority, simulate_crowd
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from peerveil import Randomness
-from peerveil.errors import BadInput
-from peerveil.judgements import Labels
+from peerveil.core.errors import BadInput
+from peerveil.data import Labels
 from peerveil.truth import PrivateDawidSkene, randomize_answers, simulate_crowd, write_reports
 from peerveil.truth.reports import read_tasks
 from peerveil.truth.source import fit_source, stated_reports

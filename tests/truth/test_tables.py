@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from peerveil import BadInput
-from peerveil.engines import connect
+from peerveil.data.engines import connect
 from peerveil.truth import PrivateDawidSkene, TruthResult, simulate_crowd, tables
 from peerveil.truth import choose as choosing
 
@@ -103,7 +103,7 @@ def test_bad_tables_are_refused(frame: dict[str, Any], settings: dict[str, Any],
 
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
 def test_nan_is_no_class_unless_it_is_named(engine: str) -> None:
-    """As one more class it would silently change what a randomised answer means."""
+    """As one more class it would silently change what a randomized answer means."""
     frame = pl.DataFrame({"task": [1, 1, 2], "worker": [1, 2, 1], "label": ["yes", "no", "NaN"]})
     with pytest.raises(BadInput, match="got 'NaN', need a label in every report"):
         PrivateDawidSkene(epsilon=1, model="one-coin").fit(frame, engine=engine)

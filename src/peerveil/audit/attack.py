@@ -6,8 +6,8 @@ import math
 from dataclasses import fields
 from typing import Any
 
-from peerveil.guarantee import SIMULATION_MARK, odds_in_words, read_epsilon
-from peerveil.result import plain
+from peerveil.core.guarantee import SIMULATION_MARK, odds_in_words, read_epsilon
+from peerveil.core.result import plain
 
 
 class GuessingAttack:

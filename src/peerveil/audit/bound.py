@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from peerveil.audit.events import choose_event
-from peerveil.errors import BadInput, Verbatim
-from peerveil.numerics.binomial import lower_confidence, upper_confidence
+from peerveil.core.binomial import lower_confidence, upper_confidence
+from peerveil.core.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -226,5 +226,5 @@ def _checked(
     whole, part = score(some), score(some[: some.shape[0] // 2])
     turned = score(some[::-1])[::-1]
     if not (np.array_equal(whole, turned, equal_nan=True) and np.array_equal(whole[: part.size], part, equal_nan=True)):
-        raise BadInput("event", got=event, want="a function that judges each output by itself, whatever its neighbours")
+        raise BadInput("event", got=event, want="a function that judges each output by itself, whatever its neighbors")
     return score

@@ -1,6 +1,6 @@
 """The ground's own mechanisms under audit, and planted faults that the audit must catch.
 
-Each :class:`Case` is a mechanism, neighbouring inputs and the guarantee that is claimed. The cases of
+Each :class:`Case` is a mechanism, neighboring inputs and the guarantee that is claimed. The cases of
 :func:`house_cases` must pass. Those of :func:`planted_faults` are broken on purpose, and must be refuted: an audit that
 passes everything proves nothing. ``make audit`` runs both.
 """
@@ -15,8 +15,8 @@ import numpy as np
 from peerveil.audit.driver import Pair, Report, check
 from peerveil.audit.events import granularity
 from peerveil.audit.exact import exact_loss
-from peerveil.guarantee import Guarantee
-from peerveil.randomness import Randomness, Response, laplace_scale
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Randomness, Response, laplace_scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,15 +68,15 @@ class Case:
         )
 
 
-_COUNT = Guarantee.pure_dp(1, unit="one vote", neighbours="one vote more or less")
-_VECTOR = Guarantee.pure_dp(1, unit="one review", neighbours="one review moves two entries by at most 1/2 each")
-_ANSWER = Guarantee.local_dp(1, unit="one answer", neighbours="any two answers of one person")
+_COUNT = Guarantee.pure_dp(1, unit="one vote", neighbors="one vote more or less")
+_VECTOR = Guarantee.pure_dp(1, unit="one review", neighbors="one review moves two entries by at most 1/2 each")
+_ANSWER = Guarantee.local_dp(1, unit="one answer", neighbors="any two answers of one person")
 _PAIR = Guarantee.one_sided_dp(
     1,
     gap=1,
     gap_unit="minutes",
     unit="a pair of comments",
-    neighbours="the second comment is written in the same sitting as the first, or by itself at most one gap later",
+    neighbors="the second comment is written in the same sitting as the first, or by itself at most one gap later",
 )
 
 

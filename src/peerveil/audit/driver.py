@@ -1,4 +1,4 @@
-"""Auditing a mechanism over neighbouring inputs: what is claimed against what is found."""
+"""Auditing a mechanism over neighboring inputs: what is claimed against what is found."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from peerveil.audit.bound import LowerBound, lower_bound, read_confidence
-from peerveil.errors import BadInput, PeerveilError, Verbatim
-from peerveil.guarantee import Guarantee, Notion
-from peerveil.numerics.exact import whole
-from peerveil.progress import progress_bar
-from peerveil.randomness import Randomness
-from peerveil.result import plain, stamp_axes
+from peerveil.core.errors import BadInput, PeerveilError, Verbatim
+from peerveil.core.exact import whole
+from peerveil.core.guarantee import Guarantee, Notion
+from peerveil.core.progress import progress_bar
+from peerveil.core.randomness import Randomness
+from peerveil.core.result import plain, stamp_axes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -33,7 +33,7 @@ class PrivacyViolation(PeerveilError):
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two neighbouring inputs. For a one-sided guarantee ``a`` is the sensitive one."""
+    """Two neighboring inputs. For a one-sided guarantee ``a`` is the sensitive one."""
 
     name: str
     a: Any
@@ -115,8 +115,8 @@ class Report:
 
             ax = Figure(figsize=(7, 1.2 + 0.4 * len(self.findings)), layout="constrained").add_subplot()
         names = [finding.pair for finding in self.findings]
-        colours = ["#b2182b" if finding.violated else "#2166ac" for finding in self.findings]
-        ax.barh(names, [finding.found.epsilon for finding in self.findings], color=colours)
+        colors = ["#b2182b" if finding.violated else "#2166ac" for finding in self.findings]
+        ax.barh(names, [finding.found.epsilon for finding in self.findings], color=colors)
         ax.axvline(self.claimed, color="0.2", linestyle="--", label=f"claimed: {self.claimed:g}")
         ax.set_xlabel("certified lower bound on the privacy loss")
         ax.set_xlim(0, 1.25 * max(self.claimed, self.found))
@@ -139,7 +139,7 @@ def check(
     randomness: Randomness | None = None,
     progress: bool | None = None,
 ) -> Report:
-    """Audit a mechanism over a list of neighbouring inputs.
+    """Audit a mechanism over a list of neighboring inputs.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def check(
         ``mechanism(input, count, randomness)`` returns ``count`` independent outputs. For one that makes a single
         output a call, wrap it with :func:`repeated`.
     pairs
-        The neighbouring inputs, named. Leaks on rare inputs are found only if a pair names them.
+        The neighboring inputs, named. Leaks on rare inputs are found only if a pair names them.
     guarantee
         What is claimed. One-sided DP is audited in its own direction, from ``a`` over ``b``.
     confidence
@@ -158,7 +158,7 @@ def check(
     Examples
     --------
     >>> import numpy as np
-    >>> claim = Guarantee.pure_dp(1, unit="one vote", neighbours="one vote more or less")
+    >>> claim = Guarantee.pure_dp(1, unit="one vote", neighbors="one vote more or less")
     >>> def count_votes(votes, count, randomness):
     ...     return randomness.laplace(np.full(count, float(votes)), scale=0.5)  # should be 1
     >>> report = check(
@@ -203,7 +203,7 @@ def _outputs(mechanism: Mechanism, given: Any, samples: int, randomness: Randomn
 
 
 def _read_pairs(pairs: Iterable[Pair | tuple[str, Any, Any]]) -> list[Pair]:
-    want = "pairs of neighbouring inputs: Pair(name, a, b), or (name, a, b)"
+    want = "pairs of neighboring inputs: Pair(name, a, b), or (name, a, b)"
     try:
         listed = [pair if isinstance(pair, Pair) else Pair(*pair) for pair in pairs]
     except TypeError:

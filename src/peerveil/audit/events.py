@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.numerics.binomial import lower_confidence, upper_confidence
+from peerveil.core.binomial import lower_confidence, upper_confidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -235,11 +235,11 @@ def _discriminant(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.
 
 def _gaussian(sample: NDArray[np.float64]) -> Score:
     """The log-density of a normal distribution fitted to a sample, up to a constant."""
-    centre = sample.mean(axis=0)
+    center = sample.mean(axis=0)
     covariance = np.atleast_2d(np.cov(sample, rowvar=False))
     ridge = 1e-9 * np.trace(covariance) / covariance.shape[0] + 1e-300
-    root = np.linalg.cholesky(covariance + ridge * np.eye(centre.size))
-    return lambda x: -0.5 * np.square(np.linalg.solve(root, (x - centre).T)).sum(axis=0)
+    root = np.linalg.cholesky(covariance + ridge * np.eye(center.size))
+    return lambda x: -0.5 * np.square(np.linalg.solve(root, (x - center).T)).sum(axis=0)
 
 
 def granularity(outputs: NDArray[Any]) -> NDArray[np.float64]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.numerics.exact import Number, exact, exp_bounds, log_above
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import Number, exact, exp_bounds, log_above
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable

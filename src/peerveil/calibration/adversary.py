@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from peerveil.calibration.strategy import Strategy
-    from peerveil.randomness import Randomness
+    from peerveil.core.randomness import Randomness
 
     Floats = NDArray[np.float64]
     Whole = NDArray[np.int64]

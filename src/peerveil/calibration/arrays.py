@@ -1,11 +1,11 @@
 """Frontiers of millions of pairs at once: Theorem 4.5, all eight cases, as one line.
 
 Write u, v for the posterior probabilities of the two assignments (u + v = 1), Phi_i for P[paper 1 is worse] under
-assignment i, w_i = abs(1 - 2 Phi_i). If both assignments favour the same paper, accept it: one point,
-(u min(Phi_1, 1 - Phi_1) + v min(Phi_2, 1 - Phi_2), min(u, v)). If they favour different papers, the frontier is the
+assignment i, w_i = abs(1 - 2 Phi_i). If both assignments favor the same paper, accept it: one point,
+(u min(Phi_1, 1 - Phi_1) + v min(Phi_2, 1 - Phi_2), min(u, v)). If they favor different papers, the frontier is the
 segment from that conference error and adversary error 0 to plus (min(u, v) min(w_1, w_2), min(u, v)).
 
-*Proof.* Let x, y be the probabilities of going against the favourite under assignment 1 and 2. The conference pays
+*Proof.* Let x, y be the probabilities of going against the favorite under assignment 1 and 2. The conference pays
 u w_1 x + v w_2 y above its least error. One paper is accepted by u(1 - x) and v y, the other by u x and v(1 - y), so
 the adversary's error is min(u(1 - x), v y) + min(u x, v(1 - y)) <= min(u, v, u x + v y). To reach an adversary error t
 the moved mass u x + v y must be at least t, which costs at least t min(w_1, w_2); moving t under the cheaper
@@ -26,7 +26,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from peerveil.calibration.checks import noise_level, numbers
-from peerveil.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -49,9 +49,9 @@ class PairFrontiers:
     price : array (n,)
         Conference error a unit of adversary error; 0 where there is nothing to trade.
     cheaper : array (n,)
-        Under which assignment (0 or 1) going against the favourite costs less; -1 where both cost the same.
-    favourite : array (n, 2)
-        The paper (0 or 1) favoured under each assignment; -1 for a tie.
+        Under which assignment (0 or 1) going against the favorite costs less; -1 where both cost the same.
+    favorite : array (n, 2)
+        The paper (0 or 1) favored under each assignment; -1 for a tie.
     """
 
     start: Floats
@@ -59,7 +59,7 @@ class PairFrontiers:
     odds: Floats
     price: Floats
     cheaper: NDArray[np.int8]
-    favourite: NDArray[np.int8]
+    favorite: NDArray[np.int8]
 
     def __len__(self) -> int:
         return len(self.odds)
@@ -145,8 +145,8 @@ def _fill(out: PairFrontiers, rows: slice, s: Floats, a: Floats, b: Floats, sigm
     out.odds[rows] = u
     out.price[rows] = price
     out.cheaper[rows] = np.where(w1 == w2, -1, np.where(w1 < w2, 0, 1))
-    out.favourite[rows, 0] = np.where(gap1 == 0, -1, gap1 > 0)
-    out.favourite[rows, 1] = np.where(gap2 == 0, -1, gap2 > 0)
+    out.favorite[rows, 0] = np.where(gap1 == 0, -1, gap1 > 0)
+    out.favorite[rows, 1] = np.where(gap2 == 0, -1, gap2 > 0)
     out.start[rows, 0] = lowest
     out.start[rows, 1] = np.where(torn, 0.0, rarer)
     out.end[rows, 0] = lowest + rarer * price

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

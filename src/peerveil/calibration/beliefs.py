@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from peerveil.calibration.functions import Affine, log_prior
-from peerveil.errors import BadInput, PeerveilError, Verbatim
+from peerveil.core.errors import BadInput, PeerveilError, Verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

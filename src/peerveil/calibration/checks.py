@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.randomness import Randomness
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.randomness import Randomness
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

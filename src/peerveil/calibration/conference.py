@@ -33,7 +33,7 @@ assignment, wherever they are, would let one group's assignment move another's d
 group of one paper hides nobody. (5) With uncertain functions, groups are independent if reviewers' functions are
 independent of each other and nobody sits in two groups; otherwise the promise is about an adversary who looks at each
 group by itself, and says so. (6) Two runs on the same papers show two decisions: decide once. A
-:class:`~peerveil.guarantee.Guarantee` of this kind does not add up, so there is nothing for a ledger to debit.
+:class:`~peerveil.core.guarantee.Guarantee` of this kind does not add up, so there is nothing for a ledger to debit.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ from peerveil.calibration.losses import Threshold
 from peerveil.calibration.panel import Panel
 from peerveil.calibration.sheet import ChairSheet, ConferenceDecision
 from peerveil.calibration.strategy import guess_errors
-from peerveil.errors import BadInput, Verbatim
-from peerveil.guarantee import Guarantee
-from peerveil.judgements import Reviews
-from peerveil.numerics.exact import whole
-from peerveil.progress import progress_bar
-from peerveil.result import Outputs
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import whole
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.progress import progress_bar
+from peerveil.core.result import Outputs
+from peerveil.data import Reviews
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
+    from peerveil.core.randomness import Randomness
     from peerveil.ledger import Account
-    from peerveil.randomness import Randomness
 
 GROUP_SIZE: Final = 5
 """Papers of a group. On synthetic conferences of 400 papers with fitted functions the best adversary names 36% of the
@@ -114,7 +114,7 @@ class Conference:
     --------
     >>> reviews = Reviews(paper=[1, 2, 3, 4], reviewer=["ann", "bo", "cy", "di"], score=[0.9, 0.4, 0.7, -1.0])
     >>> from peerveil.calibration import Affine
-    >>> from peerveil.randomness import Randomness
+    >>> from peerveil.core.randomness import Randomness
     >>> people = {"ann": Affine(1, 0.6), "bo": Affine(1, -0.5), "cy": Affine(1, 0.3), "di": Affine(1, 0.0)}
     >>> conference = Conference(reviews, functions=people, noise=0.3, accept=2)
     >>> decision, sheet = conference.decide(adversary_error=0.6, randomness=Randomness.simulation(1))
@@ -348,7 +348,7 @@ class Conference:
         return Guarantee.map_error(
             max(0.0, math.floor((min(weakest, 1 - 1e-9) - 1e-12) * 1e12) / 1e12),
             unit=unit,
-            neighbours=f"every exchange of {what} within groups of at most {self.group_size} papers, likely as the "
+            neighbors=f"every exchange of {what} within groups of at most {self.group_size} papers, likely as the "
             "published scores make them under the stated miscalibration functions and noise"
             + (left_out if self.alone and self.exchange == "committees" else ""),
         )

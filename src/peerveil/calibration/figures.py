@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from peerveil.report.figures import COLOURS
+from peerveil.report.figures import COLORS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,13 +21,13 @@ def draw_frontier(ax: Axes, frontier: Frontier, *, label: str = "Pareto frontier
     """The trade-off, with what the scores alone leave as a dashed line."""
     conference, adversary = zip(*frontier.points, strict=True)
     ceiling = frontier.end[1]
-    ax.axhline(ceiling, color=COLOURS["truth"], linestyle="--", linewidth=1, label="scores alone")
+    ax.axhline(ceiling, color=COLORS["truth"], linestyle="--", linewidth=1, label="scores alone")
     if len(frontier.points) == 1:
-        ax.plot(conference, adversary, "o", color=COLOURS["private"], label="the only point worth taking")
+        ax.plot(conference, adversary, "o", color=COLORS["private"], label="the only point worth taking")
     else:
-        ax.plot(conference, adversary, color=COLOURS["private"], linewidth=2, label=label)
+        ax.plot(conference, adversary, color=COLORS["private"], linewidth=2, label=label)
         ax.plot(
-            [conference[0], conference[-1]], [adversary[0], adversary[-1]], "o", color=COLOURS["private"], markersize=5
+            [conference[0], conference[-1]], [adversary[0], adversary[-1]], "o", color=COLORS["private"], markersize=5
         )
     ax.set_xlabel("error of the conference")
     ax.set_ylabel("error of the adversary")
@@ -40,8 +40,8 @@ def draw_decision(ax: Axes, decision: Decision) -> None:
     """A bar for every paper: accepted or not."""
     papers = range(decision.papers)
     chosen = set(decision.accepted)
-    colours = [COLOURS["good"] if paper in chosen else COLOURS["truth"] for paper in papers]
-    ax.bar(list(papers), [1.0 if paper in chosen else 0.25 for paper in papers], color=colours)
+    colors = [COLORS["good"] if paper in chosen else COLORS["truth"] for paper in papers]
+    ax.bar(list(papers), [1.0 if paper in chosen else 0.25 for paper in papers], color=colors)
     ax.set_xlabel("paper")
     ax.set_xticks(list(papers))
     ax.set_yticks([0.25, 1.0], ["rejected", "accepted"])
@@ -50,9 +50,9 @@ def draw_decision(ax: Axes, decision: Decision) -> None:
 def draw_simulation(ax: Axes, simulation: Simulation) -> None:
     """Guaranteed errors as lines, observed ones as points with five standard errors."""
     for place, tally in enumerate((simulation.conference, simulation.adversary)):
-        ax.hlines(tally.promised, place - 0.3, place + 0.3, color=COLOURS["truth"], linewidth=2)
+        ax.hlines(tally.promised, place - 0.3, place + 0.3, color=COLORS["truth"], linewidth=2)
         ax.errorbar(
-            [place], [tally.observed], yerr=[5 * tally.standard_error], fmt="o", color=COLOURS["private"], capsize=4
+            [place], [tally.observed], yerr=[5 * tally.standard_error], fmt="o", color=COLORS["private"], capsize=4
         )
     ax.set_xticks([0, 1], ["error of the conference", "error of the adversary"])
     ax.set_xlim(-0.6, 1.6)
@@ -66,7 +66,7 @@ def draw_acceptance(ax: Axes, decision: ConferenceDecision) -> None:
     bars = ax.barh(
         ["rejected", "accepted"],
         [decision.decisions.height - accepted, accepted],
-        color=[COLOURS["truth"], COLOURS["good"]],
+        color=[COLORS["truth"], COLORS["good"]],
     )
     ax.bar_label(bars, padding=3)
     ax.set_xlabel("papers")
@@ -76,12 +76,12 @@ def draw_protection(ax: Axes, sheet: ChairSheet) -> None:
     """How wrong the adversary is about each review, from worst protected to best, and what scores alone leave."""
     table = sheet.reviews.sort("from_scores")
     share = [(place + 0.5) / table.height for place in range(table.height)]
-    ax.plot(share, table["adversary_error"], ".", color=COLOURS["private"], markersize=5, label="after the decisions")
+    ax.plot(share, table["adversary_error"], ".", color=COLORS["private"], markersize=5, label="after the decisions")
     # above the points, since the two often agree
     ax.plot(
-        share, table["from_scores"], color=COLOURS["leak"], linestyle=(0, (3, 2)), linewidth=1.6, label="scores alone"
+        share, table["from_scores"], color=COLORS["leak"], linestyle=(0, (3, 2)), linewidth=1.6, label="scores alone"
     )
-    ax.axhline(sheet.asked, color=COLOURS["accent"], linewidth=1.2, label="asked")
+    ax.axhline(sheet.asked, color=COLORS["accent"], linewidth=1.2, label="asked")
     ax.set_xlabel("reviews, sorted by what their scores give away")
     ax.set_ylabel("how often the best guess is wrong")
     ax.set_ylim(0.0, 1.0)
@@ -90,8 +90,8 @@ def draw_protection(ax: Axes, sheet: ChairSheet) -> None:
 
 def draw_tradeoff(ax: Axes, tradeoff: Tradeoff) -> None:
     """What a conference pays, and how many writers the best adversary then misses; points say what was asked."""
-    ax.plot(tradeoff.conference_error, tradeoff.adversary_error, "o-", color=COLOURS["private"], label="asked (number)")
-    ax.axhline(tradeoff.adversary_error[-1], color=COLOURS["truth"], linestyle="--", linewidth=1, label="scores alone")
+    ax.plot(tradeoff.conference_error, tradeoff.adversary_error, "o-", color=COLORS["private"], label="asked (number)")
+    ax.axhline(tradeoff.adversary_error[-1], color=COLORS["truth"], linestyle="--", linewidth=1, label="scores alone")
     told: list[tuple[float, float]] = []
     span = float(tradeoff.conference_error[-1] - tradeoff.conference_error[0]) or 1.0
     for asked, x, y in zip(tradeoff.asked, tradeoff.conference_error, tradeoff.adversary_error, strict=True):
@@ -115,7 +115,7 @@ def draw_fit(ax: Axes, fit: Fit) -> None:
         fmt="o",
         markersize=4,
         linewidth=0.6,
-        color=COLOURS["private"],
+        color=COLORS["private"],
     )
     ax.set_xlabel("bias (lower is stricter)")
     ax.set_ylabel("scale")

@@ -24,11 +24,11 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from peerveil.calibration.checks import number
 from peerveil.calibration.functions import Affine, Uncertain
-from peerveil.errors import BadInput, PeerveilError
-from peerveil.judgements import Reviews
-from peerveil.numerics.exact import whole
-from peerveil.progress import progress_bar
-from peerveil.result import Pictured, plain
+from peerveil.core.errors import BadInput, PeerveilError
+from peerveil.core.exact import whole
+from peerveil.core.progress import progress_bar
+from peerveil.core.result import Pictured, plain
+from peerveil.data import Reviews
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -170,7 +170,7 @@ def fit_miscalibration(
 
     Examples
     --------
-    >>> from peerveil.judgements import synthetic_conference
+    >>> from peerveil.data import synthetic_conference
     >>> past = synthetic_conference(papers=80, reviewers=30, seed=3)
     >>> fit = fit_miscalibration(past.reviews, iterations=600)
     >>> fit.table.height, 0.5 < fit.noise < 3
@@ -198,17 +198,17 @@ def fit_miscalibration(
     spread = float(score.std())
     if len(score) < 4 or spread == 0:
         raise BadInput("history", got=history, want="at least four reviews whose scores differ")
-    centre = float(score.mean())
+    center = float(score.mean())
     rng = np.random.default_rng(seed)
     thin = max(1, -(-2 * count * _CHAINS * len(names) // (3 * _MOST_KEPT)))
     with progress_bar("fitting reviewers", _CHAINS * count, show=progress) as advance:
         chains = [
-            _chain((score - centre) / spread, paper, who, (offset, len(names), count, thin), generator, advance)
+            _chain((score - center) / spread, paper, who, (offset, len(names), count, thin), generator, advance)
             for generator in map(np.random.default_rng, rng.bit_generator.seed_seq.spawn(_CHAINS))  # type: ignore[attr-defined]
         ]
     rhat = max(
         float(_rhat(np.array([chain[2] for chain in chains])).max()),
-        # of hundreds of reviewers some look odd by chance: the worst are left out of the judgement
+        # of hundreds of reviewers some look odd by chance: the worst are left out of the judgment
         *(float(np.quantile(_rhat(np.array([chain[part] for chain in chains])), 0.98)) for part in (0, 1)),
     )
     if rhat > _WORST_RHAT:
@@ -217,11 +217,11 @@ def fit_miscalibration(
             f"iterations, or give more past reviews ({len(score)} reviews by {len(names)} reviewers came)"
         )
     scale = np.concatenate([chain[0] for chain in chains]) * spread
-    bias = np.concatenate([chain[1] for chain in chains]) * spread + centre
+    bias = np.concatenate([chain[1] for chain in chains]) * spread + center
     hyper = np.concatenate([chain[2] for chain in chains])
     noise = np.sqrt(hyper[:, 4]) * spread
     population = np.column_stack(
-        [hyper[:, 0] * spread, hyper[:, 1] * spread, hyper[:, 2] * spread + centre, hyper[:, 3] * spread]
+        [hyper[:, 0] * spread, hyper[:, 1] * spread, hyper[:, 2] * spread + center, hyper[:, 3] * spread]
     )
     kept = [original[str(name)] for name in names.to_list()]
     table = pl.DataFrame(
@@ -246,7 +246,7 @@ def _chain(
     rng: np.random.Generator,
     advance: Callable[[int], None],
 ) -> tuple[Floats, Floats, Floats]:
-    """One Gibbs chain on standardised scores; returns draws of scales, biases and population parameters."""
+    """One Gibbs chain on standardized scores; returns draws of scales, biases and population parameters."""
     papers, people, iterations, thin = sizes
     a = np.abs(0.7 + 0.2 * rng.standard_normal(people))
     b = 0.3 * rng.standard_normal(people)
@@ -291,7 +291,7 @@ def _shifted(
 ) -> tuple[Floats, Floats, float]:
     """Move all qualities by -d and all biases by a_j d: no score changes, so that data never slow the chain down here.
 
-    Given everything else d is normal (m_b integrated out, then drawn): Liu and Sabatti's generalised Gibbs step, whose
+    Given everything else d is normal (m_b integrated out, then drawn): Liu and Sabatti's generalized Gibbs step, whose
     Jacobian is 1.
     """
     slope, rest = a - a.mean(), b - b.mean()
@@ -305,7 +305,7 @@ def _shifted(
 def _stretched(theta: Floats, a: Floats, hyper: Floats, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
     """Divide all qualities by c and multiply all scales, and their population, by c: again no score changes.
 
-    A generalised Gibbs step by Metropolis on log c. The Jacobian c^(people + 2 - papers) and the densities leave the
+    A generalized Gibbs step by Metropolis on log c. The Jacobian c^(people + 2 - papers) and the densities leave the
     prior of qualities, that of the population, and the cut at 0.
     """
     mean, deviation, size, people = float(hyper[0]), float(hyper[1]), len(theta), len(a)
@@ -331,7 +331,7 @@ def _stretched(theta: Floats, a: Floats, hyper: Floats, rng: np.random.Generator
 
 
 def _population_of_scales(a: Floats, now: Floats, rng: np.random.Generator) -> Floats:
-    """Three Metropolis steps for mean and deviation of scales, whose density is cut at 0 and so renormalised."""
+    """Three Metropolis steps for mean and deviation of scales, whose density is cut at 0 and so renormalized."""
 
     def log_posterior(mean: float, deviation: float) -> float:
         z = (a - mean) / deviation

@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 
 from peerveil.calibration.checks import infeasible, number
-from peerveil.errors import BadInput
-from peerveil.result import Plan
+from peerveil.core.errors import BadInput
+from peerveil.core.result import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,7 +131,7 @@ def traced(
 ) -> Frontier:
     """A convex, piecewise linear frontier from a solver that gives a point and its tangent.
 
-    The next solve is taken where the tangents of two neighbours meet, until no meeting point lies below the chord by
+    The next solve is taken where the tangents of two neighbors meet, until no meeting point lies below the chord by
     more than ``tolerance``, or ``most`` solves are done; what is left then is the gap.
     """
     known = [start, end]
@@ -159,7 +159,7 @@ def _meeting(a: Known, b: Known) -> tuple[float, float]:
 
 
 def _corners(known: list[Known]) -> list[Known]:
-    """The points without those that lie on the line between their neighbours."""
+    """The points without those that lie on the line between their neighbors."""
     kept = [known[0]]
     for here, after in pairwise(known[1:]):
         x0, y0, _ = kept[-1]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 import numpy as np
 
 from peerveil.calibration.checks import number, numbers, positive
-from peerveil.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -44,7 +44,7 @@ class Miscalibration(Protocol):
     def slope(self, quality: Any) -> Any:
         """The derivative of :meth:`score`, above 0."""
 
-    def standardised(self, mean: float, deviation: float) -> Miscalibration:
+    def standardized(self, mean: float, deviation: float) -> Miscalibration:
         """The same function of z where quality = mean + deviation * z."""
 
     @property
@@ -83,7 +83,7 @@ class Affine:
         """The scale."""
         return self.scale * np.ones_like(quality, dtype=np.float64)
 
-    def standardised(self, mean: float, deviation: float) -> Affine:
+    def standardized(self, mean: float, deviation: float) -> Affine:
         """The same function of z where quality = mean + deviation * z."""
         return Affine(self.scale * deviation, self.bias + self.scale * mean)
 
@@ -113,7 +113,7 @@ class Monotone:
     >>> Monotone(points=[(0, 5), (1, 4)])
     Traceback (most recent call last):
         ...
-    peerveil.errors.BadInput: points: got scores that fall, need strictly increasing qualities and scores
+    peerveil.core.errors.BadInput: points: got scores that fall, need strictly increasing qualities and scores
     """
 
     __slots__ = ("_function", "_inverse", "_slope", "description", "knots")
@@ -172,7 +172,7 @@ class Monotone:
         wide = (self._function(quality + 2 * step) - self._function(quality - 2 * step)) / (4 * step)
         return (4 * (self._function(high) - self._function(low)) / (high - low) - wide) / 3
 
-    def standardised(self, mean: float, deviation: float) -> Monotone:
+    def standardized(self, mean: float, deviation: float) -> Monotone:
         """The same function of z where quality = mean + deviation * z."""
         if (mean, deviation) == (0.0, 1.0):
             return self
@@ -242,7 +242,7 @@ class _Curve:
             moved = np.where((newton > low) & (newton < high), newton, (low + high) / 2)
             done = np.abs(moved - inside) <= 4e-16 * (1 + np.abs(inside))
             inside = moved
-            # Newton's last steps may hop between neighbouring floats: a miss of rounding size is as good as none
+            # Newton's last steps may hop between neighboring floats: a miss of rounding size is as good as none
             if (done | (np.abs(miss) <= 4e-16 * (1 + np.abs(s)))).all():
                 break
         ends = np.where(
@@ -290,7 +290,7 @@ Reviewer = Affine | Monotone | Uncertain
 
 
 def read_functions(functions: Any, prior: tuple[float, float], *, count: int | None = None) -> list[list[Any]]:
-    """Checked and standardised functions, a list a draw: ``[draw][reviewer]``."""
+    """Checked and standardized functions, a list a draw: ``[draw][reviewer]``."""
     listed = list(functions) if isinstance(functions, Sequence) else None
     if listed is None or not listed or not all(isinstance(r, Reviewer) for r in listed):
         raise BadInput("functions", got=functions, want="a list of Affine, Monotone or Uncertain")
@@ -301,7 +301,7 @@ def read_functions(functions: Any, prior: tuple[float, float], *, count: int | N
         raise BadInput("functions", got=Verbatim(f"{sorted(sizes)} draws"), want="as many draws of every uncertain one")
     draws = sizes.pop() if sizes else 1
     return [
-        [(r.draws[k] if isinstance(r, Uncertain) else r).standardised(*prior) for r in listed] for k in range(draws)
+        [(r.draws[k] if isinstance(r, Uncertain) else r).standardized(*prior) for r in listed] for k in range(draws)
     ]
 
 

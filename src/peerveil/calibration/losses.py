@@ -12,8 +12,8 @@ from scipy.special import ndtr, ndtri
 
 from peerveil.calibration.beliefs import Curve, Normal, Point, below, integrate, on_grid
 from peerveil.calibration.checks import number, quality_prior
-from peerveil.errors import BadInput, Verbatim
-from peerveil.numerics.exact import whole
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

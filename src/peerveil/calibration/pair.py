@@ -1,7 +1,7 @@
 """Two papers, two reviewers, one review each: the paper's model, exactly.
 
 >>> from peerveil.calibration import Affine, Pair
->>> from peerveil.randomness import Randomness
+>>> from peerveil.core.randomness import Randomness
 >>> pair = Pair(scores=(0.6, 0.5), functions=(Affine(1, 0.5), Affine(1, -0.5)), noise=0.5)
 >>> print(pair.frontier())  # doctest: +NORMALIZE_WHITESPACE
 from conference error 0.1057 (adversary error 0.0000 about the assignment)
@@ -29,7 +29,7 @@ from peerveil.calibration.checks import infeasible, noise_level, number, numbers
 from peerveil.calibration.frontier import Frontier
 from peerveil.calibration.functions import Affine, read_functions
 from peerveil.calibration.strategy import Strategy
-from peerveil.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,8 +133,8 @@ class Pair:
         )
 
     @cached_property
-    def favourites(self) -> tuple[int | None, int | None]:
-        """The paper favoured under each assignment; ``None`` for a tie or an impossible assignment."""
+    def favorites(self) -> tuple[int | None, int | None]:
+        """The paper favored under each assignment; ``None`` for a tie or an impossible assignment."""
         found = []
         for share, (first, second) in zip(self.posterior, self.errors, strict=True):
             found.append(None if first == second or share == 0 else int(first > second))
@@ -143,7 +143,7 @@ class Pair:
     @property
     def torn(self) -> bool:
         """Whether the decision depends on who reviewed what."""
-        return None not in self.favourites and self.favourites[0] != self.favourites[1]
+        return None not in self.favorites and self.favorites[0] != self.favorites[1]
 
     @property
     def price(self) -> float:
@@ -211,14 +211,14 @@ class Pair:
         )
 
     def _liked(self, index: int) -> tuple[float, float]:
-        """How the MAP decision under an assignment falls: a tie goes to the other's favourite, or to a coin."""
-        paper = self.favourites[index]
+        """How the MAP decision under an assignment falls: a tie goes to the other's favorite, or to a coin."""
+        paper = self.favorites[index]
         if paper is None:
-            paper = self.favourites[1 - index]
+            paper = self.favorites[1 - index]
         return (0.5, 0.5) if paper is None else (1.0 - paper, float(paper))
 
     def _moving(self, mass: float) -> PairStrategy:
-        """Move this much probability away from the favourite, under the assignment where that is cheaper.
+        """Move this much probability away from the favorite, under the assignment where that is cheaper.
 
         If both cost the same (always so without noise), both keep with the same probability 1 - mass, as in
         randomized response: u q1 + v q2 = 1 - mass, which is what Algorithm 1 asks.

@@ -40,9 +40,9 @@ from peerveil.calibration.functions import read_functions
 from peerveil.calibration.losses import Threshold, quota_errors, sets_by_line, sets_by_quota, wrong_sides
 from peerveil.calibration.program import Program, Solution
 from peerveil.calibration.strategy import ADVERSARIES, Strategy
-from peerveil.errors import BadInput, Verbatim
-from peerveil.numerics.exact import whole
-from peerveil.progress import progress_bar
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import whole
+from peerveil.core.progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,10 +16,10 @@ from peerveil.calibration.checks import numbers
 from peerveil.calibration.conference import GROUP_SIZE, Conference, solved
 from peerveil.calibration.frontier import ENOUGH, Frontier
 from peerveil.calibration.panel import Panel
-from peerveil.errors import BadInput
-from peerveil.numerics.exact import whole
-from peerveil.progress import progress_bar
-from peerveil.result import Plan
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import whole
+from peerveil.core.progress import progress_bar
+from peerveil.core.result import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from peerveil.calibration.functions import Reviewer
     from peerveil.calibration.losses import Threshold
-    from peerveil.judgements import Reviews
+    from peerveil.data import Reviews
 
 _DEMANDS = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
 _MOST_REVIEWS = 6  # solved as one panel, with 720 candidate assignments
@@ -148,7 +148,7 @@ def plan_decisions(
     Examples
     --------
     >>> from peerveil.calibration import Affine
-    >>> from peerveil.judgements import Reviews
+    >>> from peerveil.data import Reviews
     >>> reviews = Reviews(paper=[1, 2, 3], reviewer=["ann", "bo", "cy"], score=[0.4, 0.1, 0.9])
     >>> people = {"ann": Affine(1.2, 0.3), "bo": Affine(0.8, -0.6), "cy": Affine(1.0, 0.4)}
     >>> plan = plan_decisions(reviews, functions=people, noise=0.4, accept=1)

@@ -1,7 +1,7 @@
 """The linear program: the least conference error for a given error of the adversary.
 
 Variables g(D|A) >= 0 with sum_D g(D|A) = 1, and for every review r and decision D a bound z_(r,D) on the adversary's
-best guess. Minimise sum_A p_A sum_D g(D|A) err(A, D) subject to
+best guess. Minimize sum_A p_A sum_D g(D|A) err(A, D) subject to
 
     sum over A with A(r) = j of p_A g(D|A) <= z_(r,D)   for every reviewer j,
     sum_D z_(r,D) <= 1 - tau_r.
@@ -12,7 +12,7 @@ itself. The error in tau is convex and piecewise linear: the value of a linear p
 Solved by HiGHS's dual simplex (through SciPy); large programs by column generation: solve with some columns, add those
 whose reduced cost is negative, until they prove that all columns together would gain less than 1e-8. A status other
 than *optimal* is refused. The solver's answer is then
-cleaned: probabilities are clipped and normalised, the adversary's error is computed anew from the table, and if it
+cleaned: probabilities are clipped and normalized, the adversary's error is computed anew from the table, and if it
 falls short of what was asked (by solver tolerance), the table is mixed with one that does not depend on A. The
 adversary's error is concave in the table, so the mixture reaches it. Where the demand is all that the scores leave
 there is no room for that: an answer that misses it by up to 1e-8 is taken, and what it achieves is what is promised.
@@ -29,7 +29,7 @@ from scipy.optimize import linprog
 from scipy.sparse import coo_array, csc_array, hstack
 
 from peerveil.calibration.strategy import guess_errors
-from peerveil.errors import PeerveilError
+from peerveil.core.errors import PeerveilError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -177,7 +177,7 @@ class Program:
         raise SolverFailed(f"the frontier was not met at conference error {conference_error:g}")
 
     def _most_private(self, highest: Floats) -> Solution:
-        """One more variable, tau, is added to every sum_D z_(r,D), and maximised."""
+        """One more variable, tau, is added to every sum_D z_(r,D), and maximized."""
         places = self._bounds_from + np.arange(self._reviews), np.zeros(self._reviews, dtype=np.int64)
         tau = coo_array((np.ones(self._reviews), places), shape=(self._upper.shape[0], 1))
         right = np.concatenate([np.zeros(self._bounds_from), np.ones(self._reviews)])

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from peerveil.calibration.functions import Affine
-from peerveil.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Collection, Sequence
 
-    from peerveil.judgements import Reviews
+    from peerveil.data import Reviews
 
 
 def read_miscalibration(path: str | os.PathLike[str], *, reviewers: Collection[Any] | None = None) -> dict[Any, Affine]:

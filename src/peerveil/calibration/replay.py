@@ -23,10 +23,10 @@ from peerveil.calibration.losses import Threshold
 from peerveil.calibration.pair import Pair
 from peerveil.calibration.panel import Panel
 from peerveil.calibration.simulate import Simulation, density_of_scores, tally
-from peerveil.errors import BadInput
-from peerveil.numerics.exact import whole
-from peerveil.progress import progress_bar
-from peerveil.randomness import Randomness
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import whole
+from peerveil.core.progress import progress_bar
+from peerveil.core.randomness import Randomness
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -208,7 +208,7 @@ def _played(panel: Panel, table: Floats, count: int, rng: np.random.Generator) -
 
 
 def _wrong(panel: Panel, decision: Whole, quality: Floats) -> Floats:
-    """The conference's error of decisions, given qualities (standardised)."""
+    """The conference's error of decisions, given qualities (standardized)."""
     inside = np.zeros((len(panel.decisions), panel.papers), dtype=np.bool_)
     for row, accepted in enumerate(panel.decisions):
         inside[row, list(accepted)] = True

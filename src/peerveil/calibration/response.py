@@ -6,7 +6,7 @@ pretended one. Keeping the true one of N candidates with probability e^eps/(e^ep
 decided from the pretended assignment and public scores is post-processing.
 
 The paper prints the chance of keeping as 1/(1 + e^eps), which flips more often than it keeps. Its optimal strategies
-are *not* differentially private: their probabilities depend on the scores, and a favourite may be certain.
+are *not* differentially private: their probabilities depend on the scores, and a favorite may be certain.
 
 >>> from peerveil.calibration import Affine, Pair, respond_assignment
 >>> pair = Pair((0.6, 0.5), (Affine(1, 0.5), Affine(1, -0.5)), noise=0.5)
@@ -28,16 +28,16 @@ from peerveil.calibration.checks import secure_unless_given
 from peerveil.calibration.pair import ASSIGNMENTS, DECISIONS, Pair
 from peerveil.calibration.panel import Panel
 from peerveil.calibration.strategy import Decision, Strategy
-from peerveil.errors import BadInput
-from peerveil.guarantee import Guarantee
-from peerveil.randomness import Response
+from peerveil.core.errors import BadInput
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Response
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from peerveil.core.exact import Number
+    from peerveil.core.randomness import Randomness
     from peerveil.ledger import Account
-    from peerveil.numerics.exact import Number
-    from peerveil.randomness import Randomness
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class AssignmentResponse:
 
     strategy: Strategy
     response: Response
-    favourites: tuple[int, ...]
+    favorites: tuple[int, ...]
 
     @property
     def guarantee(self) -> Guarantee:
@@ -54,7 +54,7 @@ class AssignmentResponse:
         return Guarantee.pure_dp(
             self.response.exact_epsilon,
             unit="the assignment of reviewers to papers",
-            neighbours=f"any two of the {len(self.strategy.assignments)} candidate assignments, the scores unchanged",
+            neighbors=f"any two of the {len(self.strategy.assignments)} candidate assignments, the scores unchanged",
         )
 
     def decide(
@@ -80,7 +80,7 @@ class AssignmentResponse:
         pretended = int(randomness.respond(np.array([true]), self.response)[0])
         return Decision(
             guarantee=guarantee,
-            accepted=self.strategy.decisions[self.favourites[pretended]],
+            accepted=self.strategy.decisions[self.favorites[pretended]],
             papers=self.strategy.papers,
         )
 
@@ -109,10 +109,10 @@ def respond_assignment(problem: Pair | Panel, *, epsilon: Number) -> AssignmentR
     response = Response(epsilon, len(assignments))
     overall = posterior @ errors
     least = errors.min(axis=1, keepdims=True)
-    favourites = np.where(errors <= least + 1e-15, overall, np.inf).argmin(axis=1)
+    favorites = np.where(errors <= least + 1e-15, overall, np.inf).argmin(axis=1)
     channel = np.array([[float(p) for p in response.probabilities(row)] for row in range(len(assignments))])
     chosen = np.zeros((len(assignments), len(decisions)))
-    chosen[np.arange(len(assignments)), favourites] = 1.0
+    chosen[np.arange(len(assignments)), favorites] = 1.0
     strategy = Strategy(
         assignments=assignments,
         decisions=decisions,
@@ -123,4 +123,4 @@ def respond_assignment(problem: Pair | Panel, *, epsilon: Number) -> AssignmentR
         unit=unit,
         papers=2 if isinstance(problem, Pair) else problem.papers,
     )
-    return AssignmentResponse(strategy, response, tuple(favourites.tolist()))
+    return AssignmentResponse(strategy, response, tuple(favorites.tolist()))

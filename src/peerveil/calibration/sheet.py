@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from peerveil.guarantee import SIMULATION_MARK
-from peerveil.result import Pictured, Result
+from peerveil.core.guarantee import SIMULATION_MARK
+from peerveil.core.result import Pictured, Result
 
 if TYPE_CHECKING:
     import polars as pl

@@ -16,10 +16,10 @@ from scipy.special import logsumexp
 from peerveil.calibration.arrays import pair_frontiers
 from peerveil.calibration.checks import noise_level, number
 from peerveil.calibration.functions import Affine, log_prior, read_functions
-from peerveil.errors import BadInput
-from peerveil.guarantee import SIMULATION_MARK
-from peerveil.numerics.exact import whole
-from peerveil.result import Pictured
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import whole
+from peerveil.core.guarantee import SIMULATION_MARK
+from peerveil.core.result import Pictured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -161,7 +161,7 @@ def play_pairs(
         keep0 = np.where(found.cheaper == 0, 1 - mass / u, np.where(found.cheaper < 0, 1 - mass, 1.0))
         keep1 = np.where(found.cheaper == 1, 1 - mass / v, np.where(found.cheaper < 0, 1 - mass, 1.0))
     keep0, keep1 = (np.clip(np.nan_to_num(keep, nan=1.0), 0.0, 1.0) for keep in (keep0, keep1))
-    liked = found.favourite.astype(np.float64)
+    liked = found.favorite.astype(np.float64)
     liked = np.where(liked < 0, liked[:, ::-1], liked)
     liked = np.where(liked < 0, 0.5, liked)
     second0 = keep0 * liked[:, 0] + (1 - keep0) * liked[:, 1]  # paper 2 is accepted, under either assignment

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from peerveil.calibration.checks import numbers, secure_unless_given
-from peerveil.errors import BadInput, Verbatim
-from peerveil.guarantee import Guarantee
-from peerveil.numerics.exact import whole
-from peerveil.result import Result, plain
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import whole
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.result import Result, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
+    from peerveil.core.randomness import Randomness
     from peerveil.ledger import Account
-    from peerveil.randomness import Randomness
 
     Floats = NDArray[np.float64]
 
@@ -134,7 +134,7 @@ class Strategy:
         return Guarantee.map_error(
             max(0.0, math.floor((self.adversary_error - _ROUNDING) * 1e12) / 1e12),
             unit=self.unit,
-            neighbours=f"{len(self.assignments)} candidate assignments, likely as the published scores make them "
+            neighbors=f"{len(self.assignments)} candidate assignments, likely as the published scores make them "
             "under the stated miscalibration functions and noise",
         )
 

@@ -153,7 +153,7 @@ def _progress(kind: type[Action[Any]], stack: ExitStack) -> Callable[[float, str
     bars: list[Callable[[float, str], None]] = []
 
     def progress(share: float, text: str = "") -> None:
-        from peerveil.progress import progress_callback
+        from peerveil.core.progress import progress_callback
 
         if not bars:
             bars.append(stack.enter_context(progress_callback(kind.title)))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 
 from peerveil import __version__
-from peerveil.errors import BadInput, PeerveilError, Verbatim
+from peerveil.core.errors import BadInput, PeerveilError, Verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -159,7 +159,7 @@ class LazyGroup(Group):
 # ---- options, each declared once -------------------------------------------------------------------------------------
 
 PATH: Final = click.Path(readable=False, path_type=Path)
-# what files can be read as (peerveil.judgements.readers, which is not imported for help)
+# what files can be read as (peerveil.data.readers, which is not imported for help)
 FORMATS: Final = ("csv", "tsv", "jsonl", "parquet", "openreview", "hotcrp", "easychair", "preflib", "mediawiki")
 
 
@@ -204,7 +204,7 @@ def argument(name: str, **settings: Any) -> Decorator:
 
 
 def out_option(default: str | None = None, *, show_default: str | None = None) -> Decorator:
-    """``--out``: a folder in every command; :func:`peerveil.files.check_out` says which."""
+    """``--out``: a folder in every command; :func:`peerveil.core.files.check_out` says which."""
     return click.option(
         "--out", type=PATH, metavar="FOLDER", default=default, show_default=show_default, help="Folder to write to."
     )
@@ -247,7 +247,7 @@ def check_file(path: Path, force: bool, *, name: str = "--to") -> None:
 def emit(data: Any, as_json: bool, text: str | Callable[[], None]) -> None:
     """Print a result: as JSON for programs, as text (or through a function that prints) for people."""
     if as_json:
-        from peerveil.result import plain
+        from peerveil.core.result import plain
 
         click.echo(json.dumps(plain(data), indent=2, ensure_ascii=False, allow_nan=False))
     elif isinstance(text, str):
@@ -373,7 +373,7 @@ def _explained(error: Exception) -> tuple[str, str, int]:
     if isinstance(error, PeerveilError):
         return str(error), type(error).__name__, _exit_code(error)
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("peerveil"):
-        from peerveil.extras import MissingExtra, missing_parts
+        from peerveil.core.optional import MissingExtra, missing_parts
 
         for extra in ("services", "spark"):
             if missing := missing_parts(extra):

@@ -19,7 +19,7 @@ from peerveil.cli.base import (
     print_table,
     stop_with,
 )
-from peerveil.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim
 
 VARIABLE = "PEERVEIL_COLLECT_DB"
 _db_option = click.option(
@@ -71,7 +71,7 @@ def collect() -> None:
 @debug_option
 def init(db: str, as_json: bool) -> None:
     """Create the tables of a new database, or update those of an existing one."""
-    from peerveil.collect import Store
+    from peerveil.web.collect import Store
 
     with Store(db, create=True) as store:
         shown = store.database.shown
@@ -102,7 +102,7 @@ def campaign(file: Path | None, close: str | None, example: str | None, db: str,
     if example is not None:
         click.echo(LABELS_EXAMPLE if example == "labels" else RANKINGS_EXAMPLE, nl=False)
         return
-    from peerveil.collect import Campaign, Store
+    from peerveil.web.collect import Campaign, Store
 
     if file is not None:
         read = Campaign.read(file)
@@ -139,8 +139,8 @@ def campaign(file: Path | None, close: str | None, example: str | None, db: str,
 @debug_option
 def token(campaign: str, count: int, role: str, links: str | None, db: str, as_json: bool) -> None:
     """Create invitations, or an operator's token. They are shown once; the database keeps only their hashes."""
-    from peerveil.collect import Store
-    from peerveil.collect.invitations import invitation_links
+    from peerveil.web.collect import Store
+    from peerveil.web.collect.invitations import invitation_links
 
     if links is not None:
         invitation_links(links, campaign, [])  # before anything is made
@@ -172,10 +172,10 @@ def token(campaign: str, count: int, role: str, links: str | None, db: str, as_j
 @debug_option
 def export(campaign: str, to: Path, force: bool, db: str, as_json: bool) -> None:
     """Write all reports of a campaign, for `peerveil truth infer` or `peerveil rankings aggregate`."""
-    from peerveil.collect import Store
-    from peerveil.collect.exporting import count_reports
-    from peerveil.collect.exporting import export as write
-    from peerveil.progress import progress_bar
+    from peerveil.core.progress import progress_bar
+    from peerveil.web.collect import Store
+    from peerveil.web.collect.exporting import count_reports
+    from peerveil.web.collect.exporting import export as write
 
     check_file(to, force)
     with Store(db) as store:
@@ -222,10 +222,10 @@ def export(campaign: str, to: Path, force: bool, db: str, as_json: bool) -> None
 @debug_option
 def infer(campaign: str, so_far: bool, model: str, engine: str, level: float, db: str, as_json: bool) -> None:
     """Infer the result of a closed campaign from its reports, and store it. This may be repeated."""
-    from peerveil.collect import Store
-    from peerveil.collect.exporting import count_reports
-    from peerveil.collect.inference import infer as run
-    from peerveil.progress import progress_bar
+    from peerveil.core.progress import progress_bar
+    from peerveil.web.collect import Store
+    from peerveil.web.collect.exporting import count_reports
+    from peerveil.web.collect.inference import infer as run
 
     with Store(db) as store:
         known = store.known(campaign)
@@ -268,17 +268,17 @@ def serve(db: str, host: str, port: int, processes: int) -> None:
     """Serve campaigns until stopped: pages for participants and operators, the API, and inference at closing time."""
     import os
 
-    from peerveil.collect import Store
-    from peerveil.collect.background import Inferrer
+    from peerveil.web.collect import Store
+    from peerveil.web.collect.background import Inferrer
 
     try:
-        from peerveil.collect.service import build_app
+        from peerveil.web.collect.service import build_app
     except ImportError as error:
         want = "the services' parts: pip install 'peerveil[services]'"
         raise BadInput("peerveil collect serve", got=Verbatim(f"no {error.name}"), want=want) from None
-    from peerveil.services import Journal
-    from peerveil.services.serving import run_processes, this_command
-    from peerveil.services.serving import serve as run
+    from peerveil.web.common import Journal
+    from peerveil.web.common.serving import run_processes, this_command
+    from peerveil.web.common.serving import serve as run
 
     journal = Journal("collect")
     os.environ[VARIABLE] = db  # not among the arguments of child processes: it may hold a password

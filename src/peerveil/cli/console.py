@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from peerveil.cli.base import PATH, Group, debug_option
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 
 
 @click.group(cls=Group)
@@ -68,12 +68,12 @@ def serve(
     collect: str | None,
 ) -> None:
     """Serve the console, by default on this machine for one person, until stopped."""
-    from peerveil.extras import need
+    from peerveil.core.optional import need
 
     need("services")
-    from peerveil.console import Settings
-    from peerveil.console.web import is_local, run_console
-    from peerveil.services import Journal
+    from peerveil.web.common import Journal
+    from peerveil.web.console import Settings
+    from peerveil.web.console.pages import is_local, run_console
 
     if data_folder is not None and not data_folder.is_dir():
         raise BadInput("--data-folder", got=str(data_folder), want="a folder that exists")

@@ -23,8 +23,8 @@ from peerveil.cli.base import (
     stop_with,
     time_zone_option,
 )
-from peerveil.errors import BadInput
-from peerveil.files import check_out
+from peerveil.core.errors import BadInput
+from peerveil.core.files import check_out
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,9 +46,9 @@ add_actions(data, "data")
 @debug_option
 def recognize(file: Path, as_json: bool) -> None:
     """Show the format of a file and the tables that can be read from it."""
-    from peerveil.judgements import recognise
+    from peerveil.data import recognize
 
-    seen = recognise(file)
+    seen = recognize(file)
     result = {"format": seen.format, "kinds": [kind.lower() for kind in seen.kinds], "why": seen.why}
     kinds = ", ".join(result["kinds"]) or "no table by itself; map its columns with `peerveil data check --column`"
     emit(result, as_json, f"{file}: {seen.format} ({seen.why})\ncan be read as: {kinds}")
@@ -82,16 +82,16 @@ def check(
     as_json: bool,
 ) -> None:
     """Read a file as peerveil would, and show what it holds, or every problem with its row and column."""
-    from peerveil import judgements
+    from peerveil import data
 
     kinds, advice = _kinds(file) if kind is None else ([kind], "")
     tables, problems = {}, {}
     for name in kinds:
-        table: Any = getattr(judgements, name.capitalize())
+        table: Any = getattr(data, name.capitalize())
         timed = {"time_zone": time_zone} if name in ("reviews", "events") else {}
         try:
             tables[name] = table.read(file, format=format_, columns=columns, **timed)
-        except judgements.BadTable as error:
+        except data.BadTable as error:
             problems[name] = error
     result = {
         "tables": {
@@ -152,7 +152,7 @@ def synthetic(
 ) -> None:
     """Make a synthetic conference: all four tables, consistent with one another, and the true values behind them."""
     check_out(folder, force, name="FOLDER")
-    from peerveil.judgements import synthetic_conference
+    from peerveil.data import synthetic_conference
 
     conference = synthetic_conference(papers, reviewers, reviews_per_paper, seed=seed, people_seed=people_seed)
     written = conference.write(folder, format=format_)
@@ -161,10 +161,10 @@ def synthetic(
 
 def _kinds(file: Path) -> tuple[list[str], str]:
     """What to read a file as; where its columns fit nothing, only the nearest kind, and the command that may work."""
-    from peerveil.judgements.problems import column_options
-    from peerveil.judgements.readers.recognise import EVERY, nearest, recognise
+    from peerveil.data.problems import column_options
+    from peerveil.data.readers.recognize import EVERY, nearest, recognize
 
-    seen = recognise(file)
+    seen = recognize(file)
     if not seen.kinds:
         raise BadInput("--kind", got=None, want=f"reviews, events, rankings or labels: {file} could be any of them")
     if seen.kinds != EVERY:

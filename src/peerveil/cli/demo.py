@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from peerveil.cli.base import Command, data_seed_option, debug_option, emit, json_option, out_option
-from peerveil.files import check_out
+from peerveil.core.files import check_out
 
 
 def own_name() -> str:
@@ -37,7 +37,7 @@ def demo(papers: int, reviewers: int, seed: int, out: Path, as_json: bool) -> No
 
     The output folder must be new, empty, or from an earlier demo, which is then replaced.
     """
-    from peerveil.demo import run_demo
+    from peerveil.study.demo import run_demo
 
     check_out(out, force=True)  # run_demo itself refuses a folder that holds anything but an earlier demo
     if not as_json:

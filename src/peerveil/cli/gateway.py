@@ -24,13 +24,13 @@ from peerveil.cli.base import (
     print_table,
     stop_with,
 )
-from peerveil.errors import BadInput, Verbatim
-from peerveil.files import check_out
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.files import check_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from peerveil.gateway import Gateway, Settings
+    from peerveil.web.gateway import Gateway, Settings
 
 _db_option = click.option(
     "--db",
@@ -53,9 +53,9 @@ def gateway() -> None:
 
 
 def _settings(config: Path | None, db: str | None) -> Settings:
-    from peerveil.database import Address
-    from peerveil.gateway import Settings
-    from peerveil.gateway.settings import PREFIX
+    from peerveil.storage import Address
+    from peerveil.web.gateway import Settings
+    from peerveil.web.gateway.settings import PREFIX
 
     if db is not None and Address.read(db).has_password:
         want = (
@@ -67,7 +67,7 @@ def _settings(config: Path | None, db: str | None) -> Settings:
 
 @contextmanager
 def _opened(config: Path | None, db: str | None) -> Iterator[tuple[Gateway, Settings]]:
-    from peerveil.gateway import Gateway
+    from peerveil.web.gateway import Gateway
 
     settings = _settings(config, db)
     with Gateway(settings.db, settings.vault(), watch=settings.watch()) as gateway:
@@ -84,8 +84,8 @@ def init(db: str | None, config: Path | None, as_json: bool) -> None:
 
     If there is no configuration file, one is written for you to edit, and a key next to it unless the environment has one.
     """
-    from peerveil.gateway import Gateway
-    from peerveil.gateway.settings import DEFAULT
+    from peerveil.web.gateway import Gateway
+    from peerveil.web.gateway.settings import DEFAULT
 
     path = DEFAULT if config is None else config
     written = _first_files(path)
@@ -101,9 +101,9 @@ def init(db: str | None, config: Path | None, as_json: bool) -> None:
 
 def _first_files(path: Path) -> list[str]:
     """A configuration and a key to begin with."""
-    from peerveil.files import write_text
-    from peerveil.gateway.settings import EXAMPLE
-    from peerveil.services.vault import VARIABLE, Vault
+    from peerveil.core.files import write_text
+    from peerveil.web.common.vault import VARIABLE, Vault
+    from peerveil.web.gateway.settings import EXAMPLE
 
     written = []
     if not path.exists():
@@ -144,11 +144,11 @@ def serve(
     db: str | None, config: Path | None, host: str | None, port: int | None, processes: int | None, worker: bool
 ) -> None:
     """Accept and publish posts until stopped."""
-    from peerveil.gateway import Gateway, create_app
-    from peerveil.gateway.settings import PREFIX
-    from peerveil.services import Journal
-    from peerveil.services.serving import run_processes, this_command
-    from peerveil.services.serving import serve as run
+    from peerveil.web.common import Journal
+    from peerveil.web.common.serving import run_processes, this_command
+    from peerveil.web.common.serving import serve as run
+    from peerveil.web.gateway import Gateway, create_app
+    from peerveil.web.gateway.settings import PREFIX
 
     settings = _settings(config, db)
     journal = Journal("gateway")
@@ -180,10 +180,10 @@ def work(db: str | None, config: Path | None) -> None:
     """Publish posts when they are due, and call webhooks, until stopped. With PostgreSQL, several can run at once."""
     import threading
 
-    from peerveil.gateway import Worker
-    from peerveil.gateway.pulse import Pulse
-    from peerveil.services import Journal
-    from peerveil.services.journal import quiet_libraries
+    from peerveil.web.common import Journal
+    from peerveil.web.common.journal import quiet_libraries
+    from peerveil.web.gateway import Worker
+    from peerveil.web.gateway.pulse import Pulse
 
     journal = Journal("gateway-worker")
     quiet_libraries(journal)
@@ -235,7 +235,7 @@ def token(space: str, role: str, actor: str | None, db: str | None, config: Path
 @debug_option
 def doctor(db: str | None, config: Path | None, confirm_clock: str | None, as_json: bool) -> None:
     """Check the whole gateway and show what to do; exit code 1 if something is wrong."""
-    from peerveil.gateway import examine
+    from peerveil.web.gateway import examine
 
     with _opened(config, db) as (gateway, _):
         if confirm_clock is not None:
@@ -261,7 +261,7 @@ def doctor(db: str | None, config: Path | None, confirm_clock: str | None, as_js
 @debug_option
 def backup(to: Path, force: bool, db: str | None, config: Path | None, as_json: bool) -> None:
     """Write everything to one file while the gateway is running. Keep the key in another place."""
-    from peerveil.gateway import backup as copy
+    from peerveil.web.gateway import backup as copy
 
     check_file(to, force)
     with _opened(config, db) as (gateway, _):
@@ -280,8 +280,8 @@ def restore(backup_file: Path, db: str | None, config: Path | None, as_json: boo
 
     Posts that were published after the backup are published again, under the same public ids; readers restart the feed.
     """
-    from peerveil.database import Address
-    from peerveil.gateway import restore as fill
+    from peerveil.storage import Address
+    from peerveil.web.gateway import restore as fill
 
     settings = _settings(config, db)
     fill(settings.db, settings.vault(), backup_file)
@@ -301,7 +301,7 @@ def page(out: Path, force: bool, db: str | None, config: Path | None, as_json: b
 
     A running gateway shows the same page at /operator.
     """
-    from peerveil.gateway import operator_page
+    from peerveil.web.gateway import operator_page
 
     check_out(out, force)
     with _opened(config, db) as (gateway, _):
@@ -339,7 +339,7 @@ def reveal(
     Your operator's token is read from the environment variable PEERVEIL_TOKEN, or asked for. It is never given on the command
     line, which everybody on the machine can read.
     """
-    from peerveil.gateway import approve_reveal, read_audit, request_reveal
+    from peerveil.web.gateway import approve_reveal, read_audit, request_reveal
 
     if (receipt is not None) + (approve is not None) + log != 1:
         raise BadInput("--receipt", got=receipt, want="either --receipt with --reason, or --approve, or --log")

@@ -19,7 +19,7 @@ from peerveil.cli.base import (
     print_table,
     stop_with,
 )
-from peerveil.files import check_out
+from peerveil.core.files import check_out
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,7 +121,7 @@ def export(ledger: str, out: Path | None, force: bool, as_json: bool) -> None:
 
     Without --out, the JSON is printed.
     """
-    from peerveil.files import write_text
+    from peerveil.core.files import write_text
     from peerveil.ledger import Ledger
 
     if out is not None:

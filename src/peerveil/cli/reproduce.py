@@ -18,13 +18,13 @@ from peerveil.cli.base import (
     out_option,
     print_table,
 )
-from peerveil.errors import BadInput, Verbatim
-from peerveil.files import check_out
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.files import check_out
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from peerveil.reproduce import Reproduction
+    from peerveil.papers.reproduce import Reproduction
 
 
 @click.command(
@@ -50,9 +50,9 @@ def reproduce(what: str, list_: bool, quick: bool, out: Path, force: bool, as_js
     All of them take about half an hour on two cores. Each result is written as soon as it is ready; several of them are also
     shown side by side on one page. Results can be added to an earlier folder.
     """
+    from peerveil.papers.reproduce import experiments
+    from peerveil.papers.reproduce.page import COLUMNS, SUMMARY_COLUMNS, summary_rows, write_page
     from peerveil.report import house_style
-    from peerveil.reproduce import experiments
-    from peerveil.reproduce.page import COLUMNS, SUMMARY_COLUMNS, summary_rows, write_page
 
     known = experiments()
     asked = "" if what == "all" else what.rstrip("/")
@@ -89,8 +89,8 @@ def reproduce(what: str, list_: bool, quick: bool, out: Path, force: bool, as_js
 
 def _write(result: Reproduction, out: Path, seconds: float, quick: bool) -> dict[str, object]:
     """Write the figure and the rows, and return the rows with the figure's place."""
-    from peerveil.files import write_text
-    from peerveil.reproduce.page import figure_of
+    from peerveil.core.files import write_text
+    from peerveil.papers.reproduce.page import figure_of
 
     picture = figure_of(result)
     place = None if picture is None else write_text(out / f"{result.name}.svg", picture.alone())

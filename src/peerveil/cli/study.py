@@ -17,8 +17,8 @@ from peerveil.cli.base import (
     out_option,
     print_table,
 )
-from peerveil.errors import PeerveilError
-from peerveil.files import check_out
+from peerveil.core.errors import PeerveilError
+from peerveil.core.files import check_out
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,7 +105,7 @@ def schema() -> None:
 
 def _show(checked: Checked, as_json: bool) -> None:
     """What would be spent and published."""
-    from peerveil.numerics.exact import printed
+    from peerveil.core.exact import printed
 
     spends = {name: printed(amount, "up") for name, amount in checked.spends.items()}
 
@@ -126,7 +126,7 @@ def _show(checked: Checked, as_json: bool) -> None:
 
 def _altogether(checked: Checked) -> str:
     """What would be spent, of what is left."""
-    from peerveil.numerics.exact import printed
+    from peerveil.core.exact import printed
 
     parts = []
     for name, amount in checked.due.items():

@@ -9,12 +9,12 @@
 - check it: :meth:`Ledger.verify` (a :class:`Verification`), and :func:`verify_export` for an exported one.
 
 >>> import tempfile
->>> from peerveil.guarantee import Guarantee
->>> from peerveil.randomness import Randomness
+>>> from peerveil.core.guarantee import Guarantee
+>>> from peerveil.core.randomness import Randomness
 >>> folder = tempfile.TemporaryDirectory()
 >>> ledger = Ledger.open(f"{folder.name}/budget.db")
 >>> account = ledger.account("iclr", epsilon=1)
->>> tenth = Guarantee.pure_dp(0.1, unit="one review", neighbours="one review has another score")
+>>> tenth = Guarantee.pure_dp(0.1, unit="one review", neighbors="one review has another score")
 >>> secure = Randomness.secure()
 >>> for area in range(10):
 ...     receipt = account.spend(tenth, purpose=f"mean of area {area}", data="reviews 2026", randomness=secure)

@@ -6,19 +6,19 @@ from fractions import Fraction
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import printed
 from peerveil.ledger.checks import fingerprint, read_guarantee, read_key, read_purpose, require_secure
 from peerveil.ledger.records import AccountState, append, find_entry, read_account, read_entries
 from peerveil.ledger.statement import Statement, make_statement
-from peerveil.numerics.exact import printed
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from peerveil.guarantee import Guarantee
-    from peerveil.ledger.database import Database
+    from peerveil.core.guarantee import Guarantee
+    from peerveil.core.randomness import Randomness
+    from peerveil.ledger.database import LedgerDatabase
     from peerveil.ledger.entry import Entry
-    from peerveil.randomness import Randomness
 
 LIBRARY = version("peerveil")
 
@@ -30,7 +30,7 @@ class Account:
 
     __slots__ = ("_database", "_name", "_number", "_secret")
 
-    def __init__(self, database: Database, secret: bytes, *, number: int, name: str) -> None:
+    def __init__(self, database: LedgerDatabase, secret: bytes, *, number: int, name: str) -> None:
         self._database = database
         self._secret = secret
         self._number = number
@@ -53,7 +53,7 @@ class Account:
         purpose
             What is released, for whom, in 1 to 500 characters.
         data
-            The data set: a table of judgements, bytes, an array of numbers, or a text that stands for it.
+            The data set: a table of judgments, bytes, an array of numbers, or a text that stands for it.
             Only a keyed fingerprint of it is stored. The first spend binds it to this account for good.
         randomness
             The lane that will draw the noise: ``Randomness.secure()``.
@@ -75,10 +75,10 @@ class Account:
             nothing.
 
         >>> import tempfile
-        >>> from peerveil.guarantee import Guarantee
+        >>> from peerveil.core.guarantee import Guarantee
         >>> from peerveil.ledger import Ledger
-        >>> from peerveil.randomness import Randomness
-        >>> promise = Guarantee.pure_dp(0.4, unit="one review", neighbours="one review has another score")
+        >>> from peerveil.core.randomness import Randomness
+        >>> promise = Guarantee.pure_dp(0.4, unit="one review", neighbors="one review has another score")
         >>> secure = Randomness.secure()
         >>> with tempfile.TemporaryDirectory() as folder, Ledger.open(f"{folder}/budget.db") as ledger:
         ...     account = ledger.account("iclr", epsilon=1)

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from sqlalchemy import insert, select, update
 
-from peerveil.database import Address
-from peerveil.errors import BadInput
-from peerveil.guarantee import read_epsilon
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import exact
+from peerveil.core.guarantee import read_epsilon
 from peerveil.ledger.account import LIBRARY, Account, account_dict
 from peerveil.ledger.checks import fingerprint, read_name
-from peerveil.ledger.database import Database
+from peerveil.ledger.database import LedgerDatabase
 from peerveil.ledger.entry import opening_seal, timestamp
 from peerveil.ledger.errors import DataBound, safe_words
 from peerveil.ledger.records import AccountState, all_accounts, find_account, find_owner, read_entries, refuse_second
 from peerveil.ledger.schema import VERSION, accounts, book, prepare
 from peerveil.ledger.verify import Verification, verify_database
-from peerveil.numerics.exact import exact
+from peerveil.storage import Address
 
 if TYPE_CHECKING:
     import os
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
 
 _LARGEST_BUDGET: Final = 10**300
 _LONGEST_PATIENCE: Final = 86_400  # seconds
@@ -40,7 +40,7 @@ _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would run a 
 class Ledger:
     """Budgets and what was spent of them; no crash, race or restart can overspend. See :meth:`open`."""
 
-    def __init__(self, database: Database, name: str, secret: bytes) -> None:
+    def __init__(self, database: LedgerDatabase, name: str, secret: bytes) -> None:
         self._database = database
         self._id = name
         self._secret = secret
@@ -67,7 +67,7 @@ class Ledger:
         seconds = exact(patience, "patience", want="a number of seconds")
         if not 0 <= seconds <= _LONGEST_PATIENCE:
             raise BadInput("patience", got=patience, want="a number of seconds, from 0 to a day")
-        database = Database(Address.read(url), float(seconds))
+        database = LedgerDatabase(Address.read(url), float(seconds))
         try:
             if create:
                 database.create_file()

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.guarantee import Guarantee
-from peerveil.guarantee.notion import TAKES_EPSILON
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.guarantee.notion import TAKES_EPSILON
+from peerveil.core.randomness import Randomness
+from peerveil.core.randomness.lanes import SecureRandomness
+from peerveil.core.text import on_one_line
 from peerveil.ledger.errors import SimulationRefused
-from peerveil.randomness import Randomness
-from peerveil.randomness.lanes import SecureRandomness
-from peerveil.texts import on_one_line
 
 LONGEST_NAME: Final = 100
 LONGEST_PURPOSE: Final = 500
@@ -105,7 +105,7 @@ def require_secure(randomness: object) -> str:
 def fingerprint(data: Any, secret: bytes) -> str:
     """A keyed fingerprint of a data set: equal data give equal fingerprints, within one ledger only.
 
-    ``data`` is an object with an ``identity`` (every table of judgements has one) or a ``fingerprint``, bytes, an
+    ``data`` is an object with an ``identity`` (every table of judgments has one) or a ``fingerprint``, bytes, an
     array of numbers, or a string that you chose to stand for the data set.
 
     A plain hash of private data would let a reader of an exported ledger confirm a guess: hash the data set
@@ -120,7 +120,7 @@ def fingerprint(data: Any, secret: bytes) -> str:
 
 def _content(data: Any) -> bytes:
     """What is fingerprinted, with a prefix that keeps the kinds apart. No error message shows the data."""
-    want = "a table of judgements, bytes, an array of numbers, or a text that stands for the data set"
+    want = "a table of judgments, bytes, an array of numbers, or a text that stands for the data set"
     if isinstance(data, np.ndarray):
         if data.dtype.kind not in "biufcSUmM" or data.size == 0:
             raise BadInput("data", got=Verbatim(f"an array of {data.size} x {data.dtype}"), want=want)

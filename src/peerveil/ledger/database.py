@@ -12,16 +12,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from peerveil import database
 from peerveil.ledger.errors import LedgerError
+from peerveil.storage import Database
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from peerveil.errors import PeerveilError
+    from peerveil.core.errors import PeerveilError
 
 
-class Database(database.Database):
+class LedgerDatabase(Database):
     """A ledger's database."""
 
     noun: ClassVar[str] = "ledger"

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from peerveil.guarantee import Guarantee, Notion
-from peerveil.numerics.exact import printed
+from peerveil.core.exact import printed
+from peerveil.core.guarantee import Guarantee, Notion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,8 +10,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Literal
 
-from peerveil.errors import PeerveilError
-from peerveil.numerics.exact import printed, words
+from peerveil.core.errors import PeerveilError
+from peerveil.core.exact import printed, words
 
 _SHORT_DENOMINATOR = 1_000_000
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.guarantee import Guarantee, Notion
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.guarantee import Guarantee, Notion
 from peerveil.ledger.entry import Entry, canonical, timestamp
 from peerveil.ledger.errors import BudgetExceeded, DataBound, LedgerError
 from peerveil.ledger.schema import accounts, bindings, entries

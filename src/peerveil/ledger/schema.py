@@ -24,16 +24,16 @@ from sqlalchemy import (
     select,
 )
 
-from peerveil.database import Schema, version_table
-from peerveil.database import prepare as migrate
 from peerveil.ledger.entry import timestamp
+from peerveil.storage import Schema, version_table
+from peerveil.storage import prepare as migrate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from sqlalchemy import Connection
 
-    from peerveil.ledger.database import Database
+    from peerveil.ledger.database import LedgerDatabase
 
 VERSION: Final = 3
 """The version of the tables that this library writes."""
@@ -153,7 +153,7 @@ MIGRATIONS: Final[Mapping[int, Callable[[Connection], None]]] = {}
 There is none from versions 1 and 2, which were never released: their digests do not cover keys, so they are refused."""
 
 
-def prepare(database: Database, *, create: bool) -> tuple[str, bytes]:
+def prepare(database: LedgerDatabase, *, create: bool) -> tuple[str, bytes]:
     """Make or migrate the tables where needed; the ledger's public name and its secret."""
     migrate(database, Schema(VERSION, book, _create, MIGRATIONS), create=create)
     with database.reading("open") as connection:

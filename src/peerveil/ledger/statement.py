@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from peerveil.core.exact import printed
 from peerveil.ledger.errors import safe_words
-from peerveil.numerics.exact import printed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from peerveil.guarantee import Notion
+    from peerveil.core.guarantee import Notion
     from peerveil.ledger.entry import Entry
     from peerveil.ledger.records import AccountState
 
 EXPLANATION = (
     "What adds up is the subtotal of one line: all releases of that line together keep its promise, with the "
-    "subtotal as epsilon, for the unit and the neighbours named there. Releases under another line protect "
+    "subtotal as epsilon, for the unit and the neighbors named there. Releases under another line protect "
     "something else and are not bounded by it. The account is debited by the plain sum, so no subtotal can "
     "exceed its budget."
 )
@@ -26,11 +26,11 @@ EXPLANATION = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subtotal:
-    """The releases of an account that share a notion, a unit and neighbours."""
+    """The releases of an account that share a notion, a unit and neighbors."""
 
     notion: Notion
     unit: str
-    neighbours: str
+    neighbors: str
     releases: int
     data_sets: int
     exact_epsilon: Fraction | None
@@ -45,7 +45,7 @@ class Subtotal:
         return {
             "notion": self.notion.value,
             "unit": self.unit,
-            "neighbours": self.neighbours,
+            "neighbors": self.neighbors,
             "releases": self.releases,
             "data_sets": self.data_sets,
             "epsilon": None if self.exact_epsilon is None else str(self.exact_epsilon),
@@ -53,7 +53,7 @@ class Subtotal:
 
     def __str__(self) -> str:
         count = f"{self.releases} release{'s' if self.releases != 1 else ''}"
-        whom = f"{self.unit} ({self.notion.value}; neighbours: {self.neighbours})"
+        whom = f"{self.unit} ({self.notion.value}; neighbors: {self.neighbors})"
         if self.exact_epsilon is not None:
             together = " together" if self.releases > 1 else ""
             return f"{whom}: {count}, epsilon {safe_words(self.exact_epsilon, 'up')}{together}"
@@ -110,7 +110,7 @@ def make_statement(state: AccountState, entries: Iterable[Entry]) -> Statement:
     for entry in entries:
         promise = entry.guarantee
         data_sets.add(entry.fingerprint)
-        groups.setdefault((promise.notion, promise.unit, promise.neighbours), []).append(entry)
+        groups.setdefault((promise.notion, promise.unit, promise.neighbors), []).append(entry)
     return Statement(
         account=state.name,
         exact_epsilon=state.epsilon,
@@ -120,11 +120,11 @@ def make_statement(state: AccountState, entries: Iterable[Entry]) -> Statement:
             Subtotal(
                 notion=notion,
                 unit=unit,
-                neighbours=neighbours,
+                neighbors=neighbors,
                 releases=len(group),
                 data_sets=len({entry.fingerprint for entry in group}),
                 exact_epsilon=sum((entry.exact_debit for entry in group), Fraction(0)) if notion.adds_up else None,
             )
-            for (notion, unit, neighbours), group in groups.items()
+            for (notion, unit, neighbors), group in groups.items()
         ),
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
 
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 from peerveil.ledger.entry import Entry, opening_seal
 from peerveil.ledger.errors import LedgerError
 from peerveil.ledger.records import AccountState, entry_from_row, entry_rows

@@ -2,7 +2,7 @@
 
 An adversary who knows every ranking but one sees what is published (a noised statistic, one bit, one report) and asks
 which of two rankings the last person has. Here the output's probabilities are known, so that the loss can be computed over
-*all* neighbouring data sets of a small size:
+*all* neighboring data sets of a small size:
 
 - :func:`central_loss`: the largest loss of a central test over all data sets of k rankings of m items;
   :func:`noised_loss`: of any statistic with Laplace noise.
@@ -24,9 +24,9 @@ import numpy as np
 from peerveil.audit import ExactLoss, exact_loss
 from peerveil.audit.cases import Case
 from peerveil.audit.driver import Pair
-from peerveil.errors import BadInput
-from peerveil.guarantee import read_epsilon
-from peerveil.randomness import Randomness, laplace_scale
+from peerveil.core.errors import BadInput
+from peerveil.core.guarantee import read_epsilon
+from peerveil.core.randomness import Randomness, laplace_scale
 from peerveil.rankings.central import ClippedBatches, ClippedNorm, RankNorm
 from peerveil.rankings.intake import Ballots
 from peerveil.rankings.local import LocalProtocol, LocalReporter
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
 
     Floats = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ def all_rankings(items: int) -> NDArray[np.int64]:
     return np.array(list(permutations(range(items))), dtype=np.int64)
 
 
-def neighbour_pairs(rankings: int, items: int) -> Iterator[tuple[Any, Any]]:
+def neighbor_pairs(rankings: int, items: int) -> Iterator[tuple[Any, Any]]:
     """All pairs of data sets of ``rankings`` rankings that differ in the last one."""
     kinds = all_rankings(items)
     for rest in combinations_with_replacement(range(len(kinds)), rankings - 1):
@@ -63,7 +63,7 @@ def neighbour_pairs(rankings: int, items: int) -> Iterator[tuple[Any, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class CentralLoss:
-    """The largest loss found over all neighbours.
+    """The largest loss found over all neighbors.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class CentralLoss:
 def central_loss(
     method: str, rankings: int, items: int, *, epsilon: Number = 1, level: float = 0.05, shrink: float = 1.0
 ) -> CentralLoss:
-    """The exact loss of a noised central test over all neighbouring data sets.
+    """The exact loss of a noised central test over all neighboring data sets.
 
     ``shrink`` multiplies the noise: below 1 it is a planted fault. For the pair tests all pairings are the same up to the
     names of items, so one is enough; for batches every order of rankings is a data set of its own.
@@ -109,7 +109,7 @@ def noised_loss(test: Any, *, epsilon: Number = 1, level: float = 0.05, shrink: 
     scale = shrink * laplace_scale(sensitivity=test.sensitivity, epsilon=size)
     critical = NoisyLaw(test.null(), scale).critical(level)
     known: dict[bytes, float] = {}
-    pairs = neighbour_pairs(test.rankings, test.items)
+    pairs = neighbor_pairs(test.rankings, test.items)
     found = {tuple(_value(test, rows, known) for rows in pair) for pair in pairs}
     moved = decided = 0.0
     for values in found:  # many pairs of data sets have the same two statistics

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.judgements.table import is_frame
-from peerveil.numerics.exact import whole
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import whole
+from peerveil.data.table import is_frame
 from peerveil.rankings.local import LocalProtocol, Report
 from peerveil.rankings.nulls import squares_null
 from peerveil.rankings.randomize import FORMAT, RandomizedRankings
@@ -84,7 +84,7 @@ def aggregate_reports(
 
     Examples
     --------
-    >>> from peerveil.randomness import Randomness
+    >>> from peerveil.core.randomness import Randomness
     >>> from peerveil.rankings import LocalReporter, Mallows
     >>> simulation = Randomness.simulation(2)
     >>> reporter = LocalReporter(20, epsilon=1)
@@ -209,7 +209,7 @@ def answer_of_sums(
     square = sum(int(s) ** 2 for s in sums)
     pvalue = law.tail(float(square))
     one = protocol.guarantee
-    promise = one.group(answers, unit=one.unit, neighbours=one.neighbours)
+    promise = one.group(answers, unit=one.unit, neighbors=one.neighbors)
     return UniformityTest(
         guarantee=promise.as_simulated() if simulated else promise,
         method="local",

@@ -1,6 +1,6 @@
 """Central differential privacy: statistics that one ranking can move only a little, and noise for just that much.
 
-Write u for a ranking's centred ranks, scaled to length 1, and k for the number of rankings. **Neighbours**: one ranking is
+Write u for a ranking's centered ranks, scaled to length 1, and k for the number of rankings. **Neighbors**: one ranking is
 replaced by any other; the numbers of rankings and of items are public.
 """
 
@@ -59,7 +59,7 @@ class ClippedNorm:
 
     Without the cap this is the length of the sum. **Proof.** Leave one ranking out and let M be the maximum of the rest. A
     ranking adds at most the cap for every v, and at least -1 for the v that attains M. So with any ranking in the place left
-    open, F lies between M - 1 and M + cap, and two neighbours differ by at most 1 + cap, where the plain norm needs 2. ∎
+    open, F lies between M - 1 and M + cap, and two neighbors differ by at most 1 + cap, where the plain norm needs 2. ∎
     What is returned lies between F - GAP and F (proved by a dual solution), so the sensitivity is 1 + cap + GAP.
 
     The cap comes from the numbers of rankings and items alone; it is so large that uniform rankings hardly ever reach it.
@@ -127,7 +127,7 @@ class PairsNorm:
 
 @dataclass(frozen=True, slots=True)
 class ClippedBatches:
-    """The sum over disjoint batches of rankings of their standardised, clipped concordance.
+    """The sum over disjoint batches of rankings of their standardized, clipped concordance.
 
     A batch of b has (length^2 - b) / sqrt(2b(b-1)/(m-1)), of mean 0 and variance 1 for uniform rankings, clipped to
     [-clip, clip]. **Proof.** One ranking stands in one batch, whose term stays within [-clip, clip]. ∎ Rankings are put
@@ -156,7 +156,7 @@ class ClippedBatches:
         return self.from_squares(square)
 
     def from_squares(self, square: Floats) -> float:
-        """From each batch's squared norm of summed doubled centred ranks."""
+        """From each batch's squared norm of summed doubled centered ranks."""
         b, m = self.size, self.items
         standard = (square / (m * (m * m - 1) / 3) - b) / math.sqrt(2 * b * (b - 1) / (m - 1))
         return math.fsum(np.clip(standard, -self.clip, self.clip))

@@ -1,6 +1,6 @@
 """The largest sum of clipped projections, computed to a stated accuracy on every data set.
 
-F = max over v of length at most 1 of the sum over rankings of min(<u, v>, cap), u the unit vectors of centred ranks. The
+F = max over v of length at most 1 of the sum over rankings of min(<u, v>, cap), u the unit vectors of centered ranks. The
 accuracy is part of the sensitivity of :class:`peerveil.rankings.central.ClippedNorm`, and a solver that gave up on some data
 would tell about them. So the way is one that cannot stall: a smoothed problem is climbed by Newton steps that respect
 the ball exactly, the smoothing shrinks, and a dual solution proves how far from the maximum the value can be at most.
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.errors import PeerveilError
+from peerveil.core.errors import PeerveilError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,7 +78,7 @@ def _room(x: Floats, cap: float, smoothing: float) -> Floats:
 
 
 def _best_in_ball(curvature: Floats, slope: Floats) -> Floats:
-    """The y of length at most 1 that maximises <slope, y> - <y, curvature y>/2: exact, by eigenvectors."""
+    """The y of length at most 1 that maximizes <slope, y> - <y, curvature y>/2: exact, by eigenvectors."""
     values, vectors = np.linalg.eigh(curvature)
     values, parts = np.maximum(values, 0.0), vectors.T @ slope
     low, high = 0.0, math.sqrt(float(parts @ parts))

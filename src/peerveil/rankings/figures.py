@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from peerveil.rankings.noise import NoisyLaw
-from peerveil.report import COLOURS
+from peerveil.report import COLORS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,16 +33,16 @@ def draw_test(test: UniformityTest, ax: Axes) -> None:
     reach = [test.statistic, test.critical] if math.isfinite(test.critical) else [test.statistic]
     low, high = min([x[0], *reach]), max([x[-1], *reach])
     room = 0.03 * (high - low or 1.0)
-    ax.fill_between(x, y, color=COLOURS["truth"], alpha=0.35, lw=0, label="if rankings were chance")
+    ax.fill_between(x, y, color=COLORS["truth"], alpha=0.35, lw=0, label="if rankings were chance")
     if math.isfinite(test.critical):
         beyond = x >= test.critical
-        ax.fill_between(x[beyond], y[beyond], color=COLOURS["leak"], alpha=0.6, lw=0)
+        ax.fill_between(x[beyond], y[beyond], color=COLORS["leak"], alpha=0.6, lw=0)
         ax.axvline(
-            test.critical, color=COLOURS["leak"], ls="--", lw=1.2, label=f"rejected beyond (level {test.level:g})"
+            test.critical, color=COLORS["leak"], ls="--", lw=1.2, label=f"rejected beyond (level {test.level:g})"
         )
-    colour = COLOURS["private"] if test.guarantee.private else COLOURS["accent"]
+    color = COLORS["private"] if test.guarantee.private else COLORS["accent"]
     p = f"{test.pvalue:.2g}" if test.pvalue >= 1e-6 else "below 0.000001"
-    ax.axvline(test.statistic, color=colour, lw=2.2, label=f"observed (p {'=' if test.pvalue >= 1e-6 else ''} {p})")
+    ax.axvline(test.statistic, color=color, lw=2.2, label=f"observed (p {'=' if test.pvalue >= 1e-6 else ''} {p})")
     ax.set_xlim(low - room, high + room)
     ax.set_ylim(bottom=0)
     ax.set_yticks([])
@@ -73,12 +73,12 @@ def draw_reports(randomized: RandomizedRankings, ax: Axes) -> None:
     shares = [y / n if n else math.nan for n, y in zip(counts.tolist(), yes.tolist(), strict=True)]
     bars = [1.96 * math.sqrt(0.25 / n) if n else math.nan for n in counts.tolist()]
     questions = range(1, len(shares) + 1)
-    ax.axhline(0.5, color=COLOURS["truth"], ls="--", lw=1.2, label="if rankings were chance")
+    ax.axhline(0.5, color=COLORS["truth"], ls="--", lw=1.2, label="if rankings were chance")
     ax.errorbar(
         questions,
         shares,
         yerr=bars,
-        color=COLOURS["private"],
+        color=COLORS["private"],
         ls="",
         marker="o",
         capsize=3,
@@ -93,7 +93,7 @@ def draw_reports(randomized: RandomizedRankings, ax: Axes) -> None:
 
 def draw_power(curve: PowerCurve, ax: Axes) -> None:
     """Power against the number of people, one line a test."""
-    shades = [COLOURS["private"], COLOURS["good"], COLOURS["accent"], COLOURS["leak"], COLOURS["truth"]]
+    shades = [COLORS["private"], COLORS["good"], COLORS["accent"], COLORS["leak"], COLORS["truth"]]
     for i, method in enumerate(dict.fromkeys(row.method for row in curve.rows)):
         rows = [row for row in curve.rows if row.method == method]
         people, power = [row.rankings for row in rows], [row.power for row in rows]

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.judgements import Rankings
-from peerveil.judgements.digest import RankingSums
-from peerveil.judgements.orders import checked_items
-from peerveil.judgements.table import is_frame
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.data import Rankings
+from peerveil.data.digest import RankingSums
+from peerveil.data.orders import checked_items
+from peerveil.data.table import is_frame
 from peerveil.rankings.kernels import add_pairs, add_ranks, first_bad_row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from peerveil.randomness import Randomness
+    from peerveil.core.randomness import Randomness
 
     Ints = NDArray[np.int64]
 
@@ -68,7 +68,7 @@ class Ballots:
 
     @classmethod
     def of(cls, rankings: Any, *, columns: Mapping[str, str] | None = None, layout: str | None = None) -> Ballots:
-        """From whatever was given; ``columns`` and ``layout`` as in :meth:`peerveil.judgements.Rankings.read`."""
+        """From whatever was given; ``columns`` and ``layout`` as in :meth:`peerveil.data.Rankings.read`."""
         settings: dict[str, Any] = {"columns": columns, "layout": layout}
         if isinstance(rankings, (str, os.PathLike)):
             if Path(rankings).suffix.lower() in _PREFLIB and columns is None and layout is None:

@@ -156,7 +156,7 @@ def add_pairs(ranks: Any, counts: Any, first: Any, second: Any, sums: Any, open_
 
 @njit(cache=True, nogil=True)
 def batch_norms(ranks: Any, size: int, out: Any) -> None:
-    """For consecutive batches of rows the squared norm of their summed centred ranks (times 4)."""
+    """For consecutive batches of rows the squared norm of their summed centered ranks (times 4)."""
     m = ranks.shape[1]
     for batch in range(out.size):
         square = 0.0
@@ -204,7 +204,7 @@ def agreement_counts(ranks: Any, counts: Any, wins: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def top_half(items: int, place: int, log_spread: float) -> float:
-    """P[the item at ``place`` of the centre is ranked in the upper half] minus P[in the lower half] under Mallows.
+    """P[the item at ``place`` of the center is ranked in the upper half] minus P[in the lower half] under Mallows.
 
     The item enters at i - V_i and moves down by one whenever a later item enters above it: item i enters at or above place
     r with probability spread^(i-r) (1 - spread^(r+1)) / (1 - spread^(i+1)). O(m^2), exact.

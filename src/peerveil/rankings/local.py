@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.errors import BadInput
-from peerveil.guarantee import Guarantee, read_epsilon
-from peerveil.numerics.exact import printed, whole
-from peerveil.randomness import Randomness, Response
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import printed, whole
+from peerveil.core.guarantee import Guarantee, read_epsilon
+from peerveil.core.randomness import Randomness, Response
 from peerveil.rankings.mallows import read_items, read_randomness, read_ranking
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
 
     Ints = NDArray[np.int64]
 
@@ -94,7 +94,7 @@ class LocalProtocol:
     def guarantee(self) -> Guarantee:
         """Local DP for one person's whole ranking."""
         return Guarantee.local_dp(
-            self.exact_epsilon, unit="one person's ranking", neighbours="one person has any other ranking of the items"
+            self.exact_epsilon, unit="one person's ranking", neighbors="one person has any other ranking of the items"
         )
 
     @property
@@ -175,7 +175,7 @@ class Report:
 class LocalReporter:
     """Runs on the person's side: turns their ranking into one report.
 
-    **Neighbours**: one person has any other ranking. **Proof.** Which question is answered does not depend on the ranking.
+    **Neighbors**: one person has any other ranking. **Proof.** Which question is answered does not depend on the ranking.
     The answer passes through a randomized response whose loss is at most epsilon (:class:`peerveil.Response`); a fair coin
     decides where the ranking does not. Questions drawn from a public seed are the same whatever the ranking (Definition
     3 of the paper asks for every value of the public randomness). ∎

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from scipy.special import gammaln
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.numerics.exact import whole
-from peerveil.randomness import Randomness
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import whole
+from peerveil.core.randomness import Randomness
 from peerveil.rankings.kernels import agreement_counts, distance, distances_to, first_bad_row, insert_all
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ _SMALLEST: Final = 1e-300
 
 
 class Mallows:
-    """P[ranking] is proportional to spread to the power of its Kendall distance to the centre.
+    """P[ranking] is proportional to spread to the power of its Kendall distance to the center.
 
     Parameters
     ----------
     items
         How many items are ranked.
     spread
-        Above 0 and up to 1: 1 is the uniform distribution, near 0 everybody ranks like the centre.
+        Above 0 and up to 1: 1 is the uniform distribution, near 0 everybody ranks like the center.
     center
         The central ranking as ranks from 0, a place for every item; 0, 1, 2, ... if left out.
 
@@ -42,7 +42,7 @@ class Mallows:
     >>> ranks = model.sample(1000, seed=1)
     >>> ranks.shape, bool((ranks[:, 3] < ranks[:, 0]).mean() > 0.8)
     ((1000, 4), True)
-    >>> round(model.log_likelihood([[3, 2, 1, 0]]), 6) == round(-model.log_normaliser, 6)
+    >>> round(model.log_likelihood([[3, 2, 1, 0]]), 6) == round(-model.log_normalizer, 6)
     True
     """
 
@@ -81,34 +81,34 @@ class Mallows:
         return sample_rankings(self, int(count), Randomness.simulation(seed))
 
     @property
-    def log_normaliser(self) -> float:
-        """The logarithm of Z, which is the product over i of 1 + spread + ... + spread^i (the same for every centre)."""
-        return log_normaliser(self.items, self.spread)
+    def log_normalizer(self) -> float:
+        """The logarithm of Z, which is the product over i of 1 + spread + ... + spread^i (the same for every center)."""
+        return log_normalizer(self.items, self.spread)
 
     @property
     def mean_distance(self) -> float:
-        """The expected Kendall distance to the centre."""
+        """The expected Kendall distance to the center."""
         return distance_moments(self.items, self.spread)[0]
 
     @property
     def distance_variance(self) -> float:
-        """The variance of the Kendall distance to the centre."""
+        """The variance of the Kendall distance to the center."""
         return distance_moments(self.items, self.spread)[1]
 
     def log_likelihood(self, ranks: ArrayLike) -> float:
-        """The log-likelihood of rankings: ln(spread) times their distances to the centre, less ln Z each."""
+        """The log-likelihood of rankings: ln(spread) times their distances to the center, less ln Z each."""
         rows = read_rows(ranks, self.items)
         found = np.empty(len(rows), dtype=np.int64)
         distances_to(self._center, rows, found)
-        return float(math.log(self.spread) * int(found.sum()) - len(rows) * self.log_normaliser)
+        return float(math.log(self.spread) * int(found.sum()) - len(rows) * self.log_normalizer)
 
     @classmethod
     def fit(cls, ranks: ArrayLike, counts: ArrayLike | None = None) -> Mallows:
         """The most likely model.
 
-        The centre minimises the summed distance: it starts from the order of the mean ranks (Borda) and moves single items
+        The center minimizes the summed distance: it starts from the order of the mean ranks (Borda) and moves single items
         while that helps (up to 2,000 items; with more the Borda order is kept). That is a local optimum; finding the best
-        centre is NP-hard. Given the centre, the spread is the one whose expected distance is the mean distance seen: the
+        center is NP-hard. Given the center, the spread is the one whose expected distance is the mean distance seen: the
         model is an exponential family in ln(spread), so that is its unique maximum. At a mean distance above the uniform
         one the spread is 1.
 
@@ -159,7 +159,7 @@ def kendall_distance(a: ArrayLike, b: ArrayLike) -> int:
     return int(distance(first, read_ranking(b, first.size, "b")))
 
 
-def log_normaliser(items: int, spread: float) -> float:
+def log_normalizer(items: int, spread: float) -> float:
     """The logarithm of Z(spread): the sum over i of ln((1 - spread^i) / (1 - spread))."""
     if spread == 1.0:
         return float(gammaln(items + 1))
@@ -176,7 +176,7 @@ def log_thinning(items: int, spread: float) -> float:
 
 
 def distance_moments(items: int, spread: float) -> tuple[float, float]:
-    """Mean and variance of the Kendall distance to the centre: sums over independent truncated geometric jumps.
+    """Mean and variance of the Kendall distance to the center: sums over independent truncated geometric jumps.
 
     For jumps 0..i-1 with weights spread^v: mean q/(1-q) - i q^i/(1-q^i), variance q/(1-q)^2 - i^2 q^i/(1-q^i)^2.
     """

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from scipy.stats import beta, binom
 
-from peerveil.files import write_atomically
+from peerveil.core.files import write_atomically
 from peerveil.rankings.kernels import batch_norms_of_shuffles
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Law:
 def squares_null(counts: tuple[int, ...]) -> Law:
     """The law of the sum of A_d^2 over d, A_d the sum of n_d independent fair signs: exact, or exact up to small cells.
 
-    Whole numbers up to a million are convolved as they are. Beyond, each A_d^2 is split over two neighbouring cells so that
+    Whole numbers up to a million are convolved as they are. Beyond, each A_d^2 is split over two neighboring cells so that
     its mean is kept; the tail is then taken from two cells below.
     """
     return _squares_null(tuple(sorted(counts)))
@@ -159,7 +159,7 @@ def concordance_critical(rankings: int, items: int, level: float) -> float:
 
 
 def _simulate_concordance(k: int, m: int) -> Floats:
-    most = m * (m * m - 1) / 3 * float(k) ** 2  # of four times the squared norm of summed centred ranks
+    most = m * (m * m - 1) / 3 * float(k) ** 2  # of four times the squared norm of summed centered ranks
     if k * m > _CELLS_SIMULATED:  # few items, many rankings: count the rankings of each kind
         kinds = 2 * np.array(list(permutations(range(m)))) - (m - 1)
         rng = np.random.default_rng(_SEED)
@@ -171,7 +171,7 @@ def _simulate_concordance(k: int, m: int) -> Floats:
 
 
 def batches_null(batches: int, size: int, items: int, clip: float) -> Law:
-    """The law of the sum over batches of the clipped standardised concordance: a convolution power of one batch's law.
+    """The law of the sum over batches of the clipped standardized concordance: a convolution power of one batch's law.
 
     A batch of two has a symmetric law (reverse one ranking), which is enforced, so its mean is exactly 0.
     """

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from peerveil.errors import BadInput
-from peerveil.progress import progress_bar
+from peerveil.core.errors import BadInput
+from peerveil.core.progress import progress_bar
+from peerveil.core.result import Plan
 from peerveil.rankings.mallows import read_items, read_spread
 from peerveil.rankings.simulate import LOCAL, Power, power_of
 from peerveil.rankings.uniformity import read_level
-from peerveil.result import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
 
 _MOST: Final = {"central": 2**22, "local": 2**40}
 _MOST_RANKS: Final = 400_000_000  # in one simulated data set

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.files import write_text
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.files import write_text
+from peerveil.core.result import Result
 from peerveil.rankings.intake import Ballots
 from peerveil.rankings.local import QUESTIONS, LocalProtocol, LocalReporter, Report
 from peerveil.rankings.mallows import read_randomness
-from peerveil.result import Result
 
 if TYPE_CHECKING:
     import os
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
+    from peerveil.core.exact import Number
+    from peerveil.core.randomness import Randomness
     from peerveil.ledger import Account
-    from peerveil.numerics.exact import Number
-    from peerveil.randomness import Randomness
 
     Ints = NDArray[np.int64]
 
@@ -136,7 +136,7 @@ def randomize_rankings(
 
     Examples
     --------
-    >>> from peerveil.randomness import Randomness
+    >>> from peerveil.core.randomness import Randomness
     >>> from peerveil.rankings import Mallows, aggregate_reports
     >>> votes = Mallows(20, 0.5).sample(500, seed=1)
     >>> randomized = randomize_rankings(votes, epsilon=1, randomness=Randomness.simulation(2))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.errors import BadInput
-from peerveil.guarantee import read_epsilon
-from peerveil.numerics.exact import whole
-from peerveil.randomness import Randomness, laplace_scale
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import whole
+from peerveil.core.guarantee import read_epsilon
+from peerveil.core.randomness import Randomness, laplace_scale
 from peerveil.rankings.central import PairsNorm, RankNorm
 from peerveil.rankings.intake import Ballots
 from peerveil.rankings.kernels import add_ranks, top_half
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from peerveil.numerics.exact import Number
-    from peerveil.randomness.simulation import SimulationRandomness
+    from peerveil.core.exact import Number
+    from peerveil.core.randomness.simulation import SimulationRandomness
 
     Floats = NDArray[np.float64]
 
@@ -151,9 +151,9 @@ def _critical_with_noise(method: str, k: int, m: int, epsilon: Fraction, level: 
 
 
 def pair_bias(spread: float, gap: Any) -> Any:
-    """P[i before j] - P[j before i] for items ``gap`` places apart in the centre: 2 (h(q+1) - h(q)) - 1, h(k) = k/(1 - phi^k).
+    """P[i before j] - P[j before i] for items ``gap`` places apart in the center: 2 (h(q+1) - h(q)) - 1, h(k) = k/(1 - phi^k).
 
-    (The paper prints 1/(1 + phi^q) for P[i before j], which is right only for neighbours: see the errata.)
+    (The paper prints 1/(1 + phi^q) for P[i before j], which is right only for neighbors: see the errata.)
 
     >>> round(float(pair_bias(0.5, 1)), 6)  # 1/(1 + 1/2) = 2/3
     0.333333
@@ -169,7 +169,7 @@ def pair_bias(spread: float, gap: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def half_biases(items: int, spread: float) -> tuple[Floats, Floats]:
-    """The bias of "in the upper half?" at places across the centre (0 to 1), exactly."""
+    """The bias of "in the upper half?" at places across the center (0 to 1), exactly."""
     places = np.unique(np.linspace(0, items - 1, min(items, _PLACES)).astype(int))
     half = places[places <= (items - 1) / 2]
     values = np.array([top_half(items, int(p), math.log(spread)) for p in half])

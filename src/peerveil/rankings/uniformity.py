@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.errors import BadInput
-from peerveil.guarantee import Guarantee, read_epsilon
-from peerveil.randomness import Randomness, laplace_scale
+from peerveil.core.errors import BadInput
+from peerveil.core.guarantee import Guarantee, read_epsilon
+from peerveil.core.randomness import Randomness, laplace_scale
+from peerveil.core.result import Result
 from peerveil.rankings.central import ClippedBatches, ClippedNorm, PairsNorm, RankNorm, rank_length
 from peerveil.rankings.choose import choose_batches, choose_central
 from peerveil.rankings.intake import Ballots
 from peerveil.rankings.mallows import read_randomness
 from peerveil.rankings.noise import NoisyLaw
 from peerveil.rankings.nulls import concordance_critical, concordance_null, concordance_tail, squares_null
-from peerveil.result import Result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
+    from peerveil.core.exact import Number
     from peerveil.ledger import Account
-    from peerveil.numerics.exact import Number
     from peerveil.rankings.nulls import Law
 
 PRIVATE: Final = ("rank-norm", "clipped-norm", "clipped-batches", "pairs-norm")
@@ -38,7 +38,7 @@ TAKE_PARTIAL: Final = ("pairs-norm",)
 private. So ``auto`` refuses them, and the guarantee of these methods always covers them."""
 
 _UNIT: Final = "one person's ranking"
-_NEIGHBOURS: Final = (
+_NEIGHBORS: Final = (
     "one ranking is replaced by any other ranking; how many rankings and how many items there are is public"
 )
 _PARTIAL: Final = (
@@ -116,7 +116,7 @@ def uniformity_test(
     Parameters
     ----------
     rankings
-        A :class:`~peerveil.judgements.Rankings` table, a pandas or Polars frame, a file name, an array (one row per
+        A :class:`~peerveil.data.Rankings` table, a pandas or Polars frame, a file name, an array (one row per
         ranking, one column per item, ranks from 0), or an iterable of such pieces. Data too large for memory are read
         once, in pieces.
     epsilon : number, optional
@@ -293,7 +293,7 @@ def _pairs(ballots: Ballots, level: float, source: Randomness) -> UniformityTest
 
 def ranking_guarantee(epsilon: Number | None, *, partial: bool = False) -> Guarantee:
     """What the central tests promise."""
-    return Guarantee.pure_dp(epsilon, unit=_UNIT, neighbours=_PARTIAL if partial else _NEIGHBOURS)
+    return Guarantee.pure_dp(epsilon, unit=_UNIT, neighbors=_PARTIAL if partial else _NEIGHBORS)
 
 
 def read_level(level: float) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numba import njit
 
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 from peerveil.rankings.mallows import distance_moments, log_thinning, read_items, read_spread
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _log_characteristic(items: int, log_spread: float, t: Any, real: Any, imag: 
 
 
 def distance_cdf(items: int, spread: float, points: Any, *, twice: bool = True) -> tuple[NDArray[np.float64], float]:
-    """P[D <= x] for the Kendall distance D to the centre, and an error estimate.
+    """P[D <= x] for the Kendall distance D to the center, and an error estimate.
 
     For a lattice variable with characteristic function c, P[D <= x] = 1/2 - 1/(2 pi) * integral from 0 to pi of
     Im(e^(-it(x + 1/2)) c(t)) / sin(t/2) dt (Gil-Pelaez, 1951). The integrand is negligible beyond 9 standard deviations of

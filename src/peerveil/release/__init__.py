@@ -2,7 +2,7 @@
 
 From Ding, Shah and Wang, *On the Privacy-Utility Tradeoff in Peer-Review Data Analysis* (2021), corrected and improved.
 
-- **Publish**: :func:`publish` gives a :class:`PublishedMeans`; weights are ratings, miscalibration, normalised scores or
+- **Publish**: :func:`publish` gives a :class:`PublishedMeans`; weights are ratings, miscalibration, normalized scores or
   subjectivity (:func:`review_weights`).
 - **Choose epsilon first**, from public data alone: :func:`plan_release` gives a :class:`ReleasePlan`.
 - **What is public**: :class:`PublicScores`, :func:`feasible_region` (a :class:`FeasibleRegion` with ``.project``) and
@@ -11,7 +11,7 @@ From Ding, Shah and Wang, *On the Privacy-Utility Tradeoff in Peer-Review Data A
   mechanism of your own: :class:`Perturbation`.
 - **Attack it**: :mod:`peerveil.release.adversary`.
 
->>> from peerveil.judgements import synthetic_conference
+>>> from peerveil.data import synthetic_conference
 >>> reviews = synthetic_conference(papers=60, reviewers=40, seed=1).reviews
 >>> public = PublicScores.of(reviews, weight="rating", scale=(1, 10))
 >>> region = feasible_region(public)

@@ -25,10 +25,10 @@ import numpy as np
 from peerveil.audit.attack import GuessingAttack
 from peerveil.audit.cases import Case
 from peerveil.audit.driver import Pair
-from peerveil.errors import BadInput, Verbatim
-from peerveil.guarantee import read_epsilon
-from peerveil.numerics.exact import whole
-from peerveil.randomness import Randomness, laplace_scale
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import whole
+from peerveil.core.guarantee import read_epsilon
+from peerveil.core.randomness import Randomness, laplace_scale
 from peerveil.release.conference import Conference
 from peerveil.release.expectation import public_prior
 from peerveil.release.mechanism import LaplaceMeans, estimate_means, laplace_sensitivity, means_guarantee
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
     from peerveil.release.public import PublicScores
 
     Floats = NDArray[np.float64]
@@ -226,7 +226,7 @@ def _rate(odds: Floats) -> float:
 # ---- the whole publish function under audit ---------------------------------------------------------------------------
 
 
-def neighbours() -> tuple[Pair, ...]:
+def neighbors() -> tuple[Pair, ...]:
     """Conferences one exchange apart, at which the sensitivity is reached or nearly so, with loads of every kind."""
 
     def pair(name: str, rows: Rows, i: int, j: int) -> Pair:
@@ -276,9 +276,9 @@ def audit_cases(publish: Publish | None = None, name: str = "sorted means, Lapla
         processed further; the Laplace mechanism on sorted means, and then the whole of publish, if left out.
     """
     claim = means_guarantee(_EPSILON)
-    yield Case(f"{name}, epsilon 1", publish or laplace_means, neighbours(), claim, samples=6_000)
+    yield Case(f"{name}, epsilon 1", publish or laplace_means, neighbors(), claim, samples=6_000)
     if publish is None:
-        pairs = neighbours()[:3]
+        pairs = neighbors()[:3]
         yield Case("publish, the whole function, epsilon 1", published_means, pairs, claim, samples=2_000)
 
 
@@ -300,7 +300,7 @@ def planted_faults() -> Iterator[Case]:
     yield Case(
         "sorted means, one reviewer counted",
         half,
-        neighbours()[:1],
+        neighbors()[:1],
         claim,
         samples=20_000,
         fault="the sensitivity is R/l, as if an exchange moved one mean; it moves two",

@@ -1,6 +1,6 @@
 """A whole conference, who wrote what included: what simulations, attacks and audits run on.
 
-Two of them are neighbours if two people exchange one review each (:meth:`Conference.exchange`).
+Two of them are neighbors if two people exchange one review each (:meth:`Conference.exchange`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from peerveil.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim
 from peerveil.release.mechanism import sorted_means
 from peerveil.release.public import PublicScores
 
@@ -81,7 +81,7 @@ class Conference:
         return np.asarray((a != b) & ((p == q) | free))
 
     def exchange(self, i: int, j: int) -> Conference:
-        """The neighbour in which the authors of reviews i and j have exchanged them."""
+        """The neighbor in which the authors of reviews i and j have exchanged them."""
         if not self.may_exchange(i, j):
             raise BadInput("i, j", got=(i, j), want="reviews of two people, neither of whom has reviewed both papers")
         rows = self.assignment.copy()

@@ -43,9 +43,9 @@ def prior_weights(degrees: int) -> Floats:
 
 
 def blind_guess(prior: PublicPrior) -> Floats:
-    """The estimate that infinite noise leaves: the simulated centres, weighted by :func:`prior_weights`."""
-    centres = np.array([means.mean(axis=0) for means in prior.means])
-    guess: Floats = prior_weights(len(prior.means)) @ centres
+    """The estimate that infinite noise leaves: the simulated centers, weighted by :func:`prior_weights`."""
+    centers = np.array([means.mean(axis=0) for means in prior.means])
+    guess: Floats = prior_weights(len(prior.means)) @ centers
     return guess
 
 
@@ -62,14 +62,14 @@ def signal_share(noise_variance: float, prior: PublicPrior) -> float:
 def shrink(noisy: Floats, noise_variance: float, prior: PublicPrior, lower: Floats, upper: Floats) -> Floats:
     """Draw a noisy vector towards the public expectation, by empirical Bayes in the cosine domain.
 
-    For every degree of leniency d the simulated sorted means have a centre c_d and, coefficient by coefficient of their
-    discrete cosine transform, a variance v_d. The true vector is modelled as normal around c_d with variance v_d +
+    For every degree of leniency d the simulated sorted means have a center c_d and, coefficient by coefficient of their
+    discrete cosine transform, a variance v_d. The true vector is modeled as normal around c_d with variance v_d +
     kappa, where kappa >= 0 allows for what no simulation foresaw; the noise adds its known variance s. Given (d, kappa)
     the best estimate of each coefficient is c + (v + kappa)/(v + kappa + s) (r - c). The pairs are weighted by how well
-    they predict the noisy vector. With much noise all weight and all shrinkage goes to the simulated centres; with
+    they predict the noisy vector. With much noise all weight and all shrinkage goes to the simulated centers; with
     little noise, or for a truth unlike all simulations, kappa >> s wins and the noisy vector is left as it is. Smooth
     deviations (a wider or narrower spread of reviewers) sit in a few low coefficients, where v is large. No truth can be
-    farther from a centre than the region's boxes allow, which bounds kappa: loud noise is not taken for a surprise.
+    farther from a center than the region's boxes allow, which bounds kappa: loud noise is not taken for a surprise.
     """
     room = float(np.mean((upper - lower) ** 2))
     spectrum = dct(noisy, norm="ortho")
@@ -77,14 +77,14 @@ def shrink(noisy: Floats, noise_variance: float, prior: PublicPrior, lower: Floa
     belief = np.log(prior_weights(len(prior.means)))
     for degree, means in enumerate(prior.means):
         coefficients = dct(means, axis=1, norm="ortho")
-        centre, variance = coefficients.mean(axis=0), coefficients.var(axis=0, ddof=1)
-        away = spectrum - centre
+        center, variance = coefficients.mean(axis=0), coefficients.var(axis=0, ddof=1)
+        away = spectrum - center
         for kappa in np.unique(np.minimum(np.array(_SURPRISE) * noise_variance, room)):
             signal = variance + kappa
             both = signal + noise_variance
             doubt = _DOUBT if kappa > 0 else 0.0
             evidence.append(belief[degree] - 0.5 * float(np.sum(np.log(both) + away**2 / both)) - doubt)
-            estimates.append(centre + signal / both * away)
+            estimates.append(center + signal / both * away)
     weights = np.exp(np.array(evidence) - logsumexp(evidence))
     chosen = np.flatnonzero(weights > 1e-12)
     mixed = sum(weights[i] * estimates[i] for i in chosen)
@@ -165,7 +165,7 @@ def spread_test(noisy: Floats, variance: float, chance: Floats) -> SpreadTest | 
 
     Notes
     -----
-    Let e be the mean of the chance draws, centred. T(x) = <x, e> / <e, e> - 1 is 0 on average under chance, as it is linear and
+    Let e be the mean of the chance draws, centered. T(x) = <x, e> / <e, e> - 1 is 0 on average under chance, as it is linear and
     e is the mean of the draws. Its variance is that of T over draws, times 1 + 1/draws for the estimated mean, plus
     variance / <e, e> for the noise; Satterthwaite's rule gives the degrees of freedom.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numba import njit
 
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from peerveil.report import COLOURS, logarithmic
-from peerveil.result import stamp_axes
+from peerveil.core.result import stamp_axes
+from peerveil.report import COLORS, logarithmic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _AXIS: Final = {
     "rating": "mean score",
     "miscalibration": "strictness (below 0: stricter)",
-    "normalised": "mean normalised score",
+    "normalized": "mean normalized score",
     "subjectivity": "mean subjectivity",
 }
 
@@ -34,10 +34,10 @@ def draw_published(published: PublishedMeans, ax: Axes) -> None:
     share = 100 * (np.arange(n) + 0.5) / n
     region = published.region
     ax.fill_between(
-        share, region.lower, region.upper, color=COLOURS["truth"], alpha=0.25, lw=0, label="possible by public data"
+        share, region.lower, region.upper, color=COLORS["truth"], alpha=0.25, lw=0, label="possible by public data"
     )
-    ax.plot(share, published.means, color=COLOURS["private"], lw=2.5, label="published")
-    ax.plot(share, published.expectation, color=COLOURS["accent"], ls=(0, (4, 2)), lw=1.6, label="expected by chance")
+    ax.plot(share, published.means, color=COLORS["private"], lw=2.5, label="published")
+    ax.plot(share, published.expectation, color=COLORS["accent"], ls=(0, (4, 2)), lw=1.6, label="expected by chance")
     ax.set_ylim(*_band(published))
     ax.set_xlim(0, 100)
     ax.set_xlabel("reviewers, lowest to highest (%)")
@@ -49,12 +49,12 @@ def draw_histogram(published: PublishedMeans, ax: Axes) -> None:
     """How many reviewers lie where, as published, against what chance would give."""
     low, high = _band(published)
     bins = np.linspace(low, high, min(30, max(8, int(np.sqrt(published.means.size)) + 1)))
-    ax.hist(published.means, bins=bins.tolist(), color=COLOURS["private"], alpha=0.8, label="published")
+    ax.hist(published.means, bins=bins.tolist(), color=COLORS["private"], alpha=0.8, label="published")
     ax.hist(
         published.expectation,
         bins=bins.tolist(),
         histtype="step",
-        color=COLOURS["accent"],
+        color=COLORS["accent"],
         ls="--",
         lw=1.6,
         label="expected by chance",
@@ -82,16 +82,16 @@ def _band(published: PublishedMeans) -> tuple[float, float]:
 
 def draw_plan(plan: ReleasePlan, ax: Axes) -> None:
     """Expected error against epsilon: published (full lines) against public data alone (dashed)."""
-    shades = [COLOURS["private"], COLOURS["good"], COLOURS["leak"], COLOURS["truth"]]
+    shades = [COLORS["private"], COLORS["good"], COLORS["leak"], COLORS["truth"]]
     for i, degree in enumerate(sorted({row.leniency for row in plan.rows})):
         rows = sorted((row for row in plan.rows if row.leniency == degree), key=lambda row: row.epsilon)
-        colour = shades[i % len(shades)]
+        color = shades[i % len(shades)]
         epsilons = [row.epsilon for row in rows]
         ax.plot(
-            epsilons, [row.shrinkage for row in rows], "o-", ms=4, color=colour, label=f"published, leniency {degree:g}"
+            epsilons, [row.shrinkage for row in rows], "o-", ms=4, color=color, label=f"published, leniency {degree:g}"
         )
-        ax.plot(epsilons, [row.expectation for row in rows], "--", lw=1, color=colour)
-        ax.plot(epsilons, [row.projection for row in rows], ":", lw=1, color=colour)
+        ax.plot(epsilons, [row.expectation for row in rows], "--", lw=1, color=color)
+        ax.plot(epsilons, [row.projection for row in rows], ":", lw=1, color=color)
     ax.plot([], [], "--", color="0.5", label="public data alone")
     ax.plot([], [], ":", color="0.5", label="projection only")
     logarithmic(ax.xaxis)

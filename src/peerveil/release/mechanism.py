@@ -1,6 +1,6 @@
 """Publishing the distribution of reviewers' mean weights.
 
-The only private input is the sorted vector of means; the only randomised step adds Laplace noise to it. All that follows
+The only private input is the sorted vector of means; the only randomized step adds Laplace noise to it. All that follows
 (projection, shrinkage) sees the noisy vector and public data.
 """
 
@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 import polars as pl
 
-from peerveil.errors import BadInput
-from peerveil.guarantee import Guarantee
-from peerveil.judgements import Reviews
-from peerveil.randomness import Randomness, laplace_scale
+from peerveil.core.errors import BadInput
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Randomness, laplace_scale
+from peerveil.core.result import Result
+from peerveil.data import Reviews
 from peerveil.release.estimate import SpreadTest, shrink, signal_share, spread_test
 from peerveil.release.expectation import PublicPrior, public_prior
 from peerveil.release.public import PublicScores
 from peerveil.release.region import FeasibleRegion, feasible_region
 from peerveil.release.weights import review_weights
-from peerveil.result import Result
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
+    from peerveil.core.exact import Number
     from peerveil.ledger import Account
-    from peerveil.numerics.exact import Number
 
     Floats = NDArray[np.float64]
 
@@ -42,7 +42,7 @@ ASSUMES_PUBLIC: Final = (
     "they shape what is published and are not protected. What is protected is who wrote which review."
 )
 
-NEIGHBOURS = (
+NEIGHBORS = (
     "two reviewers exchange one review each; what papers received and how many reviews each wrote stays as it is"
 )
 
@@ -67,7 +67,7 @@ class Perturbation(Protocol):
 class LaplaceMeans:
     """Independent Laplace noise on every sorted mean.
 
-    **Neighbours**: two reviewers exchange one review each; the weights that papers received, and everybody's load, stay.
+    **Neighbors**: two reviewers exchange one review each; the weights that papers received, and everybody's load, stay.
     **Proof.** The L1 sensitivity of the sorted means to such an exchange is at most
     :func:`swap_sensitivity`, and Laplace noise of scale sensitivity / epsilon is
     epsilon-DP (:func:`peerveil.laplace_scale`). The sensitivity depends on public data only. ∎
@@ -209,7 +209,7 @@ def publish(
     epsilon : number or str
         Privacy parameter for one exchange of reviews: ``1``, ``0.5`` or ``"1/3"``. Smaller is more private.
     weight : str, optional
-        ``"rating"`` (default), ``"miscalibration"``, ``"normalised"`` or ``"subjectivity"``.
+        ``"rating"`` (default), ``"miscalibration"``, ``"normalized"`` or ``"subjectivity"``.
     scale : tuple of float, optional
         The declared lowest and highest score. Default: the range of the scores.
     bounds : str, optional
@@ -228,7 +228,7 @@ def publish(
 
     Examples
     --------
-    >>> from peerveil.judgements import synthetic_conference
+    >>> from peerveil.data import synthetic_conference
     >>> reviews = synthetic_conference(papers=60, reviewers=40, seed=1).reviews
     >>> published = publish(reviews, epsilon=2, weight="miscalibration", randomness=Randomness.simulation(1))
     >>> published.means.size, published.mark
@@ -324,7 +324,7 @@ def swap_sensitivity(public: PublicScores) -> Fraction:
 
 def means_guarantee(epsilon: Number | None) -> Guarantee:
     """What is promised of one review."""
-    return Guarantee.pure_dp(epsilon, unit="who wrote one review", neighbours=NEIGHBOURS)
+    return Guarantee.pure_dp(epsilon, unit="who wrote one review", neighbors=NEIGHBORS)
 
 
 def reviewer_guarantee(guarantee: Guarantee, public: PublicScores) -> Guarantee:

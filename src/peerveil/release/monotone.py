@@ -2,21 +2,21 @@
 
 Noothigattu, Shah and Procaccia ("Loss functions, axioms, and peer review", 2021) learn how a community turns criteria
 (soundness, novelty, ...) into an overall score, as the function f that is non-decreasing in every criterion and
-minimises the L(1,1) empirical risk, the sum over all reviews of abs(score - f(criteria)).
+minimizes the L(1,1) empirical risk, the sum over all reviews of abs(score - f(criteria)).
 
 **The linear program, cut into small ones.** With s_1 < ... < s_K the scores that occur, write f by its steps,
 f = s_1 + sum_k (s_(k+1) - s_k) z_k, where z_k(p) = 1 if f(p) > s_k. The risk is then a sum over thresholds k of
 (s_(k+1) - s_k) times a linear function of z_k: c_k(p) = (reviews at p scoring at most s_k) - (reviews scoring more),
 plus a constant. So the program falls apart into K - 1 programs
 
-    minimise sum_p c_k(p) z_k(p)   subject to   0 <= z_k <= 1,  z_k(p) <= z_k(q) for p <= q,
+    minimize sum_p c_k(p) z_k(p)   subject to   0 <= z_k <= 1,  z_k(p) <= z_k(q) for p <= q,
 
 one variable a distinct criteria vector, one constraint an edge of the Hasse diagram. Its matrix is a network's,
 hence totally unimodular: an optimal z is the indicator of an upper set. c_k does not fall as k grows, so the smallest
 optimal upper sets U_k are nested. (If D = U_(k+1) without U_k were not empty, c_(k+1)(D) < 0, for otherwise U_(k+1)
 without D, an upper set, would be optimal and smaller; so c_k(D) < 0, and U_k with D, an upper set, would be better than
 U_k.) By reversal so are the largest. The K - 1 solutions fit together to one monotone f, and threshold k need only be
-solved on the points that lie between two neighbouring upper sets already found. Halving the range of
+solved on the points that lie between two neighboring upper sets already found. Halving the range of
 thresholds each time, all programs of a level are disjoint and are solved as one: ceil(log2 K) programs in all. (Points
 between two nested upper sets are an interval-closed set: whatever lies between two of them belongs to them, so the
 edges of the whole Hasse diagram among them are enough.)
@@ -37,7 +37,7 @@ solver's answer was not optimal, and is refused.
 alone, whatever the order of the rows and whatever vertex the solver happened to find; the map used is their mean, as
 a median of an even number of values usually is. That matters for privacy: a tie broken by row order would let the
 private order of the table into what counts as public. (The mean is itself optimal, since the optimal maps are a
-convex set. It goes along with shifts and with reversal of the scale; the smallest map alone would favour low scores.)
+convex set. It goes along with shifts and with reversal of the scale; the smallest map alone would favor low scores.)
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.errors import BadInput, PeerveilError, Verbatim
+from peerveil.core.errors import BadInput, PeerveilError, Verbatim
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -185,7 +185,7 @@ def hasse_diagram(points: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArr
         if edges > MOST_EDGES:
             raise BadInput(
                 "criteria",
-                got=Verbatim(f"{len(codes):,} distinct vectors with more than {MOST_EDGES:,} neighbouring pairs"),
+                got=Verbatim(f"{len(codes):,} distinct vectors with more than {MOST_EDGES:,} neighboring pairs"),
                 want="fewer criteria, or criteria on a coarser scale",
             )
         below.append(np.full(len(covers), p))

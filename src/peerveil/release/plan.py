@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.errors import BadInput
-from peerveil.guarantee import read_epsilon
-from peerveil.numerics.exact import printed, whole
-from peerveil.progress import progress_bar
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import printed, whole
+from peerveil.core.guarantee import read_epsilon
+from peerveil.core.progress import progress_bar
+from peerveil.core.result import Plan
 from peerveil.release.estimate import blind_guess, spread_test
 from peerveil.release.expectation import draw_means, public_prior
 from peerveil.release.mechanism import LaplaceMeans, estimate_means
 from peerveil.release.public import PublicScores
 from peerveil.release.region import feasible_region
-from peerveil.result import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
 
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
 
 EPSILONS: Final = (0.1, 0.3, 1, 3, 10)
 DEGREES: Final = (0.0, 0.5, 1.0)

@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numba import njit
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.numerics.exact import whole
-from peerveil.randomness import Randomness
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import whole
+from peerveil.core.randomness import Randomness
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

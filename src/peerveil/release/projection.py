@@ -4,11 +4,11 @@ The region: t_1 <= ... <= t_n, lower <= t <= upper (both non-decreasing), sums o
 of the i highest at most B_i, and perhaps a known total. The method works on the dual. Let Q(v) be the projection of v on
 sortedness and boxes alone (one pass of pooling, :func:`box_sorted`). For multipliers y = a - b with a non-increasing and
 non-negative (for the lowest sums; of any sign if the total is known) and b non-decreasing and non-negative (for the
-highest sums), t = Q(r + y) minimises the Lagrangian. The dual function has a 1-Lipschitz gradient in y and its feasible
+highest sums), t = Q(r + y) minimizes the Lagrangian. The dual function has a 1-Lipschitz gradient in y and its feasible
 set is a pair of monotone cones, on which projection is isotonic regression: accelerated projected gradients take two
 linear passes a step.
 
-**Optimality** is checked, not assumed: t is in the boxes and sorted by construction and minimises
+**Optimality** is checked, not assumed: t is in the boxes and sorted by construction and minimizes
 the Lagrangian at y, so if it also keeps the sums (up to tolerance) and every multiplier sits on a tight sum (complementary
 slackness, up to tolerance), it is the projection: by strong convexity |t - t*|^2 is at most twice the duality gap.
 """
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numba import njit
 
-from peerveil.errors import PeerveilError
+from peerveil.core.errors import PeerveilError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -162,7 +162,7 @@ class _Dual:
         self.highest = highest
 
     def point(self, y: Floats) -> Floats:
-        """The minimiser of the Lagrangian."""
+        """The minimizer of the Lagrangian."""
         t: Floats = box_sorted(self.values + y, self.lower, self.upper)
         return t
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.judgements import Reviews
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.data import Reviews
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,7 +90,7 @@ class PublicScores:
         reviews : Reviews, DataFrame or path
             Who scored which paper.
         weight : str, optional
-            ``"rating"`` (default), ``"miscalibration"``, ``"normalised"`` or ``"subjectivity"``: see
+            ``"rating"`` (default), ``"miscalibration"``, ``"normalized"`` or ``"subjectivity"``: see
             :mod:`peerveil.release.weights`.
         scale : tuple of float, optional
             The declared lowest and highest score; a score outside is refused. Default: the range of the scores.

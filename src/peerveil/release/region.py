@@ -9,7 +9,7 @@ fixed size are the bases of a matroid, whose greedy basis is the smallest in eve
 and L_i is the sum of the i smallest. M_q is the sum of the q smallest paper minima, and M_q(p) the same without paper p.
 
 1. *Prefix sums.* theta_1 + ... + theta_i >= S_i, where S_i adds up the means of consecutive blocks of e, as long as the
-   loads, in ascending order. **Proof.** Giving the cheapest weights to the smallest loads minimises a sum of means
+   loads, in ascending order. **Proof.** Giving the cheapest weights to the smallest loads minimizes a sum of means
    (rearrangement), and larger loads only move each block to later, larger weights. ∎
 2. *Average.* theta_i is at least the mean of the i lowest means, S_i / i; and at least the mean of the L_i cheapest
    weights, since a weighted mean of the i lowest means is one of all their weights.
@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from peerveil.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim
 from peerveil.release.projection import project
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What a review weighs: its rating, its miscalibration, its normalised score, or its subjectivity.
+"""What a review weighs: its rating, its miscalibration, its normalized score, or its subjectivity.
 
 The names of :func:`review_weights`, with s the score of a review, k the number of reviews of its paper:
 
@@ -6,9 +6,9 @@ The names of :func:`review_weights`, with s the score of a review, k the number 
 - ``"miscalibration"``: s minus the mean of the *other* reviews of the paper, (3.2). With k = 1 the formula divides by
   zero, and the weight is 0: nobody can be compared, so nobody stands out. Leaving such a paper out instead would leave
   each reviewer with a number of counted reviews that depends on who reviewed it, which is private (erratum).
-- ``"normalised"``: the community's map from criteria to overall score (:mod:`peerveil.release.monotone`), applied to
+- ``"normalized"``: the community's map from criteria to overall score (:mod:`peerveil.release.monotone`), applied to
   the criteria of the review: the score that the community would have given to what this reviewer saw.
-- ``"subjectivity"``: s minus the normalised score.
+- ``"subjectivity"``: s minus the normalized score.
 
 **Only public data go in.** The release room takes for public what each paper received: the collection of its reviews,
 each with its score and its scores on the criteria, but not with its author. All four weights are functions of that:
@@ -17,7 +17,7 @@ each with its score and its scores on the criteria, but not with its author. All
 - the miscalibration of a review is (k s - total)/(k - 1), and the total of the paper's scores is a function of their
   collection;
 - the community's map is a function of the collection of all pairs (criteria, score), ties included, as
-  :mod:`peerveil.release.monotone` shows; a normalised score is its value at the review's own criteria, and the
+  :mod:`peerveil.release.monotone` shows; a normalized score is its value at the review's own criteria, and the
   subjectivity is the review's own score minus that.
 
 So the weights that a paper received can be computed without knowing who wrote what. This holds to the last bit,
@@ -25,7 +25,7 @@ whatever the order of the table's rows (which is private where an export is sort
 ascending order within a paper, never in the order of rows. If a conference publishes scores but not criteria, the
 first two weights are public and the last two are **not**: do not release those.
 
-**Which columns are criteria.** The map grows with every criterion, so a criterion must be a judgement of the paper of
+**Which columns are criteria.** The map grows with every criterion, so a criterion must be a judgment of the paper of
 which more is better. How sure or how expert a reviewer is, is none: columns of the names in :data:`NOT_OF_THE_PAPER`
 are left out unless ``criteria=`` names them. (In the 76,816 reviews of ``tests/release/data`` confidence beside the
 three criteria lowers the risk from 61,374 to 61,368: nothing.)
@@ -39,8 +39,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.judgements import Reviews
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.data import Reviews
 from peerveil.release.monotone import MonotoneMap, monotone_l1_map
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-WEIGHTS: Final = ("rating", "miscalibration", "normalised", "subjectivity")
+WEIGHTS: Final = ("rating", "miscalibration", "normalized", "subjectivity")
 """The names of the weights."""
 
 NOT_OF_THE_PAPER: Final = frozenset({"confidence", "reviewer confidence", "expertise", "reviewer expertise"})
@@ -95,7 +95,7 @@ def review_weights(
     reviews : Reviews, DataFrame or path
         Scores of papers; who wrote them is not looked at.
     weight : str, optional
-        ``"rating"`` (default), ``"miscalibration"``, ``"normalised"`` or ``"subjectivity"``.
+        ``"rating"`` (default), ``"miscalibration"``, ``"normalized"`` or ``"subjectivity"``.
     scale : tuple of float, optional
         The declared lowest and highest score. Default: the range of the scores.
     criteria : list of str, optional
@@ -105,7 +105,7 @@ def review_weights(
 
     Examples
     --------
-    >>> from peerveil.judgements import Reviews
+    >>> from peerveil.data import Reviews
     >>> reviews = Reviews(paper=[1, 1, 1, 2], score=[2, 4, 9, 5], criteria={"soundness": [1, 2, 2, 3]})
     >>> review_weights(reviews, weight="miscalibration", scale=(1, 10)).values.tolist()  # the last paper has one review
     [-4.5, -1.5, 6.0, 0.0]

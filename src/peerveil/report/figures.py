@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS: Final[Mapping[str, str]] = MappingProxyType(
+COLORS: Final[Mapping[str, str]] = MappingProxyType(
     {"private": "#2b7bba", "leak": "#d1495b", "truth": "#8a8f98", "good": "#2e8b57", "accent": "#c98a00"}
 )
 """By meaning: what is published privately, what leaks, what is true, what passed, what to notice. They keep apart
-for the colour-blind (checked in order of lightness) and on white and black."""
+for the color-blind (checked in order of lightness) and on white and black."""
 
-_INK: Final = "#010203"  # drawn in this, shown in the page's own text colour
+_INK: Final = "#010203"  # drawn in this, shown in the page's own text color
 _UNPRINTABLE: Final = re.compile(  # what XML forbids, and what turns the direction of all text behind it
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
@@ -78,7 +78,7 @@ class Svg(str):
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Draw in the house's style: everything that is drawn inside the block takes the page's colours."""
+    """Draw in the house's style: everything that is drawn inside the block takes the page's colors."""
     import logging
 
     import matplotlib as mpl

@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from peerveil.errors import BadInput
-from peerveil.files import write_text
+from peerveil.core.errors import BadInput
+from peerveil.core.files import write_text
 from peerveil.report.figures import Svg
 
 if TYPE_CHECKING:

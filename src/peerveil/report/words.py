@@ -12,7 +12,7 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "account, budget": "What all studies together may ever spend on some data, in epsilon. It is never refilled.",
         "adversary": "Whoever sees all that is published, knows how it was made, and tries to find out about one person.",
-        "chance, p-value": "How often judgements without any signal would look at least as clear as these. Below the level "
+        "chance, p-value": "How often judgments without any signal would look at least as clear as these. Below the level "
         "that was set beforehand, chance is no good explanation.",
         "delay": "The random time that a post waits before it appears, drawn once.",
         "epsilon": "How much can be learned about what is protected; smaller is safer. At 0.1 a 50:50 guess becomes right "
@@ -25,13 +25,13 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "linking": "Guessing that posts which appear close together come from one person. How many of the guesses are "
         "right, and how many of the true pairs are found, tell how well that works.",
         "miscalibration": "How far a score lies from those that others gave to the same paper: our measure of strictness.",
-        "neighbouring cases": "Two states of the data that a promise makes hard to tell apart, such as two reviewers having "
+        "neighboring cases": "Two states of the data that a promise makes hard to tell apart, such as two reviewers having "
         "exchanged one review each.",
         "noise": "Random amounts that are added before anything is published. They are what protects.",
         "one-sided": "The sensitive case is hidden (two posts were written in one sitting); the harmless case may show.",
         "protected, weakly protected": "In summaries: protected up to epsilon 2, weakly protected up to 5, in effect not "
         "protected beyond.",
-        "randomised answer": "An answer that was changed by chance on the person's device before it was sent, so that nobody "
+        "randomized answer": "An answer that was changed by chance on the person's device before it was sent, so that nobody "
         "can be held to it.",
         "simulation": "Noise from a seed that somebody knows: it protects nobody, and is not for publication.",
         "sitting": "Posts of one person on different threads a few minutes apart.",

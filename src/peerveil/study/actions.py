@@ -38,7 +38,7 @@ from typing import (
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from peerveil.errors import BadInput, Verbatim, unknown
+from peerveil.core.errors import BadInput, Verbatim, unknown
 from peerveil.study.problems import Problems
 from peerveil.study.spelling import Refers, Spelling
 
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
 
     from pydantic import TypeAdapter
 
-    from peerveil.guarantee import Guarantee
+    from peerveil.core.guarantee import Guarantee
+    from peerveil.core.randomness import Randomness
     from peerveil.ledger import Account
-    from peerveil.randomness import Randomness
     from peerveil.study.execute import Inputs, Source
     from peerveil.study.outcome import Outcome
 

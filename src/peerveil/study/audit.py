@@ -149,13 +149,13 @@ def broken_cases() -> list[tuple[str, Case]]:
 
 def draw_audit(ax: Axes, reports: list[Report]) -> None:
     """Bars of what was found as a share of the claim, colored by whether the claim stands."""
-    from peerveil.report import COLOURS
+    from peerveil.report import COLORS
 
-    colors = [COLOURS["private" if report.passed else "leak"] for report in reports]
+    colors = [COLORS["private" if report.passed else "leak"] for report in reports]
     ax.barh([report.name for report in reports], [report.found / report.claimed for report in reports], color=colors)
     for name, label in (("private", "claim stands"), ("leak", "claim refuted")):
-        ax.barh([reports[0].name], [0.0], color=COLOURS[name], label=label)
-    ax.axvline(1, color=COLOURS["accent"], linestyle="--", label="the claim")
+        ax.barh([reports[0].name], [0.0], color=COLORS[name], label=label)
+    ax.axvline(1, color=COLORS["accent"], linestyle="--", label="the claim")
     ax.set_xlabel("certainly given away, as a share of the claimed epsilon")
     ax.invert_yaxis()
     ax.legend(loc="lower center", bbox_to_anchor=(0.35, 1), ncols=3, fontsize=9)

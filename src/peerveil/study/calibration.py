@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from annotated_types import Ge, Le
 
-from peerveil.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim
 from peerveil.study.actions import Action, Setting, Suggestion
 from peerveil.study.spelling import File, InnerShare, ReviewsName, ScaleAndBias, Share  # noqa: TC001 (read at run time)
 
 if TYPE_CHECKING:
     from peerveil.calibration import Conference
     from peerveil.calibration.fit import Fit
-    from peerveil.judgements import Reviews
+    from peerveil.data import Reviews
     from peerveil.study.actions import Context
     from peerveil.study.execute import Inputs
     from peerveil.study.outcome import Outcome

@@ -9,16 +9,16 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peerveil.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import printed
 from peerveil.ledger import BudgetExceeded, Ledger
-from peerveil.numerics.exact import printed
 from peerveil.study.execute import Inputs, Source, kind_of
 from peerveil.study.problems import Problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from peerveil.guarantee import Guarantee
+    from peerveil.core.guarantee import Guarantee
     from peerveil.study.actions import Action
     from peerveil.study.spec import StepSpec, Study
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from peerveil.numerics.exact import printed
+from peerveil.core.exact import printed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -20,12 +20,12 @@ class Describe(Action[Any]):
     details = "Reads the file as the other commands do, so that a misread column is noticed before anything is spent."
     operator = "counts and distributions, computed from the data without noise"
     kinds = KINDS
-    calls = "peerveil.judgements.describe"
+    calls = "peerveil.data.describe"
     examples = ("reviews.csv", "scores.csv --kind reviews --column paper=submission --column score=rating")
 
     def run(self, inputs: Inputs[Any], context: Context) -> Outcome:  # noqa: ARG002
         """Describe it."""
-        from peerveil.judgements import describe
+        from peerveil.data import describe
         from peerveil.study.outcome import Outcome
 
         description = describe(inputs.table)

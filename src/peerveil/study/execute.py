@@ -12,8 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.files import check_out
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.files import check_out
 from peerveil.study.actions import Context, no_progress
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Source:
 
     def check_files(self) -> None:
         """Refuse files that an action could not open itself."""
-        from peerveil.judgements.readers.files import InputFile
+        from peerveil.data.readers.files import InputFile
 
         if not self.files():
             raise BadInput(str(self.path), got=Verbatim("no such file"), want="at least one Parquet file")
@@ -104,7 +104,7 @@ class Source:
             options["time_zone"] = self.time_zone
         if kind == "rankings" and self.layout is not None:
             options["layout"] = self.layout
-        table: Any = getattr(import_module("peerveil.judgements"), kind.capitalize())
+        table: Any = getattr(import_module("peerveil.data"), kind.capitalize())
         if not extra:
             return table.read(self.path, self.format, **options)
         # naming a further column must not drop those that would be kept without
@@ -147,9 +147,9 @@ def kind_of(action: Action[Any], source: Source) -> str:
         return source.kind
     if len(action.kinds) == 1:
         return action.kinds[0]
-    from peerveil.judgements import recognise
+    from peerveil.data import recognize
 
-    kinds = [kind.lower() for kind in recognise(source.path).kinds if kind.lower() in action.kinds]
+    kinds = [kind.lower() for kind in recognize(source.path).kinds if kind.lower() in action.kinds]
     if len(kinds) != 1:
         got = Verbatim(f"a file that could hold {' or '.join(kinds) or 'anything'}")
         raise BadInput("kind", got=got, want=f"what to read it as: {', '.join(action.kinds)}")
@@ -205,7 +205,7 @@ def _run(
     seed: int | None,
     progress: Callable[[float, str], None],
 ) -> Outcome:
-    from peerveil.randomness import Randomness
+    from peerveil.core.randomness import Randomness
 
     randomness = Randomness.secure() if seed is None else Randomness.simulation(seed)
     if ledger is None:

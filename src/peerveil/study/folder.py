@@ -24,8 +24,8 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from peerveil.errors import BadInput, PeerveilError
-from peerveil.files import write_text
+from peerveil.core.errors import BadInput, PeerveilError
+from peerveil.core.files import write_text
 from peerveil.study.outcome import Outcome
 
 if TYPE_CHECKING:

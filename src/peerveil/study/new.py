@@ -8,12 +8,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from peerveil import judgements
-from peerveil.errors import BadInput, PeerveilError
-from peerveil.judgements.readers.files import InputFile
-from peerveil.judgements.readers.recognise import nearest
-from peerveil.judgements.readers.tabular import column_names
-from peerveil.numerics.exact import printed
+from peerveil import data
+from peerveil.core.errors import BadInput, PeerveilError
+from peerveil.core.exact import printed
+from peerveil.data.readers.files import InputFile
+from peerveil.data.readers.recognize import nearest
+from peerveil.data.readers.tabular import column_names
 from peerveil.study.actions import all_actions
 from peerveil.study.execute import Inputs
 from peerveil.study.toml import toml_step, toml_value
@@ -52,7 +52,7 @@ def new_study(folder: str | os.PathLike[str]) -> str:
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from peerveil.judgements import synthetic_conference
+    >>> from peerveil.data import synthetic_conference
     >>> with TemporaryDirectory() as folder:
     ...     _ = synthetic_conference(30, 20).write(folder)
     ...     text = new_study(folder)
@@ -103,7 +103,7 @@ def _guessed(path: Path, format_: str) -> list[Found] | Unnamed | str:
     if guess is None:
         return Unnamed(tuple(column_names(InputFile.open(path), format_)) if format_ != "jsonl" else ())
     kind, columns = guess
-    reader: Any = getattr(judgements, kind)
+    reader: Any = getattr(data, kind)
     try:
         table = reader.read(path, columns=columns)
     except PeerveilError as error:
@@ -172,11 +172,11 @@ def likely_kinds(name: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
 def _look(path: Path) -> list[Found] | Unnamed | str:
     """What a file can be read as, or why it is left out."""
     if path.name.startswith((".", "truth_")) or path.suffix.lower() in _NOT_DATA:
-        return "not a table of judgements"
+        return "not a table of judgments"
     if not str(path).isprintable():
         return "give it a name on one line first"
     try:
-        seen = judgements.recognise(path)
+        seen = data.recognize(path)
     except PeerveilError as error:
         return _one_line(str(error))
     kinds = likely_kinds(path.name, seen.kinds)
@@ -184,7 +184,7 @@ def _look(path: Path) -> list[Found] | Unnamed | str:
         return _guessed(path, seen.format)
     tables, why = [], ""
     for kind in kinds:
-        reader: Any = getattr(judgements, kind)
+        reader: Any = getattr(data, kind)
         try:
             tables.append(Found(kind.lower(), seen.format, reader.read(path), {}))
         except PeerveilError as error:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from peerveil.files import write_text
+from peerveil.core.files import write_text
+from peerveil.core.result import plain
 from peerveil.report import Line, Svg, new_axes, safe_svg
-from peerveil.result import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
-    from peerveil.guarantee import Guarantee
-    from peerveil.result import Pictured, Plan
+    from peerveil.core.guarantee import Guarantee
+    from peerveil.core.result import Pictured, Plan
 
     GuaranteeOf = Callable[[int], Guarantee]
 
@@ -159,7 +159,7 @@ class Outcome:
             axes: Sequence[Axes] = new_axes(height=height, columns=columns)
             draw(*axes)
             if self.mark:
-                from peerveil.result import stamp_axes
+                from peerveil.core.result import stamp_axes
 
                 for ax in axes:
                     if not any(text.get_gid() == "mark" for text in ax.texts):
@@ -192,7 +192,7 @@ class Outcome:
 
     def csv(self, name: str, frame: pl.DataFrame, *, public: bool) -> None:
         """Keep a table as a CSV file."""
-        from peerveil.judgements.writing import csv_text
+        from peerveil.data.writing import csv_text
 
         self.file(name, csv_text(frame), public=public)
 
@@ -258,7 +258,7 @@ def person_cautions(who: str, did: str, loads: tuple[int, int], guarantee_of: Gu
 
 def guess_percent(guarantee: Guarantee) -> str:
     """How often in 100 a 50:50 guess between two neighbors is correct at most: rounded up, as in the guarantee itself."""
-    from peerveil.guarantee import odds_in_words
+    from peerveil.core.guarantee import odds_in_words
 
     assert guarantee.exact_epsilon is not None
     return odds_in_words(guarantee.exact_epsilon)[1]

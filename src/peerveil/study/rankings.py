@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from annotated_types import Ge, Le, Lt
 
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 from peerveil.study.actions import Action, Setting, Suggestion
 from peerveil.study.spelling import Epsilon, EpsilonOrNone, InnerShare
 
 if TYPE_CHECKING:
-    from peerveil.guarantee import Guarantee
-    from peerveil.judgements import Rankings
+    from peerveil.core.guarantee import Guarantee
+    from peerveil.data import Rankings
     from peerveil.rankings import LocalProtocol, UniformityTest
     from peerveil.study.actions import Context
     from peerveil.study.execute import Inputs, Source

@@ -10,8 +10,8 @@ from peerveil.study.actions import Action, Setting, Suggestion
 from peerveil.study.spelling import Epsilon, Scale
 
 if TYPE_CHECKING:
-    from peerveil.guarantee import Guarantee
-    from peerveil.judgements import Reviews
+    from peerveil.core.guarantee import Guarantee
+    from peerveil.data import Reviews
     from peerveil.release import PublicScores, PublishedMeans
     from peerveil.study.actions import Context
     from peerveil.study.execute import Inputs
@@ -25,7 +25,7 @@ _WORDS: Final = {
         "strictness",
         " (points above or below what others gave to the same papers; negative is stricter)",
     ),
-    "normalised": ("How high do reviewers score, each on their own scale?", "mean normalized score", ""),
+    "normalized": ("How high do reviewers score, each on their own scale?", "mean normalized score", ""),
     "subjectivity": ("How much do reviewers differ from the community?", "mean subjectivity", ""),
 }
 _WROTE: Final = "wrote ({} reviews)"
@@ -34,7 +34,7 @@ ONE_REVIEW_EACH: Final = (
     "cannot be computed from them, and a release would only repeat the papers' scores."
 )
 Weight = Annotated[
-    Literal["rating", "miscalibration", "normalised", "subjectivity"],
+    Literal["rating", "miscalibration", "normalized", "subjectivity"],
     Setting(
         "What is averaged for each reviewer. Miscalibration is strictness: points above or below what others gave to the same "
         "papers.",
@@ -109,7 +109,7 @@ class Publish(Action["Reviews"]):
             f"`peerveil release plan FILE --weight miscalibration --scale {low:g}:{high:g}` shows the accuracy of each epsilon.",
             {"epsilon": 1, "weight": "miscalibration", "scale": [low, high]},
             {
-                "weight": "strictness (below 0 is stricter); or rating, normalised, subjectivity",
+                "weight": "strictness (below 0 is stricter); or rating, normalized, subjectivity",
                 "scale": "lowest and highest score that the form allows (here: as seen; please check)",
             },
         )
@@ -188,7 +188,7 @@ class Publish(Action["Reviews"]):
     def _measure_attack(self, outcome: Outcome, published: PublishedMeans, table: Reviews) -> None:
         import numpy as np
 
-        from peerveil.randomness import Randomness
+        from peerveil.core.randomness import Randomness
         from peerveil.release import review_weights
         from peerveil.release.adversary import swap_attack
         from peerveil.study.outcome import guess_percent

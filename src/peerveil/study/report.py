@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from peerveil.files import write_text
+from peerveil.core.files import write_text
 from peerveil.report import Page
 from peerveil.report.words import WORDS
 from peerveil.study.outcome import public_name

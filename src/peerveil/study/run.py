@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from peerveil.errors import PeerveilError
-from peerveil.files import write_text
+from peerveil.core.errors import PeerveilError
+from peerveil.core.files import write_text
+from peerveil.core.progress import progress_bar
+from peerveil.core.randomness import Randomness
 from peerveil.ledger import Ledger
-from peerveil.progress import progress_bar
-from peerveil.randomness import Randomness
 from peerveil.study.actions import Context
 from peerveil.study.check import Checked, check_study
 from peerveil.study.cost import Cost, cost_of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    from peerveil.guarantee import Guarantee
+    from peerveil.core.guarantee import Guarantee
     from peerveil.ledger import Account, Entry
     from peerveil.study.outcome import Outcome
 
@@ -121,7 +121,7 @@ def run_study(
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
-    >>> from peerveil.judgements import synthetic_conference
+    >>> from peerveil.data import synthetic_conference
     >>> text = '''
     ... [study]
     ... title = "How strict are we?"

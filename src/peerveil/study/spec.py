@@ -35,9 +35,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from peerveil.errors import BadInput, Verbatim, unknown
-from peerveil.files import read_toml, regular_file
-from peerveil.guarantee import read_epsilon
+from peerveil.core.errors import BadInput, Verbatim, unknown
+from peerveil.core.files import read_toml, regular_file
+from peerveil.core.guarantee import read_epsilon
 from peerveil.study.actions import KINDS, find_action
 from peerveil.study.execute import Source
 from peerveil.study.problems import Problems

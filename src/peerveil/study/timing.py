@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from annotated_types import Ge, Gt, Le
 
-from peerveil.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim
 from peerveil.study.actions import Action, Setting, Suggestion
 from peerveil.study.spelling import Duration, Epsilon, File, InnerShare, Name, Share
 
 if TYPE_CHECKING:
-    from peerveil.guarantee import Guarantee
-    from peerveil.judgements import Events
-    from peerveil.result import Pictured
+    from peerveil.core.guarantee import Guarantee
+    from peerveil.core.result import Pictured
+    from peerveil.data import Events
     from peerveil.study.actions import Context
     from peerveil.study.execute import Inputs, Source
     from peerveil.study.outcome import Outcome

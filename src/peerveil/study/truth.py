@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from peerveil.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim
 from peerveil.study.actions import Action, Setting, Suggestion
 from peerveil.study.spelling import Classes, Epsilon, File  # noqa: TC001 (read at run time)
 from peerveil.study.truth_planning import (
@@ -23,9 +23,9 @@ from peerveil.study.truth_planning import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from peerveil.guarantee import Guarantee
-    from peerveil.judgements import Labels
-    from peerveil.result import Outputs
+    from peerveil.core.guarantee import Guarantee
+    from peerveil.core.result import Outputs
+    from peerveil.data import Labels
     from peerveil.study.actions import Context
     from peerveil.study.execute import Inputs, Source
     from peerveil.study.outcome import Outcome
@@ -111,8 +111,8 @@ class Randomize(Action["Labels"]):
 
     def guarantee(self, inputs: Inputs[Labels]) -> Guarantee:
         """Local privacy of an answer or of a person."""
-        from peerveil.judgements.labels import check_classes
-        from peerveil.truth.randomise import full_sheet, missing_class, task_guarantee
+        from peerveil.data.labels import check_classes
+        from peerveil.truth.randomize import full_sheet, missing_class, task_guarantee
         from peerveil.truth.reports import read_classes
 
         table = inputs.table
@@ -124,7 +124,7 @@ class Randomize(Action["Labels"]):
 
     def cautions(self, inputs: Inputs[Labels]) -> list[str]:
         """How strongly everything of one person is protected."""
-        from peerveil.guarantee import read_epsilon
+        from peerveil.core.guarantee import read_epsilon
         from peerveil.study.outcome import person_cautions, typical_and_most
         from peerveil.truth.outcome import sum_of_reports
 
@@ -328,8 +328,8 @@ def _outcome(
     """Labels for everybody, abilities by worker for the operator; ``seen`` classes were taken from the data."""
     import numpy as np
 
-    from peerveil.guarantee import ONE_ANSWER
-    from peerveil.judgements.table import plural
+    from peerveil.core.guarantee import ONE_ANSWER
+    from peerveil.data.table import plural
     from peerveil.study.outcome import Outcome
     from peerveil.truth.outcome import CONFIDENCE
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from annotated_types import Ge, Le
 
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 from peerveil.study.actions import Action, Setting
 from peerveil.study.spelling import Classes, Epsilon, EpsilonOrNone, File, InnerShare, PositivePair
 
 if TYPE_CHECKING:
-    from peerveil.judgements import Labels
+    from peerveil.data import Labels
     from peerveil.study.actions import Context
     from peerveil.study.execute import Inputs
     from peerveil.study.outcome import Outcome
@@ -191,7 +191,7 @@ class Simulate(Action[None]):
 
     def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
         """Draw a crowd."""
-        from peerveil.judgements.labels import check_classes
+        from peerveil.data.labels import check_classes
         from peerveil.study.outcome import Outcome
         from peerveil.truth import simulate_crowd
         from peerveil.truth.reports import read_classes

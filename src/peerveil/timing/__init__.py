@@ -17,7 +17,7 @@ A mechanism of your own derives from :class:`peerveil.timing.mechanism.DelayMech
 :mod:`peerveil.timing.adoption`. Times are seconds (or timedeltas) everywhere.
 
 >>> from peerveil import Randomness
->>> from peerveil.judgements import synthetic_conference
+>>> from peerveil.data import synthetic_conference
 >>> history, log = (synthetic_conference(papers=60, reviewers=40, seed=s).events for s in (1, 2))
 >>> mechanism = FollowUp(epsilon=1, gap=choose_gap(history, percentile=25, beta=300), beta=300)
 >>> posted, schedule = post(log, mechanism=mechanism, randomness=Randomness.simulation(1))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.errors import BadInput
-from peerveil.randomness import Randomness
+from peerveil.core.errors import BadInput
+from peerveil.core.randomness import Randomness
 from peerveil.timing.adversary import linkage_attack
 from peerveil.timing.reading import read_log
 from peerveil.timing.schedule import prepare_posting

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import polars as pl
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.result import Pictured, Result
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.result import Pictured, Result
 from peerveil.timing.batches import codes
 from peerveil.timing.durations import in_words, read_duration
 from peerveil.timing.pairs import count_joint, count_within
@@ -153,7 +153,7 @@ def linkage_attack(
 
     Examples
     --------
-    >>> from peerveil.judgements import Events
+    >>> from peerveil.data import Events
     >>> log = Events(actor=["a", "a", "b"], thread=[1, 2, 3], time=[1e9, 1e9 + 60, 1e9 + 3600])
     >>> attack = linkage_attack(log, thresholds=[120, 7200], window=300)
     >>> attack.precision.round(3).tolist(), attack.recall.tolist()

@@ -16,9 +16,9 @@ import numpy as np
 import polars as pl
 from numba import njit
 
-from peerveil.errors import BadInput
-from peerveil.judgements import Events
-from peerveil.result import Pictured
+from peerveil.core.errors import BadInput
+from peerveil.core.result import Pictured
+from peerveil.data import Events
 from peerveil.timing.durations import in_words, read_duration
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Batches(Pictured):
     other_rate : float
         Appendix B: of all pairs of persons, the share with any two comments within the window of each other.
     other_error : float
-        Its standard error: 0 where all pairs were counted, as they are up to some hundred million neighbours; in larger
+        Its standard error: 0 where all pairs were counted, as they are up to some hundred million neighbors; in larger
         logs everybody is compared with a random sample of people.
     steps, pairs : int
         How many consecutive comments and how many pairs of persons the two rates are taken over.
@@ -236,7 +236,7 @@ def nearest_elsewhere(actor: Any, thread: Any, times: Whole, order: Whole | None
 
 
 def _label(order: Whole, actor: Any, times: Whole, batched: Flags, micro: int) -> tuple[Whole, Whole]:
-    """Batched comments of one person belong together as long as no two neighbours are further apart than the window."""
+    """Batched comments of one person belong together as long as no two neighbors are further apart than the window."""
     chosen = order[batched[order]]
     batch = np.full(times.size, -1, dtype=np.int64)
     if not chosen.size:

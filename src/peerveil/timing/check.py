@@ -19,10 +19,10 @@ import numpy as np
 
 from peerveil.audit import Pair, Report
 from peerveil.audit import check as audit_check
-from peerveil.errors import BadInput
-from peerveil.judgements import Events
-from peerveil.numerics.exact import exp_bounds
-from peerveil.result import Pictured
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import exp_bounds
+from peerveil.core.result import Pictured
+from peerveil.data import Events
 from peerveil.timing.delays import Scaled, Steps
 from peerveil.timing.durations import TICKS
 from peerveil.timing.schedule import prepare_posting
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from peerveil.randomness import Randomness
+    from peerveil.core.randomness import Randomness
     from peerveil.timing.delays import Delay
     from peerveil.timing.mechanism import DelayMechanism
 
@@ -43,7 +43,7 @@ class LossCheck(Pictured):
     Attributes
     ----------
     still, shifted : float
-        ln sup b/u without a shift, and over all shifts that neighbours allow.
+        ln sup b/u without a shift, and over all shifts that neighbors allow.
     total : float
         What a pair of comments loses.
     claimed : float

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import polars as pl
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.judgements import Events
-from peerveil.judgements.table import is_frame
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.data import Events
+from peerveil.data.table import is_frame
 from peerveil.timing.batches import codes
 from peerveil.timing.durations import read_duration
 from peerveil.timing.reading import read_log
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
     from peerveil.timing.durations import Duration
 
     Floats = NDArray[np.float64]
@@ -38,7 +38,7 @@ def intervals(
     history
         Earlier events: last year's conference, last week's edits.
     between
-        ``"actor"``: one person's consecutive posts on different threads, which is what neighbours are made of;
+        ``"actor"``: one person's consecutive posts on different threads, which is what neighbors are made of;
         ``"thread"``: consecutive posts of a thread, whoever wrote them; ``"all"``: consecutive posts of the log.
     beta
         Leave out intervals up to this, which are sittings. (With 0 only simultaneous posts are left out.)
@@ -82,7 +82,7 @@ def choose_gap(
     >>> choose_gap(range(1, 101), crossover=0.4, epsilon=0.8)
     Traceback (most recent call last):
         ...
-    peerveil.errors.BadInput: crossover: got 0.4, need at most 1/(1 + e^epsilon) = 0.310026: no gap does more
+    peerveil.core.errors.BadInput: crossover: got 0.4, need at most 1/(1 + e^epsilon) = 0.310026: no gap does more
     """
     values = _sample(history, between, beta, columns)
     return _quantile(values, _share(percentile, crossover, epsilon))
@@ -208,7 +208,7 @@ def _share(percentile: float | None, crossover: float | None, epsilon: Number | 
         return float(percentile) / 100
     if epsilon is None:
         raise BadInput("epsilon", got=None, want="the epsilon of the mechanism, with crossover=")
-    from peerveil.guarantee import read_epsilon
+    from peerveil.core.guarantee import read_epsilon
 
     growth = math.exp(read_epsilon(epsilon))
     assert crossover is not None

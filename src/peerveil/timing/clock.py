@@ -1,4 +1,4 @@
-"""Times of a table in a database as whole microseconds, by the rules of :mod:`peerveil.judgements.times`.
+"""Times of a table in a database as whole microseconds, by the rules of :mod:`peerveil.data.times`.
 
 Every kind of time that is read in memory is read here to the same microsecond, or refused with the name of its column:
 timestamps of any unit, dates, numbers since 1970 (seconds to nanoseconds, by their size), and texts. Times without a zone
@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from peerveil.engines import builtin, rows_of
-from peerveil.errors import BadInput, Verbatim
-from peerveil.judgements.times import in_calendar, unit_of
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.data.engines import builtin, rows_of
+from peerveil.data.times import in_calendar, unit_of
 
 _DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK: Final = "[T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,9})?)?"

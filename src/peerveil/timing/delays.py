@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.numerics.exact import at_least
+from peerveil.core.exact import at_least
 from peerveil.timing.durations import TICKS
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from peerveil.randomness import Randomness
+    from peerveil.core.randomness import Randomness
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 WHOLE: Final = 1 << 53  # weights are whole multiples of 2^-53

@@ -1,7 +1,7 @@
 """Durations: seconds for people, whole nanoseconds ("ticks") inside.
 
 Delays are drawn as whole ticks, so that a mechanism is a distribution on whole numbers whose privacy loss can be
-computed without rounding. Posted times are then rounded up to the microseconds that :class:`peerveil.judgements.Events`
+computed without rounding. Posted times are then rounded up to the microseconds that :class:`peerveil.data.Events`
 holds, which is post-processing.
 """
 
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from peerveil.errors import BadInput
-from peerveil.numerics.exact import Number, exact
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import Number, exact
 
 if TYPE_CHECKING:
     from typing import TypeAlias

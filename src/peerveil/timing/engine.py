@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 import polars as pl
 
-from peerveil.engines import is_table, open_table, rows_of
-from peerveil.errors import BadInput
-from peerveil.judgements import Events
-from peerveil.judgements.table import check_mapping, is_frame
-from peerveil.result import Pictured, plain
+from peerveil.core.errors import BadInput
+from peerveil.core.result import Pictured, plain
+from peerveil.data import Events
+from peerveil.data.engines import is_table, open_table, rows_of
+from peerveil.data.table import check_mapping, is_frame
 from peerveil.timing.adversary import LinkageAttack
 from peerveil.timing.clock import micros
 from peerveil.timing.durations import in_words, percent, read_duration
@@ -111,7 +111,7 @@ def audit_table(
     thresholds
         Cut-offs of the attack, in seconds.
     engine
-        ``"duckdb"``, or ``"spark"``, where ``source`` is a file (see :mod:`peerveil.engines`).
+        ``"duckdb"``, or ``"spark"``, where ``source`` is a file (see :mod:`peerveil.data.engines`).
     memory
         The most memory to use, such as ``"2GB"``; beyond it, DuckDB works on disk.
     posted

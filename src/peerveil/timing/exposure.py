@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 import polars as pl
 
-from peerveil.errors import BadInput
-from peerveil.progress import progress_bar
-from peerveil.randomness import Randomness
+from peerveil.core.errors import BadInput
+from peerveil.core.progress import progress_bar
+from peerveil.core.randomness import Randomness
+from peerveil.core.result import Pictured, plain
 from peerveil.report import Line
-from peerveil.result import Pictured, plain
 from peerveil.timing.adversary import LinkageAttack, linkage_attack
 from peerveil.timing.batches import Batches, find_batches
 from peerveil.timing.choose import choose_gap, intervals
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from peerveil.judgements import Events
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
+    from peerveil.data import Events
     from peerveil.timing.durations import Duration
     from peerveil.timing.mechanism import DelayMechanism
 

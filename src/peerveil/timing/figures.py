@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from peerveil.report import COLOURS, Page, house_style, new_axes, svg
+from peerveil.report import COLORS, Page, house_style, new_axes, svg
 from peerveil.report.words import WORDS
 from peerveil.timing.batches import posterior
 from peerveil.timing.choose import intervals
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from peerveil.judgements import Events
+    from peerveil.data import Events
     from peerveil.timing.exposure import TimingAudit
 
 SHADES = ("#2b7bba", "#c98a00", "#2e8b57", "#9b6bc7")  # apart from each other, and from both papers
@@ -29,11 +29,11 @@ def draw_waits(ax: Axes, events: Events, window: float, gap: float | None = None
     edges = (
         np.geomspace(1, max(float(waits.max()), 2 * window, 10.0) * 1.01, 50) if waits.size else np.array([1.0, 10.0])
     )
-    ax.hist(waits[waits <= window], bins=edges.tolist(), color=COLOURS["leak"], label="in one sitting")
-    ax.hist(waits[waits > window], bins=edges.tolist(), color=COLOURS["truth"], label="apart")
-    ax.axvline(window, color=COLOURS["accent"], linestyle="--", label=f"window, {in_words(window)}")
+    ax.hist(waits[waits <= window], bins=edges.tolist(), color=COLORS["leak"], label="in one sitting")
+    ax.hist(waits[waits > window], bins=edges.tolist(), color=COLORS["truth"], label="apart")
+    ax.axvline(window, color=COLORS["accent"], linestyle="--", label=f"window, {in_words(window)}")
     if gap:
-        ax.axvline(gap, color=COLOURS["private"], linestyle="--", label=f"gap, {in_words(gap)}")
+        ax.axvline(gap, color=COLORS["private"], linestyle="--", label=f"gap, {in_words(gap)}")
     ax.set_xscale("log")
     ticks = [(1, "1 s"), (60, "1 min"), (3600, "1 h"), (86_400, "1 day"), (864_000, "10 days")]
     shown = [tick for tick in ticks if tick[0] <= edges[-1]]
@@ -46,9 +46,9 @@ def draw_waits(ax: Axes, events: Events, window: float, gap: float | None = None
 
 def draw_attacks(ax: Axes, audit: TimingAudit) -> None:
     """Precision against recall, before and after."""
-    audit.raw.draw(ax, "no protection", color=COLOURS["leak"])
-    for one, colour in zip(audit.protected, SHADES, strict=False):
-        one.attack.draw(ax, f"epsilon {one.mechanism.epsilon:g}", color=colour)
+    audit.raw.draw(ax, "no protection", color=COLORS["leak"])
+    for one, color in zip(audit.protected, SHADES, strict=False):
+        one.attack.draw(ax, f"epsilon {one.mechanism.epsilon:g}", color=color)
     attacks = [audit.raw, *(one.attack for one in audit.protected)]
     seen = [float(value) for attack in attacks for value in attack.precision[attack.recall > 0.01]]
     if seen and 0 < min(seen) < 0.1 * max(seen):  # what delays leave would lie on the axis: tenfold steps show it
@@ -61,21 +61,21 @@ def draw_attacks(ax: Axes, audit: TimingAudit) -> None:
 
 def draw_curves(ax: Axes, audit: TimingAudit) -> None:
     """The best attack on a pair, under its bound."""
-    for one, colour in zip(audit.protected, SHADES, strict=False):
-        one.best_attack.draw(ax, f"epsilon {one.mechanism.epsilon:g}", color=colour)
+    for one, color in zip(audit.protected, SHADES, strict=False):
+        one.best_attack.draw(ax, f"epsilon {one.mechanism.epsilon:g}", color=color)
         x = one.known_order
-        ax.plot(x.type_one, x.power, color=colour, linestyle="--", linewidth=1)
-    ax.plot([0, 1], [1, 0], color=COLOURS["truth"], linewidth=1)
-    ax.plot([], [], color=COLOURS["truth"], linestyle="--", label="order known")
-    ax.plot([], [], color=COLOURS["truth"], linewidth=6, alpha=0.25, label="guaranteed bound")
+        ax.plot(x.type_one, x.power, color=color, linestyle="--", linewidth=1)
+    ax.plot([0, 1], [1, 0], color=COLORS["truth"], linewidth=1)
+    ax.plot([], [], color=COLORS["truth"], linestyle="--", label="order known")
+    ax.plot([], [], color=COLORS["truth"], linewidth=6, alpha=0.25, label="guaranteed bound")
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize=9)
 
 
 def draw_risk(ax: Axes, same_rate: float, other_rate: float) -> None:
     """Figure 2 with measured rates."""
     number = np.arange(2, 51)
-    ax.plot(number, posterior(same_rate, other_rate, number), color=COLOURS["leak"], label="arrived together")
-    ax.plot(number, 1 / number, color=COLOURS["truth"], linestyle="--", label="before looking")
+    ax.plot(number, posterior(same_rate, other_rate, number), color=COLORS["leak"], label="arrived together")
+    ax.plot(number, 1 / number, color=COLORS["truth"], linestyle="--", label="before looking")
     ax.set(xlabel="suspects", ylabel="probability of a correct guess", ylim=(0, 1.02))
     ax.legend()
 

@@ -8,7 +8,7 @@ from peerveil.timing.durations import in_words
 from peerveil.timing.zero_inflated import ZeroInflated
 
 if TYPE_CHECKING:
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
     from peerveil.timing.durations import Duration
 
 
@@ -26,7 +26,7 @@ class FollowUp(ZeroInflated):
 
     Notes
     -----
-    **Neighbours, and they are ordered.** In the harmless input c' stands alone, later than c by more than beta and at
+    **Neighbors, and they are ordered.** In the harmless input c' stands alone, later than c by more than beta and at
     most the gap. In the sensitive input it comes *after* c, within beta. Which of the two came first is the same in
     both, and no other comment's status differs.
 
@@ -35,7 +35,7 @@ class FollowUp(ZeroInflated):
     or U from t' in (t + beta, t + g], a shift of 0 < t' - t'' <= g. The distributions are (epsilon, g)-one-sided
     indistinguishable (Theorem 4.3 (4) with l = epsilon), so the ratio is at most e^epsilon. ∎
 
-    **What ordered neighbours cost.** Proposition 5.1 holds with F(g) where the adversary's belief about the order of
+    **What ordered neighbors cost.** Proposition 5.1 holds with F(g) where the adversary's belief about the order of
     the two comments is the same under both hypotheses. If somebody knew the order within batches but not without, only
     the half of F on one side would count, a factor of up to 2:
     :func:`peerveil.timing.optimal_attack` shows all cases.
@@ -60,8 +60,8 @@ class FollowUp(ZeroInflated):
         super().__init__(epsilon=epsilon, gap=gap, beta=beta, weight=weight, eta=eta)
 
     @property
-    def neighbours(self) -> str:
-        """The neighbours in one sentence; they are ordered."""
+    def neighbors(self) -> str:
+        """The neighbors in one sentence; they are ordered."""
         close = "to the same moment, right behind it" if not self._beta else f"to within beta ({in_words(self.beta)})"
         return (
             "these are ordered: the second of two comments of one person on different threads, which followed the "

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from peerveil.judgements import Events
-from peerveil.judgements.events import ORDER_LEAKS, SECOND_CLOCKS
+from peerveil.data import Events
+from peerveil.data.events import ORDER_LEAKS, SECOND_CLOCKS
 from peerveil.timing.batches import codes
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Leak:
     kind : str
         ``"second clock"`` or ``"serial number"``.
     agreement : float
-        Of neighbouring events of a thread (of the log, if that tells more), the share in the same order as the column.
+        Of neighboring events of a thread (of the log, if that tells more), the share in the same order as the column.
     scope : str
         ``"thread"`` or ``"log"``: where the order is told.
     """
@@ -49,7 +49,7 @@ class Leak:
 
     def __str__(self) -> str:
         return (
-            f"{self.column} ({self.kind}) follows the order of arrival in {100 * self.agreement:.3g}% of neighbouring "
+            f"{self.column} ({self.kind}) follows the order of arrival in {100 * self.agreement:.3g}% of neighboring "
             f"events of a {self.scope}: {self.advice}"
         )
 
@@ -57,7 +57,7 @@ class Leak:
 def find_leaks(events: Any, *, least: float = 0.8, columns: Mapping[str, str] | None = None) -> list[Leak]:
     """Columns kept with the log that follow the order of arrival in at least this share of cases.
 
-    >>> from peerveil.judgements import Events
+    >>> from peerveil.data import Events
     >>> log = Events(actor=list("abab"), thread=[1, 1, 2, 2], time=[1e9, 2e9, 3e9, 4e9], extra={"number": [1, 2, 1, 2]})
     >>> [(leak.column, leak.agreement, leak.scope) for leak in find_leaks(log)]
     [('number', 1.0, 'thread')]
@@ -104,7 +104,7 @@ def _as_numbers(series: pl.Series) -> Any:
 
 
 def _agreement(values: Any, times: Any, order: Any, thread: Any) -> float:
-    """The share of neighbours (in one thread) in the same order by the column as by arrival; 0 if there are none."""
+    """The share of neighbors (in one thread) in the same order by the column as by arrival; 0 if there are none."""
     later, v = times[order], values[order]
     chosen = (later[1:] > later[:-1]) & ~np.isnan(v[1:]) & ~np.isnan(v[:-1])
     if thread is not None:

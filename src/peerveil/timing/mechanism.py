@@ -1,6 +1,6 @@
 """What every delay mechanism has: a pair of distributions, a rule for who is batched, a guarantee, an exact check.
 
-**Neighbours** (corrected; the paper's Definitions 3.1 and 5.2 let a comment leave an existing batch of two, whose other
+**Neighbors** (corrected; the paper's Definitions 3.1 and 5.2 let a comment leave an existing batch of two, whose other
 half then changes its status too, and the likelihood ratio is infinite). Comments c and c' are one person's, on
 different threads. In the harmless input c' stands alone, more than beta and at most the gap after c. In the sensitive
 input c' was written in the same sitting as c, within beta of it. No third comment's status differs.
@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.guarantee import Guarantee, read_epsilon
-from peerveil.numerics.exact import whole
-from peerveil.randomness import Randomness
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import whole
+from peerveil.core.guarantee import Guarantee, read_epsilon
+from peerveil.core.randomness import Randomness
 from peerveil.timing.batches import nearest_elsewhere
 from peerveil.timing.durations import TICKS, in_words, read_duration
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
     from peerveil.timing.delays import Delay
     from peerveil.timing.durations import Duration
 
@@ -152,8 +152,8 @@ class DelayMechanism(ABC):
     # ---- promise ------------------------------------------------------------------------------------------------
 
     @property
-    def neighbours(self) -> str:
-        """The neighbours in one sentence."""
+    def neighbors(self) -> str:
+        """The neighbors in one sentence."""
         close = "to the same moment as it" if self._beta == 0 else f"to within beta ({in_words(self.beta)}) of it"
         return (
             "of two comments of one person on different threads the later one, which stood alone "
@@ -168,7 +168,7 @@ class DelayMechanism(ABC):
             self._epsilon,
             gap=self.gap,
             unit="whether two comments of one person were written together",
-            neighbours=self.neighbours,
+            neighbors=self.neighbors,
         )
 
     def batch_cost(self, size: int) -> float:

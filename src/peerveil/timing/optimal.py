@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.errors import BadInput
-from peerveil.numerics.exact import whole
-from peerveil.result import Pictured
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import whole
+from peerveil.core.result import Pictured
 from peerveil.timing.batches import check_suspects
 from peerveil.timing.mechanism import DelayMechanism
 
@@ -118,7 +118,7 @@ def optimal_attack(
         likely, or a sample of several such as history gives.
     order
         Which comment came first: ``"unknown"`` (either, equally likely, under both hypotheses), ``"known"``, or
-        ``"known in batches"`` but not without, the case in which ordered neighbours promise least.
+        ``"known in batches"`` but not without, the case in which ordered neighbors promise least.
     sitting
         Seconds between the two comments of one sitting.
     cells

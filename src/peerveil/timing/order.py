@@ -33,8 +33,8 @@ from peerveil.timing.batches import codes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from peerveil.judgements import Events
-    from peerveil.randomness import Randomness
+    from peerveil.core.randomness import Randomness
+    from peerveil.data import Events
     from peerveil.timing.schedule import PostingSchedule
 
     Whole = NDArray[np.int64]
@@ -48,7 +48,7 @@ ORDER_UNKNOWN = (
 def file_order(events: Events) -> tuple[Whole, bool]:
     """The events by time, equal times as in the file (as positions in the table), and whether that is how they arrived.
 
-    >>> from peerveil.judgements import Events
+    >>> from peerveil.data import Events
     >>> log = Events(actor=["ann", "ann"], thread=["T", "S"], time=[1e9, 1e9])
     >>> order, known = file_order(log)
     >>> log.frame["thread"].gather(order).to_list(), known

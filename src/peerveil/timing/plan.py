@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.result import Plan
+from peerveil.core.result import Plan
 from peerveil.timing.choose import choose_gap, choose_gaps, covered
 from peerveil.timing.durations import in_words, percent, read_duration
 from peerveil.timing.follow_up import FollowUp
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
     from peerveil.timing.durations import Duration
     from peerveil.timing.mechanism import DelayMechanism
 
@@ -159,7 +159,7 @@ def plan_delays(
 
     Examples
     --------
-    >>> from peerveil.judgements import synthetic_conference
+    >>> from peerveil.data import synthetic_conference
     >>> plan = plan_delays(synthetic_conference(papers=60, reviewers=40, seed=1).events, percentile=25)
     >>> plan.table().columns, plan.covered >= 0.25
     (['mechanism', 'mean_batched', 'mean_unbatched', 'max_delay'], True)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.errors import BadInput
-from peerveil.randomness import Randomness
-from peerveil.result import Outputs, Result
+from peerveil.core.errors import BadInput
+from peerveil.core.randomness import Randomness
+from peerveil.core.result import Outputs, Result
 from peerveil.timing.choose import read_gaps
 from peerveil.timing.durations import in_words
 from peerveil.timing.follow_up import FollowUp
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
+    from peerveil.core.exact import Number
     from peerveil.ledger import Account
-    from peerveil.numerics.exact import Number
     from peerveil.timing.durations import Duration
     from peerveil.timing.mechanism import DelayMechanism
     from peerveil.timing.queue import Queue
@@ -164,7 +164,7 @@ def post(
 
     Examples
     --------
-    >>> from peerveil.judgements import Events
+    >>> from peerveil.data import Events
     >>> from peerveil.timing import FollowUp
     >>> log = Events(actor=["ann", "ann"], thread=["A", "B"], time=[1_700_000_000, 1_700_000_060])
     >>> mechanism = FollowUp(epsilon=1, gap=600, beta=300)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numba import njit
 
-from peerveil.guarantee import Guarantee, Notion
+from peerveil.core.guarantee import Guarantee, Notion
 from peerveil.timing.durations import TICKS, in_words, read_duration
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from peerveil.randomness import Randomness
+    from peerveil.core.randomness import Randomness
     from peerveil.timing.durations import Duration
 
 PROMISE: Final = (
@@ -71,7 +71,7 @@ class Queue:
     def guarantee(self) -> Guarantee:
         """No differential privacy: the promise rests on an assumption about people."""
         return Guarantee(Notion.PURE_DP, epsilon=None, unit="batches, beyond the queue's own promise",
-                         neighbours="the same comments in batches or one a step")  # fmt: skip
+                         neighbors="the same comments in batches or one a step")  # fmt: skip
 
     def __repr__(self) -> str:
         return f"Queue(step={self.step:g})"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from peerveil.judgements import Events
-from peerveil.judgements.events import ORDER_LEAKS
-from peerveil.judgements.table import is_frame
+from peerveil.data import Events
+from peerveil.data.events import ORDER_LEAKS
+from peerveil.data.table import is_frame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

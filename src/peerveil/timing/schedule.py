@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import numpy as np
 import polars as pl
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.guarantee import Guarantee
-from peerveil.result import Pictured, plain
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.result import Pictured, plain
 from peerveil.timing.batches import codes
 from peerveil.timing.choose import read_gaps_of
 from peerveil.timing.durations import in_words, read_duration
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
-    from peerveil.judgements import Events
-    from peerveil.randomness import Randomness
+    from peerveil.core.randomness import Randomness
+    from peerveil.data import Events
     from peerveil.timing.durations import Duration
 
     Whole = NDArray[np.int64]
@@ -369,7 +369,7 @@ def _guarantee(
     least = mechanism.gap if gap is None else float(gap.min())
     return Guarantee.one_sided_dp(
         mechanism.exact_epsilon, gap=least, unit=guarantee.unit,
-        neighbours=f"{guarantee.neighbours}; {'; '.join(extra)}",
+        neighbors=f"{guarantee.neighbors}; {'; '.join(extra)}",
     )  # fmt: skip
 
 

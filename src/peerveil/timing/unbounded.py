@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Self
 
-from peerveil.errors import BadInput
-from peerveil.numerics.exact import at_least
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import at_least
 from peerveil.timing.delays import Stairs, Tail
 from peerveil.timing.durations import LONGEST, TICKS
 from peerveil.timing.mechanism import DelayMechanism
 
 if TYPE_CHECKING:
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
     from peerveil.timing.durations import Duration
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from peerveil.errors import BadInput
-from peerveil.numerics.exact import exp_bounds
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import exp_bounds
 from peerveil.timing.delays import WHOLE, Steps
 from peerveil.timing.durations import LONGEST, TICKS
 from peerveil.timing.mechanism import DelayMechanism
 
 if TYPE_CHECKING:
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
     from peerveil.timing.durations import Duration
 
 
@@ -39,7 +39,7 @@ class ZeroInflated(DelayMechanism):
 
     @property
     def weight(self) -> float:
-        """The weight of batched comments in the mean that was minimised."""
+        """The weight of batched comments in the mean that was minimized."""
         return self._weight
 
     @property
@@ -63,7 +63,7 @@ class ZeroInflatedUniform(ZeroInflated):
     gap
         Seconds (or a timedelta): how far apart two comments may be in the harmless case.
     weight
-        Minimise weight E[B] + (1 - weight) E[U]; from 0 to 1, where 1 is plain uniform delay.
+        Minimize weight E[B] + (1 - weight) E[U]; from 0 to 1, where 1 is plain uniform delay.
     eta
         The share of other comments that wait at all, instead of the best one for ``weight``.
     beta
@@ -80,7 +80,7 @@ class ZeroInflatedUniform(ZeroInflated):
     the harmless input, only c' contributes. ∎
 
     **Means.** E[B] = g/2 (1 + eta/(eta - q)) and E[U] = g/2 eta^2/(eta - q), g standing for gap + beta. (The paper
-    prints E[B] with eta in place of 1; its own optimal eta minimises this one.) The derivative of the weighted mean
+    prints E[B] with eta in place of 1; its own optimal eta minimizes this one.) The derivative of the weighted mean
     vanishes at eta = q (1 + sqrt(1 + w/(q (1 - w)))).
 
     Examples

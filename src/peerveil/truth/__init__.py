@@ -1,23 +1,23 @@
-"""The truth room: right answers from answers that were randomised on each person's device.
+"""The truth room: right answers from answers that were randomized on each person's device.
 
 From Wang and Xu, *Inferring Ground Truth From Crowdsourced Data Under Local Attribute Differential Privacy* (2020), corrected and
 improved.
 
-- **Randomise** on the person's side: :func:`randomize` (arrays), :func:`randomize_answers` (tables; per answer or per person,
-  hiding which tasks were answered), which gives :class:`RandomisedAnswers` to publish and :class:`CollectedReports` with the ids
+- **Randomize** on the person's side: :func:`randomize` (arrays), :func:`randomize_answers` (tables; per answer or per person,
+  hiding which tasks were answered), which gives :class:`RandomizedAnswers` to publish and :class:`CollectedReports` with the ids
   of workers for the operator.
 - **Over the wire**: :func:`invitation`, :class:`Client`, :func:`collect`, :func:`write_reports`, :func:`read_reports` (which give
   :class:`CollectedReports`).
 - **Infer**: :class:`PrivateDawidSkene` and :class:`PrivateMajority` give a :class:`TruthResult` without ids of workers; the
   abilities by id are the estimator's ``workers_``. :class:`NotConverged` is raised where an iteration does not end, and
-  :class:`NotRandomised` is a warning that reports look like raw answers. :func:`peerveil.truth.source.fit_source` takes a
+  :class:`NotRandomized` is a warning that reports look like raw answers. :func:`peerveil.truth.source.fit_source` takes a
   table, a file of reports or files of a database alike.
 - **Choose epsilon first**: :func:`plan_truth` gives a :class:`TruthPlan` (for a crowd like that of an earlier run:
   :func:`abilities_like`); :func:`compare_truth` gives a :class:`TruthComparison` on answers that you hold.
 - **Attack it**: :mod:`peerveil.truth.adversary`.
 - **Simulate**: :func:`simulate_crowd`.
 - **Where reports outgrow memory**: ``fit(..., engine="duckdb")`` or ``"spark"``, on a connection from
-  :func:`peerveil.engines.connect` or of your own.
+  :func:`peerveil.data.engines.connect` or of your own.
 
 >>> crowd = simulate_crowd(tasks=200, workers=30, answers=9, epsilon=2, seed=3)
 >>> result = PrivateDawidSkene(epsilon=2).fit(crowd.reports)
@@ -28,13 +28,13 @@ True
 
 from peerveil.truth.client import Client
 from peerveil.truth.compare import TruthComparison, compare_truth
-from peerveil.truth.doubt import NotRandomised
+from peerveil.truth.doubt import NotRandomized
 from peerveil.truth.estimate import PrivateDawidSkene
 from peerveil.truth.loop import NotConverged
 from peerveil.truth.majority import PrivateMajority
 from peerveil.truth.outcome import TruthResult
 from peerveil.truth.plan import TruthPlan, abilities_like, plan_truth
-from peerveil.truth.randomise import CollectedReports, RandomisedAnswers, randomize, randomize_answers
+from peerveil.truth.randomize import CollectedReports, RandomizedAnswers, randomize, randomize_answers
 from peerveil.truth.simulate import simulate_crowd
 from peerveil.truth.wire import collect, invitation, read_reports, write_reports
 
@@ -42,10 +42,10 @@ __all__ = [
     "Client",
     "CollectedReports",
     "NotConverged",
-    "NotRandomised",
+    "NotRandomized",
     "PrivateDawidSkene",
     "PrivateMajority",
-    "RandomisedAnswers",
+    "RandomizedAnswers",
     "TruthComparison",
     "TruthPlan",
     "TruthResult",

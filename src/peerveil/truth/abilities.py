@@ -52,7 +52,7 @@ class Channel:
 
     @classmethod
     def of(cls, epsilon: float | None, k: int) -> Channel:
-        """The channel of a randomized response; ``None`` is no randomisation.
+        """The channel of a randomized response; ``None`` is no randomization.
 
         >>> channel = Channel.of(1.0, 2)
         >>> round(channel.keep, 4), round(channel.contrast, 4)
@@ -83,7 +83,7 @@ class Summary:
     table: Floats | None  # [w, r, z]
     right: Floats | None  # one-coin: [w]
     wrong: Floats | None
-    cost: float  # objective = (sum of log normalisers of tasks) - cost
+    cost: float  # objective = (sum of log normalizers of tasks) - cost
     ability: Floats
     error: Floats
     details: dict[str, Any] = field(default_factory=dict)
@@ -188,7 +188,7 @@ class GridModel:
         return Summary(table, None, None, cost, mean.mean(axis=1), error, details)
 
     def _score(self, hits: Floats, misses: Floats, log_right: Floats, log_wrong: Floats, part: slice) -> _Scored:
-        """Posteriors of general abilities under the prior mean as it stands, not normalised, and the sum of logarithms of what
+        """Posteriors of general abilities under the prior mean as it stands, not normalized, and the sum of logarithms of what
         they were divided by; for two-coin also what the abilities in the classes need.
         """
         score = self._past(part, self.general) + self.log_prior[self.mean]

@@ -6,7 +6,7 @@ everybody's ability, and the protocol. They see all reports, and whatever is com
 - :func:`answer_odds`: how far one report moves their odds between two answers, exactly;
 - :func:`sheet_loss`: the exact loss of a whole answer sheet, by enumeration;
 - :func:`answer_attack`: how often they are right, on a crowd, against what the guarantee allows;
-- :func:`audit_cases` and :func:`planted_faults`: the whole pipeline (randomise, infer, publish labels and abilities) under audit.
+- :func:`audit_cases` and :func:`planted_faults`: the whole pipeline (randomize, infer, publish labels and abilities) under audit.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from peerveil.audit import ExactLoss, exact_loss
 from peerveil.audit.attack import GuessingAttack
 from peerveil.audit.cases import Case
 from peerveil.audit.driver import Pair
-from peerveil.errors import BadInput
-from peerveil.guarantee import Guarantee
-from peerveil.numerics.exact import whole
-from peerveil.randomness import Randomness, Response
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import whole
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Randomness, Response
 from peerveil.truth.abilities import Channel, GridModel
 from peerveil.truth.loop import ClassPrior, MemoryEngine, iterate
 from peerveil.truth.reports import Reports
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
 
     Floats = NDArray[np.float64]
 
@@ -160,7 +160,7 @@ def answer_attack(
 # ---- the whole pipeline under audit -----------------------------------------------------------------------------------
 
 
-def _neighbours() -> tuple[Pair, ...]:
+def _neighbors() -> tuple[Pair, ...]:
     """Small crowds in which one person gives another answer to one task."""
     other = _SHEETS.copy()
     other[0, 0] = 1
@@ -173,7 +173,7 @@ def _neighbours() -> tuple[Pair, ...]:
 
 
 def pipeline(sheets: NDArray[Any], count: int, randomness: Randomness, *, response: Response | None = None) -> Floats:
-    """``count`` whole runs for epsilon 1: randomise all sheets, infer, publish every probability and ability."""
+    """``count`` whole runs for epsilon 1: randomize all sheets, infer, publish every probability and ability."""
     used = Response(1, 2) if response is None else response
     workers, tasks = sheets.shape
     sent = randomness.respond(np.tile(sheets, (count, 1, 1)), used).astype(np.int64)
@@ -195,14 +195,14 @@ def _published(packed: bytes, workers: int, tasks: int) -> Floats:
 
 
 def audit_cases() -> Iterator[Case]:
-    """The response, and the whole pipeline, over neighbouring answer sheets."""
+    """The response, and the whole pipeline, over neighboring answer sheets."""
     claim = Guarantee.local_attribute_dp(1)
-    yield Case("truth: reports, labels and abilities, epsilon 1", pipeline, _neighbours(), claim, samples=3_000)
+    yield Case("truth: reports, labels and abilities, epsilon 1", pipeline, _neighbors(), claim, samples=3_000)
     yield Case("truth: one of several answers, epsilon 1 for the person", _person, _person_pairs(), _person_claim())
 
 
 def _person_claim() -> Guarantee:
-    return Guarantee.local_dp(1, unit="all answers of one person", neighbours="any other answers to the same tasks")
+    return Guarantee.local_dp(1, unit="all answers of one person", neighbors="any other answers to the same tasks")
 
 
 def _person_pairs() -> tuple[Pair, ...]:
@@ -232,15 +232,15 @@ def planted_faults() -> Iterator[Case]:
     yield Case(
         "truth: an answer reported twice",
         twice,
-        _neighbours()[:1],
+        _neighbors()[:1],
         claim,
         samples=20_000,
-        fault="the client forgot its first report and randomised the answer again: 2 epsilon",
+        fault="the client forgot its first report and randomized the answer again: 2 epsilon",
     )
     yield Case(
         "truth: thresholds of epsilon 2.5",
         loose,
-        _neighbours()[1:],
+        _neighbors()[1:],
         claim,
         samples=3_000,
         fault="the invitation says epsilon 1, the thresholds belong to 2.5",

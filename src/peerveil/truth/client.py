@@ -21,7 +21,7 @@ import unicodedata
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ _KEYS: Final = {"format", "epsilon", "classes", "response", "promise"}
 
 
 class Client:
-    """Randomises one person's answers as an invitation asks.
+    """Randomizes one person's answers as an invitation asks.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Client:
         self._check()
 
     def _check(self) -> None:
-        """Neighbours: any two answers. The largest likelihood ratio is keep_below/share; it must not exceed e^epsilon."""
+        """Neighbors: any two answers. The largest likelihood ratio is keep_below/share; it must not exceed e^epsilon."""
         k, total = len(self.classes), 2**self._width
         if self._keep_below + (k - 1) * self._share != total or not self._keep_below > self._share > 0:
             raise BadInput("invitation", got=self._keep_below, want=f"thresholds of a response on {k} classes")

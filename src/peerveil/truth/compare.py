@@ -1,6 +1,6 @@
-"""What would I lose on my own answers? Randomise them many times in simulation, and look at what comes out.
+"""What would I lose on my own answers? Randomize them many times in simulation, and look at what comes out.
 
-Whoever holds answers that are not randomised can see beforehand what each epsilon would cost: how often the labels inferred from
+Whoever holds answers that are not randomized can see beforehand what each epsilon would cost: how often the labels inferred from
 reports are those inferred from the answers themselves, and how often they are right where that is known. The figures are computed
 from private answers without noise. They help to choose, and are not for publication.
 """
@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.errors import BadInput
-from peerveil.guarantee import Guarantee, read_epsilon
-from peerveil.judgements import Labels
-from peerveil.numerics.exact import printed, whole
-from peerveil.progress import progress_bar
-from peerveil.randomness import Randomness
-from peerveil.result import Result
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import printed, whole
+from peerveil.core.guarantee import Guarantee, read_epsilon
+from peerveil.core.progress import progress_bar
+from peerveil.core.randomness import Randomness
+from peerveil.core.result import Result
+from peerveil.data import Labels
 from peerveil.truth.estimate import PrivateDawidSkene
-from peerveil.truth.randomise import randomize_answers
+from peerveil.truth.randomize import randomize_answers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
 
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
 
 EPSILONS: Final = ("0.5", "1", "2", "4")
 _DRAW: Final = 1_000_003  # seeds of different epsilons do not meet
@@ -46,8 +46,8 @@ class ComparisonRow:
     covered
         The share of tasks that get a report at all.
     agreement, accuracy
-        The share of tasks with the label of the unrandomised answers, and of those with a known right answer the share that
-        is labelled right; means over the draws, each with its standard error. A task without report gets a guess.
+        The share of tasks with the label of the unrandomized answers, and of those with a known right answer the share that
+        is labeled right; means over the draws, each with its standard error. A task without report gets a guess.
     """
 
     epsilon: float
@@ -61,14 +61,14 @@ class ComparisonRow:
 
 @dataclass(frozen=True, kw_only=True)
 class TruthComparison(Result):
-    """What randomising would have cost on a table of answers; computed from private data, not for publication.
+    """What randomizing would have cost on a table of answers; computed from private data, not for publication.
 
     Attributes
     ----------
     rows
         One for each epsilon.
     base_accuracy
-        How many labels of the unrandomised answers are right, where that is known.
+        How many labels of the unrandomized answers are right, where that is known.
     """
 
     rows: tuple[ComparisonRow, ...]
@@ -131,7 +131,7 @@ def compare_truth(
     seed: int = 0,
     progress: bool | None = None,
 ) -> TruthComparison:
-    """What each epsilon would cost on answers that are not randomised yet, by simulation.
+    """What each epsilon would cost on answers that are not randomized yet, by simulation.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def compare_truth(
     classes
         The classes; as in the answers if left out, since nothing here is published.
     draws
-        How often the answers are randomised for each epsilon, at least 2.
+        How often the answers are randomized for each epsilon, at least 2.
     columns
         What a frame or file calls task, worker, label and truth, where it has other names.
 

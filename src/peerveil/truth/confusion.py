@@ -5,7 +5,7 @@ Dawid and Skene (1979), with the rules of crowd-kit (counts below 1e-10 become 1
 
 The answers are hidden behind the channel, so the M-step is itself an EM over them. Given the expected number N[r, z] of
 reports r on tasks of class z, the expected number of answers b is theta[z, b] sum_r N[r, z] C[b, r] / (theta C)[z, r]; a few
-such steps never lower the objective (generalised EM), and without randomisation one step is exact.
+such steps never lower the objective (generalized EM), and without randomization one step is exact.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""Do reports look randomised at all? They may agree no more than their epsilon allows.
+"""Do reports look randomized at all? They may agree no more than their epsilon allows.
 
 Whoever passes raw answers for reports gets abilities that are wrong, and a promise that nobody kept. Raw answers of
 people who know something give themselves away: they agree too often.
 
-**Bound.** Two reports on a task, each randomised by itself with the response that keeps an answer with probability p
+**Bound.** Two reports on a task, each randomized by itself with the response that keeps an answer with probability p
 and sends each of the k - 1 others with q = (1 - p)/(k - 1), agree with probability p^2 + (k - 1) q^2 if the answers
 are equal and 2pq + (k - 2) q^2 if they are not. The first is larger by (p - q)^2. So whatever people think, a pair
 agrees with probability at most A = p^2 + (k - 1) q^2 (for two classes p^2 + (1 - p)^2).
 
 **Test.** Let U be the share of agreeing pairs among the n reports on a task. U is the mean, over all orders of the
-reports, of the share of agreement among the h = floor(n/2) disjoint pairs of neighbours in that order (Hoeffding
+reports, of the share of agreement among the h = floor(n/2) disjoint pairs of neighbors in that order (Hoeffding
 1963, section 5). Given the answers, disjoint pairs agree independently, each with probability at most A. By Jensen's
 inequality E e^(s h U) is then at most (1 - A + A e^s)^h for s > 0. Tasks are independent, so for a, the mean of U
 with weights h, and N the sum of the h, Chernoff's bound gives P[a >= x] <= e^(-N KL(x, A)) for x > A. ∎ We call
-reports doubtful when sqrt(2 N KL(a, A)) > 6: randomised reports are so less often than once in 60 million.
+reports doubtful when sqrt(2 N KL(a, A)) > 6: randomized reports are so less often than once in 60 million.
 
 The converse does not hold: raw answers that agree little (hard tasks, few reports, large epsilon) go unnoticed.
 """
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 LARGEST_Z: Final = 6.0
 
 
-class NotRandomised(UserWarning):
-    """Reports agree more than answers that were randomised with their epsilon could."""
+class NotRandomized(UserWarning):
+    """Reports agree more than answers that were randomized with their epsilon could."""
 
 
 def largest_agreement(epsilon: float, k: int) -> float:
@@ -66,7 +66,7 @@ def agreement(votes: Floats) -> tuple[float, int]:
 
 
 def doubt(votes: Floats, epsilon: float | None) -> str | None:
-    """Why reports cannot have been randomised with this epsilon, in words; ``None`` if nothing speaks against it.
+    """Why reports cannot have been randomized with this epsilon, in words; ``None`` if nothing speaks against it.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def doubt(votes: Floats, epsilon: float | None) -> str | None:
     Examples
     --------
     >>> doubt(np.array([[8.0, 0.0], [0.0, 8.0]] * 20), 1.0)[:46]
-    'these do not look randomised at epsilon 1: rep'
+    'these do not look randomized at epsilon 1: rep'
     >>> doubt(np.array([[5.0, 3.0], [3.0, 5.0]] * 20), 1.0) is None
     True
     """
@@ -87,9 +87,9 @@ def doubt(votes: Floats, epsilon: float | None) -> str | None:
     if found <= bound or math.sqrt(2 * pairs * _divergence(found, bound)) <= LARGEST_Z:
         return None
     return (
-        f"these do not look randomised at epsilon {epsilon:g}: reports on the same task agree in {100 * found:.1f} of "
+        f"these do not look randomized at epsilon {epsilon:g}: reports on the same task agree in {100 * found:.1f} of "
         f"100 pairs, and at most {100 * bound:.1f} could be expected. If these are raw answers, nothing protects them and "
-        "the abilities are wrong: randomise them first, or say that they are not randomised (epsilon none)"
+        "the abilities are wrong: randomize them first, or say that they are not randomized (epsilon none)"
     )
 
 

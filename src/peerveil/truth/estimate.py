@@ -1,4 +1,4 @@
-"""The estimator: truth and abilities from randomised answers, by any of the models, on any of the engines."""
+"""The estimator: truth and abilities from randomized answers, by any of the models, on any of the engines."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 import polars as pl
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.guarantee import read_epsilon
-from peerveil.judgements import Labels
-from peerveil.numerics.exact import whole
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import whole
+from peerveil.core.guarantee import read_epsilon
+from peerveil.data import Labels
 from peerveil.truth.abilities import BIAS, STRENGTH, Channel, GridModel
 from peerveil.truth.choose import Evidence, Start, begin, fit_auto, sample
 from peerveil.truth.confusion import CoinModel, ConfusionModel
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from peerveil.guarantee import Guarantee
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
+    from peerveil.core.guarantee import Guarantee
 
     Floats = NDArray[np.float64]
 
@@ -37,12 +37,12 @@ _IN_MEMORY: Final = 50_000_000  # reports; more go to DuckDB
 
 
 class PrivateDawidSkene:
-    """Right answers and abilities from reports that were randomised on each person's device.
+    """Right answers and abilities from reports that were randomized on each person's device.
 
     Parameters
     ----------
     epsilon
-        Of the response for one answer; ``None`` if answers were not randomised.
+        Of the response for one answer; ``None`` if answers were not randomized.
     model
         ``"auto"`` (one-coin, or two-coin where the reports speak for personal biases: :mod:`peerveil.truth.choose`),
         ``"one-coin"``, ``"two-coin"`` (an ability for every true class), or ``"confusion"`` (a full matrix for every worker).
@@ -161,7 +161,7 @@ class PrivateDawidSkene:
             All tasks, if some may have no report; such a task gets the shares of the classes.
         guarantee
             What was promised for the reports; by default local attribute DP with epsilon for one answer, if they were
-            randomised before they were collected.
+            randomized before they were collected.
         connection
             An Ibis connection to use, such as one to a Spark cluster.
         """
@@ -169,7 +169,7 @@ class PrivateDawidSkene:
         if engine not in ENGINES:
             raise BadInput("engine", got=engine, want=f"one of {', '.join(ENGINES)}")
         promised = promise(self.exact_epsilon, guarantee)
-        from peerveil.engines import quiet
+        from peerveil.data.engines import quiet
         from peerveil.truth.tables import TableEngine, is_source, open_reports, size_of
 
         if is_source(labels):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from peerveil.report import COLOURS
+from peerveil.report import COLORS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from peerveil.truth.compare import TruthComparison
     from peerveil.truth.outcome import TruthResult
     from peerveil.truth.plan import TruthPlan
-    from peerveil.truth.randomise import RandomisedAnswers
+    from peerveil.truth.randomize import RandomizedAnswers
 
 _MOST_BARS = 120
 
@@ -26,18 +26,18 @@ def draw_abilities(result: TruthResult, ax: Axes) -> None:
     place = np.linspace(0, 100, chosen.size)
     ability, error = result.abilities[chosen], result.standard_errors[chosen]
     low, high = np.clip(ability - 2 * error, 0, 1), np.clip(ability + 2 * error, 0, 1)
-    ax.vlines(place, low, high, color=COLOURS["private"], alpha=0.35, lw=1.5, label="two standard errors")
+    ax.vlines(place, low, high, color=COLORS["private"], alpha=0.35, lw=1.5, label="two standard errors")
     size = 6 + 30 * np.sqrt(result.loads[chosen] / max(1, int(result.loads.max())))
     ax.scatter(
         place,
         np.clip(ability, 0, 1),
         s=size,
-        color=COLOURS["private"],
+        color=COLORS["private"],
         zorder=3,
         label="ability (larger: more reports)",
     )
     chance = 1 / len(result.classes)
-    ax.axhline(chance, color=COLOURS["truth"], ls="--", lw=1, label="guessing")
+    ax.axhline(chance, color=COLORS["truth"], ls="--", lw=1, label="guessing")
     ax.set_ylim(-0.02, 1.02)
     ax.set_xlabel("workers, from the lowest ability to the highest (%)")
     ax.set_ylabel("ability (share of right answers)")
@@ -46,22 +46,22 @@ def draw_abilities(result: TruthResult, ax: Axes) -> None:
 
 def draw_plan(plan: TruthPlan, ax: Axes) -> None:
     """Accuracy against answers a task: full lines ours, dotted lines majority."""
-    shades = [COLOURS["leak"], COLOURS["accent"], COLOURS["private"], COLOURS["good"]]
+    shades = [COLORS["leak"], COLORS["accent"], COLORS["private"], COLORS["good"]]
     for i, epsilon in enumerate(plan.needed):
         rows = [row for row in plan.rows if row.epsilon == epsilon]
-        x, colour = [row.answers for row in rows], shades[i % len(shades)]
+        x, color = [row.answers for row in rows], shades[i % len(shades)]
         ax.errorbar(
             x,
             [row.accuracy for row in rows],
             yerr=[row.error for row in rows],
             marker="o",
             ms=4,
-            color=colour,
+            color=color,
             label="no privacy" if epsilon is None else f"epsilon {epsilon:g}",
         )
-        ax.plot(x, [row.majority for row in rows], ":", lw=1, color=colour)
+        ax.plot(x, [row.majority for row in rows], ":", lw=1, color=color)
     ax.plot([], [], ":", color="0.5", label="private majority")
-    ax.axhline(plan.accuracy, color=COLOURS["truth"], ls="--", lw=1)
+    ax.axhline(plan.accuracy, color=COLORS["truth"], ls="--", lw=1)
     ax.set_xscale("log")
     ticks = sorted({row.answers for row in plan.rows})
     ax.set_xticks(ticks, [str(t) for t in ticks])
@@ -76,12 +76,12 @@ def draw_comparison(found: TruthComparison, ax: Axes) -> None:
     x = [row.epsilon for row in found.rows]
     same = [row.agreement for row in found.rows]
     bars = [2 * row.agreement_error for row in found.rows]
-    ax.errorbar(x, same, yerr=bars, marker="o", ms=4, color=COLOURS["private"], label="same label as without privacy")
+    ax.errorbar(x, same, yerr=bars, marker="o", ms=4, color=COLORS["private"], label="same label as without privacy")
     right = [row.accuracy for row in found.rows if row.accuracy is not None]
     if right and found.base_accuracy is not None:
         bars = [2 * row.accuracy_error for row in found.rows if row.accuracy_error is not None]
-        ax.errorbar(x, right, yerr=bars, marker="s", ms=4, color=COLOURS["good"], label="right label")
-        ax.axhline(found.base_accuracy, color=COLOURS["truth"], ls="--", lw=1, label="right label without privacy")
+        ax.errorbar(x, right, yerr=bars, marker="s", ms=4, color=COLORS["good"], label="right label")
+        ax.axhline(found.base_accuracy, color=COLORS["truth"], ls="--", lw=1, label="right label without privacy")
     ax.set_xscale("log")
     ax.set_xticks(x, [f"{e:g}" for e in x])
     ax.minorticks_off()
@@ -91,7 +91,7 @@ def draw_comparison(found: TruthComparison, ax: Axes) -> None:
     ax.legend(fontsize="small", loc="lower right")
 
 
-def draw_reports(sent: RandomisedAnswers, ax: Axes) -> None:
+def draw_reports(sent: RandomizedAnswers, ax: Axes) -> None:
     """Shares of the classes among the reports, and what they let estimate of the answers (the response undone)."""
     response = sent.response
     labels = list(response.labels or range(response.k))
@@ -100,8 +100,8 @@ def draw_reports(sent: RandomisedAnswers, ax: Axes) -> None:
     total = max(1.0, counts.sum())
     undone = np.clip(response.unbiased(counts) / total, 0, 1)
     place = np.arange(response.k)
-    ax.bar(place - 0.2, counts / total, 0.38, color=COLOURS["truth"], label="among the reports")
-    ax.bar(place + 0.2, undone, 0.38, color=COLOURS["private"], label="estimated among the answers")
+    ax.bar(place - 0.2, counts / total, 0.38, color=COLORS["truth"], label="among the reports")
+    ax.bar(place + 0.2, undone, 0.38, color=COLORS["private"], label="estimated among the answers")
     ax.set_xticks(place, [name if len(name) < 16 else f"{name[:14]}…" for name in map(str, labels)])
     ax.set_ylabel("share")
     ax.set_ylim(0, 1.02)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 from peerveil.truth.loop import ClassPrior
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ def sort_by_task(task: Any, worker: Any, label: Any, tasks: int) -> Any:
 
 
 @nb.njit(cache=True)
-def _normalise(score: Any, top: float) -> float:
+def _normalize(score: Any, top: float) -> float:
     """Scores to probabilities in place; returns the logarithm of their sum of exponentials."""
     total = 0.0
     for z in range(score.size):
@@ -79,7 +79,7 @@ def table_pass(
             top = score[0]
             for z in range(1, k):
                 top = max(top, score[z])
-            total += _normalise(score, top)
+            total += _normalize(score, top)
         for z in range(k):
             posterior[t, z] = score[z]
         for i in range(start[t], start[t + 1]):
@@ -114,7 +114,7 @@ def coin_pass(start: Any, worker: Any, label: Any, crowd: Any, log_prior: Any, g
             top = score[0]
             for z in range(1, k):
                 top = max(top, score[z])
-            total += _normalise(score, top)
+            total += _normalize(score, top)
         for z in range(k):
             posterior[t, z] = score[z]
         for i in range(start[t], start[t + 1]):

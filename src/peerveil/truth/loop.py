@@ -1,7 +1,7 @@
 """The iteration that every model and every engine shares.
 
 An engine holds the reports and the posteriors of tasks; a model turns tallies into weights. One iteration: the model looks at
-the tallies, the engine passes over the reports with the new weights and returns new tallies. Each half maximises the same
+the tallies, the engine passes over the reports with the new weights and returns new tallies. Each half maximizes the same
 objective (for grid models a lower bound of the likelihood of the reports, for point estimates the likelihood times the
 prior), so that it cannot fall, and its rise is what convergence is judged by.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from peerveil.errors import PeerveilError
+from peerveil.core.errors import PeerveilError
 from peerveil.truth import kernels
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Engine(Protocol):
         """Tallies of the posteriors as they stand, and the mass of every class."""
 
     def step(self, summary: Summary, log_prior: Floats) -> tuple[float, Floats, Floats]:
-        """A pass: the sum of log normalisers, the new tallies, the mass of every class."""
+        """A pass: the sum of log normalizers, the new tallies, the mass of every class."""
 
     def doubt(self) -> tuple[Floats, Floats]:
         """For every worker the expected hits, and the sum of c (1 - c), c being the chance that a report shows the truth."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.guarantee import read_epsilon
-from peerveil.judgements import Labels
+from peerveil.core.guarantee import read_epsilon
+from peerveil.data import Labels
 from peerveil.truth.abilities import Channel
 from peerveil.truth.outcome import TruthResult, WorkerAbilities, as_classes, like, promise
 from peerveil.truth.reports import Reports
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from peerveil.guarantee import Guarantee
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
+    from peerveil.core.guarantee import Guarantee
 
     Floats = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ class PrivateMajority:
     Parameters
     ----------
     epsilon
-        Of the response that made the reports; ``None`` if they were not randomised.
+        Of the response that made the reports; ``None`` if they were not randomized.
     classes
         The classes, or how many there are; read off the reports (which are public) if left out.
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.guarantee import NOT_PRIVATE_MARK, WORTHLESS, Guarantee, Notion, odds_in_words, read_epsilon
-from peerveil.judgements import Labels
-from peerveil.judgements.table import plural
-from peerveil.result import Result, plain
-from peerveil.truth.doubt import NotRandomised, doubt
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.guarantee import NOT_PRIVATE_MARK, WORTHLESS, Guarantee, Notion, odds_in_words, read_epsilon
+from peerveil.core.result import Result, plain
+from peerveil.data import Labels
+from peerveil.data.table import plural
+from peerveil.truth.doubt import NotRandomized, doubt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ class TruthResult(Result):
     probabilities
         One row a task, one column a class (in the order of ``classes``).
     abilities
-        The probability that a worker's own answer, before it was randomised, is the true class; one number per worker.
+        The probability that a worker's own answer, before it was randomized, is the true class; one number per worker.
     standard_errors
         Of the abilities.
     model
@@ -66,8 +66,8 @@ class TruthResult(Result):
     most_reports
         How many reports the person sent who sent most, if that is more than the result uses.
     doubt
-        Why the reports do not look randomised with this epsilon, in words (:mod:`peerveil.truth.doubt`); ``None`` if they do,
-        or if peerveil randomised them.
+        Why the reports do not look randomized with this epsilon, in words (:mod:`peerveil.truth.doubt`); ``None`` if they do,
+        or if peerveil randomized them.
     """
 
     tasks: pl.Series
@@ -91,7 +91,7 @@ class TruthResult(Result):
 
     @property
     def mark(self) -> str | None:
-        """The words that must stand beside this result: "not private" too where the reports were not randomised."""
+        """The words that must stand beside this result: "not private" too where the reports were not randomized."""
         return super().mark or (None if self.doubt is None else NOT_PRIVATE_MARK)
 
     @property
@@ -123,7 +123,7 @@ class TruthResult(Result):
         found = None if self.guarantee.assumption is None else doubt(votes, self.epsilon)
         if found is None:
             return self
-        warnings.warn(found, NotRandomised, stacklevel=5)
+        warnings.warn(found, NotRandomized, stacklevel=5)
         return replace(self, doubt=found)
 
     def frame(self, *, probabilities: bool = False) -> pl.DataFrame:
@@ -155,7 +155,7 @@ class TruthResult(Result):
         """The finding in one line."""
         sure = int((self.confidence >= 0.9).sum())
         return (
-            f"{plural(len(self.tasks), 'task')} labelled from {plural(int(self.loads.sum()), 'report')} of "
+            f"{plural(len(self.tasks), 'task')} labeled from {plural(int(self.loads.sum()), 'report')} of "
             f"{plural(self.loads.size, 'worker')} ({model_in_words(self.model)}); {sure:,} with a confidence of at least "
             f"90%; median ability {float(np.median(self.abilities)):.2f}"
         )
@@ -188,7 +188,7 @@ class TruthResult(Result):
 
         A private file can be read by its owner alone.
         """
-        from peerveil.judgements.writing import write_frame
+        from peerveil.data.writing import write_frame
 
         return write_frame(self.frame(probabilities=True), path, private=private)
 
@@ -257,21 +257,21 @@ _ONE_ANSWER: Final = (
 
 
 def device_promise(epsilon: Any) -> Guarantee:
-    """What is promised for reports that somebody else collected: local attribute DP, if they were randomised at all.
+    """What is promised for reports that somebody else collected: local attribute DP, if they were randomized at all.
 
     >>> device_promise(1).assumption
-    "these answers were randomised at epsilon 1 on each person's device before they were collected"
+    "these answers were randomized at epsilon 1 on each person's device before they were collected"
     """
-    promised = Guarantee.local_attribute_dp(epsilon, neighbours=_ONE_ANSWER)
+    promised = Guarantee.local_attribute_dp(epsilon, neighbors=_ONE_ANSWER)
     if promised.exact_epsilon is None:
         return promised
     return promised.assuming(
-        f"these answers were randomised at epsilon {promised.exact_epsilon} on each person's device before they were collected"
+        f"these answers were randomized at epsilon {promised.exact_epsilon} on each person's device before they were collected"
     )
 
 
 def promise(epsilon: Any, guarantee: Guarantee | None) -> Guarantee:
-    """The guarantee that a result carries: the one given, or local attribute DP for one answer if it was randomised."""
+    """The guarantee that a result carries: the one given, or local attribute DP for one answer if it was randomized."""
     if guarantee is None:
         return device_promise(epsilon)
     if not isinstance(guarantee, Guarantee):
@@ -324,7 +324,7 @@ def whole_person(one: Guarantee, whole: Guarantee, most: int) -> str:
     >>> answer = Guarantee.local_attribute_dp(2)
     >>> print(whole_person(answer, answer.group(94), 94))  # doctest: +NORMALIZE_WHITESPACE
     For a whole person: no promise worth the name. Somebody gave 94 answers, which add up to epsilon 188;
-    for a promise to persons, randomise with --unit person (unit='person').
+    for a promise to persons, randomize with --unit person (unit='person').
     """
     if whole == one or whole.exact_epsilon is None:
         return ""
@@ -332,7 +332,7 @@ def whole_person(one: Guarantee, whole: Guarantee, most: int) -> str:
     if total > WORTHLESS:
         return (
             f"For a whole person: no promise worth the name. Somebody gave {most:,} answers, which add up to epsilon {total}; "
-            "for a promise to persons, randomise with --unit person (unit='person')."
+            "for a promise to persons, randomize with --unit person (unit='person')."
         )
     _, guess = odds_in_words(read_epsilon(total))
     return (

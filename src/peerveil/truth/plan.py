@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.guarantee import read_epsilon
-from peerveil.numerics.exact import printed, whole
-from peerveil.progress import progress_bar
-from peerveil.result import Plan
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import printed, whole
+from peerveil.core.guarantee import read_epsilon
+from peerveil.core.progress import progress_bar
+from peerveil.core.result import Plan
 from peerveil.truth.estimate import PrivateDawidSkene
 from peerveil.truth.majority import PrivateMajority
 from peerveil.truth.outcome import TruthResult
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
 
 EPSILONS: Final = ("0.5", "1", "2", "4")
 ANSWERS: Final = (3, 5, 9, 15, 25, 45, 80)
 _ANSWERS_OF_A_WORKER: Final = 60
-_HALVINGS: Final = 5  # at most so many between two neighbours of ANSWERS
+_HALVINGS: Final = 5  # at most so many between two neighbors of ANSWERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ def abilities_like(workers: Any) -> tuple[float, float]:
         table = {"ability": workers.abilities, "standard_error": workers.standard_errors}
     want = "a table of workers with columns ability and standard_error, as `peerveil truth infer` writes workers.csv"
     if isinstance(table, (str, os.PathLike)):
-        from peerveil.judgements.readers.files import InputFile
+        from peerveil.data.readers.files import InputFile
 
         path = InputFile.open(table).path
         try:

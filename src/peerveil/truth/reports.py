@@ -1,4 +1,4 @@
-"""Randomised answers as the estimators hold them: ids replaced by numbers, sorted by task."""
+"""Randomized answers as the estimators hold them: ids replaced by numbers, sorted by task."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.judgements import Labels
-from peerveil.judgements.labels import check_classes
-from peerveil.judgements.readers.files import InputFile
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.data import Labels
+from peerveil.data.labels import check_classes
+from peerveil.data.readers.files import InputFile
 from peerveil.truth import kernels
 
 if TYPE_CHECKING:
@@ -89,14 +89,14 @@ class Reports:
         Parameters
         ----------
         labels
-            A :class:`~peerveil.judgements.Labels` table, a pandas or Polars frame with columns task, worker and label, or a
+            A :class:`~peerveil.data.Labels` table, a pandas or Polars frame with columns task, worker and label, or a
             mapping of such columns.
         classes
             The classes, or how many there are. Left out, they are read off the reports: these are public already.
         tasks
             All tasks, if some may have no report.
         repeated
-            What to do with several reports of one worker on one task: count ``"all"`` of them (each was randomised and paid
+            What to do with several reports of one worker on one task: count ``"all"`` of them (each was randomized and paid
             for), only the ``"first"`` or the ``"last"``, or ``"refuse"``.
 
         Examples
@@ -142,7 +142,7 @@ class Reports:
 
 def seen_classes(labels: pl.Series) -> list[Any]:
     """The classes that reports show. NaN is what programs write for nothing: as a class of its own it would change what a
-    randomised answer means, so it must be named to be one.
+    randomized answer means, so it must be named to be one.
     """
     listed = labels.unique().sort().to_list()
     if len(listed) < 2:

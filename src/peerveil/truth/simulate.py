@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.errors import BadInput
-from peerveil.guarantee import Guarantee
-from peerveil.judgements import Labels
-from peerveil.numerics.exact import whole
-from peerveil.randomness import Randomness, Response
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import whole
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Randomness, Response
+from peerveil.data import Labels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
 
     Floats = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def simulate_crowd(
     epsilon: Number | None = 1,
     seed: int = 0,
 ) -> SimulatedCrowd:
-    """Invent a crowd, and randomise its answers in the simulation lane.
+    """Invent a crowd, and randomize its answers in the simulation lane.
 
     Parameters
     ----------

@@ -6,10 +6,10 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peerveil.errors import BadInput
-from peerveil.judgements import Labels
-from peerveil.result import Outputs
-from peerveil.truth.doubt import NotRandomised
+from peerveil.core.errors import BadInput
+from peerveil.core.result import Outputs
+from peerveil.data import Labels
+from peerveil.truth.doubt import NotRandomized
 from peerveil.truth.estimate import PrivateDawidSkene
 from peerveil.truth.majority import PrivateMajority
 from peerveil.truth.reports import read_classes
@@ -17,9 +17,9 @@ from peerveil.truth.tables import open_reports
 from peerveil.truth.wire import is_report_file, read_reports
 
 if TYPE_CHECKING:
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
     from peerveil.truth.outcome import TruthResult, WorkerAbilities
-    from peerveil.truth.randomise import CollectedReports
+    from peerveil.truth.randomize import CollectedReports
 
 
 def fit_source(
@@ -49,7 +49,7 @@ def fit_source(
     """
     collected = stated_reports(source, epsilon=epsilon, classes=classes, model=model)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotRandomised)
+        warnings.simplefilter("ignore", NotRandomized)
         if collected is not None and model != "majority":
             return collected.fit(model=model, class_prior=class_prior)
         guarantee = None

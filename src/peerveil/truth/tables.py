@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.engines import connect, is_table, open_table, quiet
-from peerveil.errors import BadInput, Verbatim
-from peerveil.judgements.labels import check_classes
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.data.engines import connect, is_table, open_table, quiet
+from peerveil.data.labels import check_classes
 from peerveil.truth.reports import Reports, seen_classes
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class TableEngine:
             with _opened(labels, engine, connection) as (opened, table):
                 yield from _closing(cls(opened, table, classes, gold))
             return
-        from peerveil.judgements import Labels
+        from peerveil.data import Labels
 
         own = connection is None
         opened = connect(engine) if own else connection
@@ -147,12 +147,12 @@ class TableEngine:
         posterior = summed.select(
             "task",
             *(f"s{z}" for z in range(self.k)),
-            normaliser=summed.best + summed.total.ln(),
+            normalizer=summed.best + summed.total.ln(),
             **{f"p{z}": summed[f"e{z}"] / summed.total for z in range(self.k)},
         )
         self._posterior = self._store("posterior", self._with_gold(posterior))
-        normaliser = float(_arrow(self._posterior.normaliser.sum()).as_py())
-        return (normaliser, *self._tally())
+        normalizer = float(_arrow(self._posterior.normalizer.sum()).as_py())
+        return (normalizer, *self._tally())
 
     def doubt(self) -> tuple[Floats, Floats]:
         """For every worker the expected hits, and the sum of c (1 - c)."""
@@ -261,7 +261,7 @@ class TableEngine:
         return self._store("gold", self._small(frame))
 
     def _with_gold(self, posterior: Any) -> Any:
-        """Posteriors with known answers put in; their normaliser is the score of the known class."""
+        """Posteriors with known answers put in; their normalizer is the score of the known class."""
         if self._gold is None:
             return posterior
         joined = posterior.left_join(self._gold, "task").drop("task_right")
@@ -269,10 +269,10 @@ class TableEngine:
             f"p{z}": self.ibis.ifelse(joined.known.isnull(), joined[f"p{z}"], (joined.known == z).cast("float64"))
             for z in range(self.k)
         }
-        if "normaliser" in joined.columns:
+        if "normalizer" in joined.columns:
             own = sum((self.ibis.ifelse(joined.known == z, joined[f"s{z}"], 0.0) for z in range(1, self.k)),
                       self.ibis.ifelse(joined.known == 0, joined.s0, 0.0))  # fmt: skip
-            changes["normaliser"] = self.ibis.ifelse(joined.known.isnull(), joined.normaliser, own)
+            changes["normalizer"] = self.ibis.ifelse(joined.known.isnull(), joined.normalizer, own)
         return joined.mutate(**changes).drop("known")
 
     def _fetched(self) -> pl.DataFrame:

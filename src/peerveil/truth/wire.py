@@ -12,18 +12,18 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.files import write_text
-from peerveil.guarantee import Guarantee
-from peerveil.judgements import Labels
-from peerveil.randomness import Response
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.files import write_text
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Response
+from peerveil.data import Labels
 from peerveil.truth.client import FORMAT, Client
-from peerveil.truth.randomise import CollectedReports, task_guarantee
+from peerveil.truth.randomize import CollectedReports, task_guarantee
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
 
 _LONGEST: Final = 10_000  # characters of a report
 
@@ -57,7 +57,7 @@ def collect(invitation: str, lines: Iterable[str]) -> CollectedReports:
     >>> collect(asked, [])
     Traceback (most recent call last):
         ...
-    peerveil.errors.BadInput: invitation: got '{"x": 1}', need an invitation of format peerveil-truth/1
+    peerveil.core.errors.BadInput: invitation: got '{"x": 1}', need an invitation of format peerveil-truth/1
     """
     client = Client(invitation)  # checks the terms
     terms = json.loads(invitation)

@@ -9,9 +9,9 @@ import pytest
 
 from peerveil.calibration import Affine, Monotone, Uncertain
 from peerveil.calibration.arrays import pair_frontiers
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
+from peerveil.core.randomness import Randomness
 from peerveil.papers.calibration.average import AverageCase, simulate_average
-from peerveil.randomness import Randomness
 
 PEOPLE = [Affine(1.0, 0.5), Affine(0.7, -0.5)]
 
@@ -56,7 +56,7 @@ def test_zeta_does_not_depend_on_how_a_function_is_given() -> None:
 
 
 def test_other_priors_are_played_too() -> None:
-    """Scores of 1 to 10 with qualities N(5, 2): the same case as standardised functions, and simulated as such."""
+    """Scores of 1 to 10 with qualities N(5, 2): the same case as standardized functions, and simulated as such."""
     people = [Affine(1.0, 0.5), Affine(0.7, 1.0)]
     case = AverageCase(people, 0.8, prior=(5.0, 2.0))
     plain = AverageCase([Affine(2.0, 5.5), Affine(1.4, 4.5)], 0.8)

@@ -6,8 +6,8 @@ import pytest
 
 from peerveil.calibration import Affine, Pair
 from peerveil.papers.calibration.printed import keep_as_printed
+from peerveil.papers.reproduce.calibration import EXPERIMENTS, figure_3
 from peerveil.report.figures import svg
-from peerveil.reproduce.calibration import EXPERIMENTS, figure_3
 
 
 def test_the_printed_keep_probability_is_negative_and_ours_is_not() -> None:
@@ -31,7 +31,7 @@ def test_figures_are_reproduced(name: str) -> None:
 
 
 def test_figure_3_refutes_the_claim_and_keeps_what_is_true() -> None:
-    """Appendix A claims that normalising helps significantly: only without noise, under the model as stated."""
+    """Appendix A claims that normalizing helps significantly: only without noise, under the model as stated."""
     rows = {row.what: row for row in figure_3(True, False).rows}
 
     def tau(variance: str, method: str) -> float:

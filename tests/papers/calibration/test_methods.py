@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from peerveil.calibration import Affine, fit_miscalibration
-from peerveil.judgements import Reviews
+from peerveil.data import Reviews
 from peerveil.papers.calibration.methods import (
     kendall_distance,
     least_squares,

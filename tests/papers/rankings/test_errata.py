@@ -9,7 +9,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 from peerveil.papers.rankings import printed as paper
 from peerveil.papers.rankings.local_bits import bit_response
 from peerveil.papers.rankings.repaired import LaplaceSquares, Trunc
@@ -79,7 +79,7 @@ def test_appendix_b_probability_of_an_order() -> None:
         exact = sum(p for r, p in law.items() if r[0] < r[q])
         ours, printed = (1 + float(pair_bias(0.5, q))) / 2, 1 / (1 + 0.5**q)
         assert ours == pytest.approx(exact, abs=1e-12)
-        assert (abs(printed - exact) < 1e-12) == (q == 1)  # as printed it holds for neighbours only
+        assert (abs(printed - exact) < 1e-12) == (q == 1)  # as printed it holds for neighbors only
     # at distance m/8 the printed bias is up to 1.5 times too large, so its sample size 2.25 times too small
     ratio = math.tanh(-math.log(0.9999) * 125 / 2) / float(pair_bias(0.9999, 125))
     assert 1.45 < ratio < 1.5

@@ -37,8 +37,8 @@ def test_the_bucketed_test_as_printed_loses_everything_and_the_repaired_one_epsi
 
 
 @pytest.mark.parametrize(("rankings", "items"), [(2, 4), (3, 3)])
-def test_the_repaired_trunc_and_bucket_on_all_small_neighbouring_data_sets(rankings: int, items: int) -> None:
-    """The proven bounds cover every pair of neighbours: all last rankings, for all others that there can be."""
+def test_the_repaired_trunc_and_bucket_on_all_small_neighboring_data_sets(rankings: int, items: int) -> None:
+    """The proven bounds cover every pair of neighbors: all last rankings, for all others that there can be."""
     kinds = all_rankings(items)
     groups = [
         [pair_sums(kinds[[*rest, last]]) for last in range(len(kinds))]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.release import oracle
 
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 from peerveil.papers.release.chains import MOST_TUPLES, chain_bounds, list_omega, predicted_tuples, walk
 from peerveil.release import PublicScores
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from peerveil import BadInput, Randomness
-from peerveil.judgements import Events
+from peerveil.data import Events
 from peerveil.papers.timing.as_printed import WithoutRoom, mean_batched_as_printed
 from peerveil.timing import FollowUp, Uniform, ZeroInflatedUniform, exact_check, post
 from peerveil.timing.check import grid_check

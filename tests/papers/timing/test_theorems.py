@@ -137,7 +137,7 @@ def test_part_three_as_printed_is_refuted_and_as_corrected_holds() -> None:
 
 
 def test_invented_streams() -> None:
-    """Their rates are checked against the paper's in tests/reproduce/test_timing.py."""
+    """Their rates are checked against the paper's in tests/papers/reproduce/test_timing.py."""
     transfers = bitcoin_like(5000)
     attack = linkage_attack(transfers, thresholds=[60], window=60, within="actor")
     assert (attack.precision[0], attack.recall[0]) == (1.0, 1.0)

@@ -10,7 +10,7 @@ import pytest
 from tests.truth.oracle import Answers, majority
 
 from peerveil import BadInput
-from peerveil.judgements import Labels
+from peerveil.data import Labels
 from peerveil.papers.truth.algorithm_1 import AlgorithmOne
 from peerveil.truth import PrivateDawidSkene, simulate_crowd
 from peerveil.truth.simulate import CROWDS

@@ -1,14 +1,14 @@
 """Algorithm 2, with and without noise: which pairs to randomize, so that the whole of them costs least on average.
 
 Every torn pair (one whose decision depends on the assignment) sells adversary error at its own price
-w = min(w_1, w_2), up to min(u, v). The cheapest way to a given average is a fractional knapsack: randomise fully below
+w = min(w_1, w_2), up to min(u, v). The cheapest way to a given average is a fractional knapsack: randomize fully below
 a price, not at all above it. Without noise every price is 1, and any even share will do: Algorithm 2's coin.
 
 *Proof.* By the frontier of each pair, moving it by t(s) <= min(u, v) costs t(s) w(s). For a total of t, any plan that
 leaves a pair of price below lambda unused while using one above can be improved by exchanging the two.
 
 With affine reviewers all integrals are adaptive quadratures over the second score, with the first integrated piece by
-piece between the places where the integrand is not smooth: where a favourite changes (linear in s_1), where u = v
+piece between the places where the integrand is not smooth: where a favorite changes (linear in s_1), where u = v
 (s_1 = s_2, and one more root), where a price reaches lambda. The least error needs no quadrature: the posterior
 means' difference is N(0, t^2) with t^2 = a_1^2/V_1 + a_2^2/V_2, so it is arctan(r/t)/pi with
 r = sigma sqrt(1/V_1 + 1/V_2).
@@ -33,8 +33,8 @@ from peerveil.calibration.frontier import Frontier
 from peerveil.calibration.functions import Affine, Uncertain, read_functions
 from peerveil.calibration.pair import Pair, PairStrategy
 from peerveil.calibration.simulate import Simulation, Tally, play_pairs
-from peerveil.errors import BadInput
-from peerveil.guarantee import Guarantee
+from peerveil.core.errors import BadInput
+from peerveil.core.guarantee import Guarantee
 from peerveil.papers.calibration.known import known_moments
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from peerveil.calibration.arrays import PairFrontiers
     from peerveil.calibration.functions import Reviewer
     from peerveil.calibration.strategy import Decision
-    from peerveil.randomness import Randomness
+    from peerveil.core.randomness import Randomness
 
     Floats = NDArray[np.float64]
 
@@ -55,12 +55,12 @@ _REACH = 9.0  # standard deviations
 
 @dataclass(frozen=True)
 class AverageStrategy:
-    """Randomise pairs up to a price.
+    """Randomize pairs up to a price.
 
     Attributes
     ----------
     price : float
-        Pairs that sell adversary error for less are randomised fully, dearer ones not at all.
+        Pairs that sell adversary error for less are randomized fully, dearer ones not at all.
     share : float
         How far pairs at exactly this price are moved; without noise these are all torn pairs.
     conference_error, adversary_error : float
@@ -92,7 +92,7 @@ class AverageStrategy:
         return Guarantee.map_error(
             max(0.0, math.floor((self.adversary_error - 1e-9) * 1e9) / 1e9),
             unit="which of the two reviewers wrote which review, on average over pairs of papers",
-            neighbours="the two assignments, equally likely before scores are known",
+            neighbors="the two assignments, equally likely before scores are known",
         )
 
     def summary(self) -> str:
@@ -235,7 +235,7 @@ class AverageCase:
             return 0.5 * np.minimum(first, density(s1, b2, d2) * density(s2, b1, d1))
 
         def inner(s2: Floats) -> Floats:
-            root1 = b1 + k2 * (s2 - b2) / k1  # paper 1's favour changes under assignment 1
+            root1 = b1 + k2 * (s2 - b2) / k1  # paper 1's favor changes under assignment 1
             root2 = b2 + k1 * (s2 - b1) / k2
             left, right = np.minimum(root1, root2), np.maximum(root1, root2)
             marks = [left, right, s2, other - s2]
@@ -286,7 +286,7 @@ class AverageCase:
 def simulate_average(strategy: AverageStrategy, *, draws: int = 100_000, seed: int = 0) -> Simulation:
     """Fresh pairs of papers of affine reviewers, all decided by one average-case strategy."""
     case = strategy.case
-    functions = [one.standardised(*case.prior) for one in case.reviewers if isinstance(one, Affine)]
+    functions = [one.standardized(*case.prior) for one in case.reviewers if isinstance(one, Affine)]
     share = strategy.share if case.noise == 0 else 1.0
 
     def bought(pairs: PairFrontiers) -> Floats:

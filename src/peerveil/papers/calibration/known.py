@@ -52,7 +52,7 @@ def known_moments(first: Any, second: Any, tolerance: float = 1e-9) -> tuple[flo
     def inner(y: Floats) -> Floats:
         s2 = second.score(y)
         same = quality_of(first, s2)  # there s_1 = s_2
-        turn = quality_of(first, second.score(same))  # the favourite changes under assignment 2; under 1 at x = y
+        turn = quality_of(first, second.score(same))  # the favorite changes under assignment 2; under 1 at x = y
         level = odds(same)
         roots = _crossings(fine, at_fine, level, lambda x: odds(x) - level[:, None])
         low, high = np.minimum(y, turn), np.maximum(y, turn)

@@ -3,7 +3,7 @@
 | method | uses |
 |---|---|
 | :func:`uncalibrated` | the mean score of a paper |
-| :func:`within_conference` | scores standardised by each reviewer's own mean and deviation |
+| :func:`within_conference` | scores standardized by each reviewer's own mean and deviation |
 | :func:`with_known` | known functions, maximum likelihood (Appendix A) |
 | :func:`least_squares` | affine corrections and qualities fitted together to this conference alone |
 | :func:`with_fit` | the hierarchical model, fitted to past conferences or to this one |
@@ -20,7 +20,7 @@ from scipy.stats import kendalltau
 
 from peerveil.calibration.checks import number, numbers
 from peerveil.calibration.functions import Affine
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from peerveil.calibration.fit import Fit
-    from peerveil.judgements import Reviews
+    from peerveil.data import Reviews
 
     Floats = NDArray[np.float64]
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.guarantee import read_epsilon
-from peerveil.randomness import Response
+from peerveil.core.guarantee import read_epsilon
+from peerveil.core.randomness import Response
 from peerveil.rankings.nulls import squares_null
 from peerveil.rankings.simulate import pair_bias
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from peerveil.numerics.exact import Number
-    from peerveil.randomness import Randomness
+    from peerveil.core.exact import Number
+    from peerveil.core.randomness import Randomness
 
 
 def bit_response(items: int, epsilon: Number) -> Response:

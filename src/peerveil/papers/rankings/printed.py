@@ -51,7 +51,7 @@ def laplace_proof_threshold_as_printed(items: int, level: float, epsilon: float)
 
 
 def mallows_as_printed(rows: Any, level: float) -> tuple[float, float, bool]:
-    """MA: the mean distance to a fixed centre (0, 1, 2, ...) against a normal law, two-sided (section 7.2)."""
+    """MA: the mean distance to a fixed center (0, 1, 2, ...) against a normal law, two-sided (section 7.2)."""
     k, m = rows.shape
     found = np.empty(k, dtype=np.int64)
     distances_to(np.arange(m), rows, found)
@@ -88,9 +88,9 @@ def trunc_reject_probability_as_printed(
     """P[TRUNC rejects] on given sums, exactly; ``literal`` reads line 16 as printed (B = 1 accepts)."""
     b = 4 / (rankings * level * epsilon)
     limit = b * math.log(1 / level)
-    centre = 2 * float(np.sum(sums)) / (items * rankings)
+    center = 2 * float(np.sum(sums)) / (items * rankings)
     bound = math.sqrt(2 * math.log(2 / level) / (items * rankings)) + limit
-    early = _between(bound - centre, limit, b) + _between(-limit, -bound - centre, b)  # line 10
+    early = _between(bound - center, limit, b) + _between(-limit, -bound - center, b)  # line 10
     share = trunc_share(squares_mean(sums, rankings), rankings, items, bias)
     if literal:
         share = 1 - share

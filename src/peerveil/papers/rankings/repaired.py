@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from peerveil.errors import BadInput, Verbatim
-from peerveil.numerics.exact import exp_bounds
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import exp_bounds
 from peerveil.papers.rankings.printed import bias_as_printed, squares_mean, trunc_share
 from peerveil.rankings.nulls import Law, squares_null
 
@@ -52,7 +52,7 @@ class Bucket:
     With R of g batches rejecting, P[reject] = a + (1 - 2a) R/g. **Proof.** A ranking stands in one batch, so R changes by at
     most 1, and P[reject] and P[accept] by at most (1 - 2a)/g; neither is below a. So their ratios are at most
     1 + (1 - 2a)/(g a), which is at most e^epsilon for the a below. ∎ (The paper has a = 0: then a data set on which every
-    batch accepts never rejects, its neighbour does with probability 1/g, and the loss is infinite. Cai, Daskalakis and
+    batch accepts never rejects, its neighbor does with probability 1/g, and the loss is infinite. Cai, Daskalakis and
     Kamath, 2017, mix in the coin.) The level is a + (1 - 2a) times the batch's level.
     """
 
@@ -102,7 +102,7 @@ class Trunc:
     """TRUNC without its line 10: a coin with probability ``coin``, else reject with probability p(Y).
 
     p = clip((Y - Y0) / width, 0, 1), Y0 the number of pairs, width = m mu^2 (k-1)/16. **Proof.** Let D and D' be
-    neighbours, not both with p = 1, and let D be one with Y <= Y0 + width. By Cauchy-Schwarz the absolute pair sums of D add
+    neighbors, not both with p = 1, and let D be one with Y <= Y0 + width. By Cauchy-Schwarz the absolute pair sums of D add
     up to at most A = sqrt(pairs k (Y0 + width)). Each S moves by at most 2, so Y by at most (4A + 4 pairs)/k, and p by at
     most that over the width: call it d. Both answers have at least probability coin/2, so the loss is at most
     ln(1 + (1 - coin) d / (coin/2)), which :meth:`plan` keeps within epsilon, or refuses. ∎ (The paper bounds the
@@ -126,7 +126,7 @@ class Trunc:
 
     @property
     def step(self) -> float:
-        """By how much p can differ between neighbours."""
+        """By how much p can differ between neighbors."""
         most = math.sqrt(self.pairs * self.rankings * (self.pairs + self.width))
         return min(1.0, (4 * most + 4 * self.pairs) / self.rankings / self.width)
 
@@ -135,7 +135,7 @@ class Trunc:
         return math.log1p((1 - self.coin) * self.step * (1 + 1e-9) / (self.coin / 2))
 
     def share(self, sums: NDArray[np.int64]) -> float:
-        """p, centred on the number of pairs."""
+        """p, centered on the number of pairs."""
         y = squares_mean(sums, self.rankings) - self.pairs + self.items / 2
         return trunc_share(y, self.rankings, self.items, self.bias)
 

@@ -2,7 +2,7 @@ r"""Bounds on each sorted mean by chains of weight tuples: Ding, Shah and Wang (
 
 *Definition.* An entry is one public weight: one review of one paper. A tuple is a set of entries of distinct papers
 whose size is somebody's load (Remark 4.5); Omega lists all tuples in the order of their means. A left chain of a tuple
-runs from it to ever earlier tuples, neighbours having no entry in common; its length counts its tuples. Right chains run
+runs from it to ever earlier tuples, neighbors having no entry in common; its length counts its tuples. Right chains run
 to later ones. Algorithm 1 walks up Omega with i = 1 at first, marks the entries of each tuple that it comes to, and stops
 for i, taking the tuple's mean as lower bound of theta_i, at a tuple where
 
@@ -23,7 +23,7 @@ order of tuples with equal means does not matter for this, and the upper bounds 
 *The tie rule* does matter for axiom A3. Number all entries by decreasing absolute weight (then by paper, then by
 place); tuples of equal mean come in lexicographic order of their ascending entry numbers, a beginning before its
 continuations. With all papers zero but one, tuples of the same non-zero mean then come grouped by their non-zero entry,
-members of a group are never neighbours in a chain, and A3 holds for weights of any sign. "Breaking ties arbitrarily", as
+members of a group are never neighbors in a chain, and A3 holds for weights of any sign. "Breaking ties arbitrarily", as
 printed, it fails if the non-zero paper has two equal weights: its tuples can alternate in one long chain.
 Numbers count as equal when they follow each other within 1e-12 of the largest absolute weight; a lower bound is the least
 mean among such equals, an upper bound the largest, so that rounding cannot separate equals.
@@ -47,7 +47,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numba import njit
 
-from peerveil.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 from peerveil.release.expectation import draw_assignment
 from peerveil.release.mechanism import sorted_means
 from peerveil.release.public import PublicScores

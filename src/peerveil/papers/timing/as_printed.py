@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from peerveil.errors import BadInput
-from peerveil.guarantee import Guarantee
+from peerveil.core.errors import BadInput
+from peerveil.core.guarantee import Guarantee
 from peerveil.timing.batches import check_suspects
 from peerveil.timing.durations import TICKS, read_duration
 from peerveil.timing.mechanism import DelayMechanism
@@ -66,7 +66,7 @@ class WithoutRoom(DelayMechanism):
         """What is promised: the noise hides shifts of the gap only."""
         return Guarantee.one_sided_dp(
             self.exact_epsilon, gap=self.gap, unit=self.inner.guarantee.unit,
-            neighbours="as printed in the paper's tables, without the room for beta that the guarantee needs: comments "
+            neighbors="as printed in the paper's tables, without the room for beta that the guarantee needs: comments "
             "of one sitting are taken to have arrived in the very same moment",
         )  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 from peerveil.papers.timing.uneven import UnevenSplit
 from peerveil.timing import ZeroInflatedUniform
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
 
     Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from peerveil.errors import BadInput, PeerveilError
+from peerveil.core.errors import BadInput, PeerveilError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,7 +29,7 @@ class BestPair:
 def best_pair(
     rho_still: float, rho_shifted: float, weight: float, *, cells: int = 20, horizon: float = 4.0
 ) -> BestPair:
-    """Minimise weight E[B] + (1 - weight) E[U] subject to b <= rho_still u, and b <= rho_shifted u shifted by up to a gap.
+    """Minimize weight E[B] + (1 - weight) E[U] subject to b <= rho_still u, and b <= rho_shifted u shifted by up to a gap.
 
     Parameters
     ----------

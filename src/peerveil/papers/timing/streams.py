@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from peerveil.errors import BadInput
-from peerveil.judgements import Events
-from peerveil.numerics.exact import whole
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import whole
+from peerveil.data import Events
 
 _START = np.datetime64("2022-01-01T00:00:00", "us")
 

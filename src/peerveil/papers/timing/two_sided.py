@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.errors import BadInput
+from peerveil.core.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Conviction:
-    """An event that is too likely on one input, given its probability on the neighbour.
+    """An event that is too likely on one input, given its probability on the neighbor.
 
     Attributes
     ----------
     event : str
         What to look at.
     here, there : float
-        Its probability on the two neighbours; (epsilon, delta)-privacy asks here <= e^epsilon there + delta.
+        Its probability on the two neighbors; (epsilon, delta)-privacy asks here <= e^epsilon there + delta.
     horizon : float
         The moment, in gaps after the batch.
     """
@@ -42,7 +42,7 @@ class Conviction:
 
     def __str__(self) -> str:
         return (
-            f"{self.event}: {self.here:.4g} on one input, {self.there:g} on its neighbour; delta allows {self.delta:g}"
+            f"{self.event}: {self.here:.4g} on one input, {self.there:g} on its neighbor; delta allows {self.delta:g}"
         )
 
 
@@ -55,18 +55,18 @@ def convict(below: Callable[[float], float], part: int, delta: float) -> Convict
         The distribution function of a batched comment's delay (in gaps). All comments must be posted in the end, so
         it tends to 1.
     part
-        1: the neighbour lacks the comment, so it can never be posted there. 2: the neighbour has it arrive only at the
+        1: the neighbor lacks the comment, so it can never be posted there. 2: the neighbor has it arrive only at the
         horizon, so it cannot be posted before.
     delta
         Below 1.
 
     Notes
     -----
-    **Proof.** On the neighbour, "posted before the horizon" has probability 0: inventing is forbidden. So on the input
+    **Proof.** On the neighbor, "posted before the horizon" has probability 0: inventing is forbidden. So on the input
     with the batch it may have at most e^epsilon 0 + delta. But it tends to 1 > delta as the horizon grows. ∎
 
     >>> print(convict(lambda x: 1 - 2.0**-x, 2, 0.5))
-    the comment is posted before the horizon: 0.75 on one input, 0 on its neighbour; delta allows 0.5
+    the comment is posted before the horizon: 0.75 on one input, 0 on its neighbor; delta allows 0.5
     """
     if part not in (1, 2):
         raise BadInput("part", got=part, want="1 or 2")
@@ -88,7 +88,7 @@ def late_as_printed(late: ArrayLike, delta: float) -> NDArray[np.float64]:
 
 
 def late(late: ArrayLike, epsilon: float, delta: float) -> NDArray[np.float64]:
-    """Part 3, corrected: the same bound with the factors e^epsilon that the chain of neighbours picks up.
+    """Part 3, corrected: the same bound with the factors e^epsilon that the chain of neighbors picks up.
 
     From the input in which a comment arrives k gaps later, back to the first one, there are 2k steps, two a gap. One step
     takes the probability p of "posted before k gaps" to at most e^epsilon p + delta, beginning from 0 one step
@@ -106,7 +106,7 @@ def late(late: ArrayLike, epsilon: float, delta: float) -> NDArray[np.float64]:
 class TruncatedLaplace:
     """The counterexample: one delay for all comments, Laplace of scale g/epsilon around m, cut to [0, 2m] (in gaps).
 
-    Whoever is batched is irrelevant, so neighbours differ in one comment's arrival by at most a gap. **Two-sided
+    Whoever is batched is irrelevant, so neighbors differ in one comment's arrival by at most a gap. **Two-sided
     (epsilon, delta)-private**: inside [1, 2m] the densities of X and X + 1 differ by at most e^epsilon, and X < 1 has
     probability delta by the choice m = ln(1 + (e^epsilon - 1)/(2 delta))/epsilon. ∎ Yet no delay exceeds 2m gaps.
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from peerveil.errors import BadInput
-from peerveil.numerics.exact import exp_bounds
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import exp_bounds
 from peerveil.timing.delays import WHOLE, Steps
 from peerveil.timing.durations import LONGEST, TICKS
 from peerveil.timing.mechanism import DelayMechanism, check_size
 from peerveil.timing.zero_inflated import read_weight
 
 if TYPE_CHECKING:
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
     from peerveil.timing.durations import Duration
 
 
@@ -33,7 +33,7 @@ class UnevenSplit(DelayMechanism):
     epsilon, gap, beta
         As in :class:`peerveil.timing.ZeroInflatedUniform`.
     weight
-        Minimise weight E[B] + (1 - weight) E[U].
+        Minimize weight E[B] + (1 - weight) E[U].
     rho, width
         rho1, above 1 and at most e^(epsilon/2), and W in units of the gap, instead of the best ones for ``weight``.
 
@@ -119,7 +119,7 @@ def narrowest(epsilon: float, rho: float) -> float:
 
 
 def best_split(epsilon: float, weight: float) -> tuple[float, float]:
-    """The rho1 and W (in gaps) that minimise weight E[B] + (1 - weight) E[U].
+    """The rho1 and W (in gaps) that minimize weight E[B] + (1 - weight) E[U].
 
     For a given rho1 the weighted mean is a W + c/W, so the best W is sqrt(c/a), or the narrowest; rho1 is searched.
 

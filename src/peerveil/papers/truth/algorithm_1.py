@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim
 from peerveil.papers.truth.theory import lambda_interval
 from peerveil.truth import PrivateDawidSkene
 from peerveil.truth.confusion import CoinModel
@@ -21,7 +21,7 @@ from peerveil.truth.reports import Reports
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
     from peerveil.truth import TruthResult
     from peerveil.truth.abilities import Channel, Summary
 

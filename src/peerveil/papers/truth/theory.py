@@ -2,7 +2,7 @@
 
 They usually do not. Theorem 2 asks lambda to be at least (16/v) sqrt(log m / m) and at most 1/8 - (1/2) sqrt(log m / m): no
 lambda does so for any m below 213,800, even if v = 1 (erratum). Its proof also needs a condition that it does not list, and that
-the instance of Theorem 4 cannot meet, so that Theorem 4 is unproven as stated; :mod:`peerveil.reproduce` shows it by experiment.
+the instance of Theorem 4 cannot meet, so that Theorem 4 is unproven as stated; the reproduction shows it by experiment.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.errors import BadInput
-from peerveil.guarantee import read_epsilon
+from peerveil.core.errors import BadInput
+from peerveil.core.guarantee import read_epsilon
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from peerveil.numerics.exact import Number
+    from peerveil.core.exact import Number
 
     Floats = NDArray[np.float64]
 

@@ -1,0 +1,1 @@
+"""What every other package stands on: errors, exact numbers, guarantees, randomness, results and files."""

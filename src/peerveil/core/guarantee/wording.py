@@ -1,0 +1,117 @@
+"""A promise as words. Every rounding is to the safe side: what is promised never sounds stronger than it is."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from peerveil.core.exact import exp_bounds, words
+from peerveil.core.guarantee.notion import TAKES_EPSILON, WORTHLESS, Notion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from peerveil.core.guarantee.value import Guarantee
+
+
+def short_sentence(g: Guarantee) -> str:
+    """The sentence without what is meant by neighbors, nowhere stronger than the whole one."""
+    if g.exact_epsilon is None and g.notion in TAKES_EPSILON:
+        return whole_sentence(g)
+    if g.notion is Notion.ONE_SIDED_DP:
+        assert g.exact_gap is not None
+        assert g.exact_epsilon is not None
+        return (
+            f"One-sided privacy with epsilon {words(g.exact_epsilon)} and gap {_duration(g.exact_gap, g.gap_unit)} for {g.unit}: "
+            f"what is seen is at most {odds_in_words(g.exact_epsilon)[0]} times as likely in the sensitive case as in its "
+            "harmless neighbor, which the whole promise describes; nothing is promised the other way round."
+        )
+    if g.notion is Notion.MAP_ERROR:
+        return f"{_map_error(g)}, if the stated model holds."
+    assert g.exact_epsilon is not None
+    if g.exact_epsilon > WORTHLESS:
+        return f"{_worthless(g)}."
+    return (
+        f"{_opening(g)}: a 50:50 guess between two neighboring cases is "
+        f"right at most {odds_in_words(g.exact_epsilon)[1]} times in 100."
+    )
+
+
+def whole_sentence(g: Guarantee) -> str:
+    """What is promised about what, and which cases are neighbors."""
+    if g.notion is Notion.MAP_ERROR:
+        return f"{_map_error(g)} (to be told apart: {g.neighbors})."
+    if g.exact_epsilon is None:
+        return f"No privacy: this was computed without noise (nothing protects {g.unit})."
+    factor, guess = odds_in_words(g.exact_epsilon)
+    if g.exact_epsilon > WORTHLESS and g.notion is not Notion.ONE_SIDED_DP:
+        return f"{_worthless(g)} (neighbors: {g.neighbors})."
+    if g.notion is Notion.ONE_SIDED_DP:
+        assert g.exact_gap is not None
+        gap = f"{words(g.exact_gap, 'down')} {g.gap_unit}"
+        return (
+            f"One-sided privacy with epsilon {words(g.exact_epsilon)} and gap {gap} for {g.unit}: what is seen is at most "
+            f"{factor} times as likely in the sensitive case as in its harmless neighbor; "
+            f"nothing is promised the other way round (neighbors: {g.neighbors})."
+        )
+    if g.notion is Notion.PURE_DP:
+        subject, places = "whatever is published", "on one data set as on its neighbor"
+    else:
+        subject, places = "whatever leaves the person's device", "in one case as in the other"
+    return (
+        f"{_opening(g)}: {subject} is at most {factor} times as likely {places}, and a "
+        f"50:50 guess between the two is right at most {guess} times in 100, whatever else a reader knows "
+        f"(neighbors: {g.neighbors})."
+    )
+
+
+def _opening(g: Guarantee) -> str:
+    assert g.exact_epsilon is not None
+    name = "Differential privacy" if g.notion is Notion.PURE_DP else "Local differential privacy"
+    return f"{name} with epsilon {words(g.exact_epsilon)} for {g.unit}"
+
+
+def _worthless(g: Guarantee) -> str:
+    guess = "a 50:50 guess between two cases may be right all but every time"
+    return f"{_opening(g)} is no promise worth the name: {guess}"
+
+
+def _map_error(g: Guarantee) -> str:
+    assert g.exact_error is not None
+    return (
+        f"An adversary who knows the protocol and sees all that is published guesses {g.unit} wrongly at least "
+        f"{rounded(100 * g.exact_error, math.floor)} times in 100"
+    )
+
+
+def odds_in_words(epsilon: Fraction) -> tuple[str, str]:
+    """e^epsilon, and how often in 100 a 50:50 guess is then right, both rounded up.
+
+    >>> odds_in_words(Fraction(1))
+    ('2.72', '73.2')
+    """
+    if epsilon > 30:
+        return f"10^{math.ceil(epsilon / Fraction('2.30258509299404'))}", "100"
+    low, high = exp_bounds(epsilon)
+    return rounded(high, math.ceil, 2), rounded(100 * high / (1 + low), math.ceil)
+
+
+def _duration(gap: Fraction, unit: str) -> str:
+    """A gap in a unit in which it is a small number, rounded down.
+
+    >>> _duration(Fraction(185_363), "seconds"), _duration(Fraction(90), "seconds"), _duration(Fraction(5000), "posts")
+    ('2.1 days', '90 seconds', '5000 posts')
+    """
+    for seconds, name in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
+        if unit == "seconds" and gap >= 2 * seconds:
+            return f"{rounded(gap / seconds, math.floor)} {name}"
+    return f"{words(gap, 'down')} {unit}"
+
+
+def rounded(value: Fraction, direction: Callable[[Fraction], int], digits: int = 1) -> str:
+    """An exact number with a few decimals (three leading digits if it is large), rounded in one direction."""
+    if value >= 1000:
+        digits = 3 - len(str(int(value)))
+    scale = Fraction(10) ** digits
+    return f"{float(direction(value * scale) / scale):,.10g}"

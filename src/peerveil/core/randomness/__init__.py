@@ -1,0 +1,24 @@
+"""Where the noise comes from: two lanes with one interface.
+
+- :meth:`Randomness.secure` draws from the operating system's entropy through exact samplers. It is the default
+  everywhere, and the only lane that a ledger accepts.
+- :meth:`Randomness.simulation` is NumPy, seeded and repeatable, for studies and tests. Whatever it makes carries the
+  mark *simulation, not private*.
+
+The pieces that rooms build on:
+
+- noise for numbers: :meth:`Randomness.laplace`, :meth:`Randomness.discrete_laplace`, with scales from
+  :func:`laplace_scale`;
+- randomized response for classes: :class:`Response` and :meth:`Randomness.respond`;
+- uniforms, whole numbers, permutations and weighted choices.
+
+>>> randomness = Randomness.simulation(7)
+>>> noisy = randomness.laplace([3.0, 4.5], scale=laplace_scale(sensitivity=1, epsilon=0.5))
+>>> noisy.shape, randomness.lane
+((2,), 'simulation')
+"""
+
+from peerveil.core.randomness.lanes import Randomness, laplace_scale
+from peerveil.core.randomness.response import Response
+
+__all__ = ["Randomness", "Response", "laplace_scale"]

@@ -1,0 +1,252 @@
+"""Randomized response on integer thresholds, with an epsilon that is known exactly.
+
+Warner (1965) for two classes, and its k-class form: keep the answer with probability p, else answer with one of the
+others, each equally likely. The probabilities are whole numbers over 2^32 or 2^64, so that what a computer can draw
+is what the proof is about.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import Number, as_array, exp_bounds, log_above, printed, words
+from peerveil.core.guarantee import read_epsilon
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import ArrayLike, NDArray
+
+_LARGEST_USEFUL: Final = Fraction(64)  # e^64 is beyond what 64 bits can express
+_CLOSE_ENOUGH: Final = 1e-6  # accept 32 bits if they reach epsilon up to this fraction
+_MOST_CLASSES: Final = 2**31
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Response:
+    """A k-class randomized response for an epsilon, on integer thresholds.
+
+    Parameters
+    ----------
+    epsilon
+        What is promised; the loss of the response never exceeds it.
+    classes
+        How many classes there are (answers are then the numbers 0, 1, ...), or the list of them. It is always
+        given: a set of classes that was taken from private answers would itself tell about them.
+
+    Notes
+    -----
+    A uniform whole number u below N = 2^bits decides. If u < keep_below the answer x is kept; otherwise the answer
+    is the ((u - keep_below) // share)-th of the other classes.
+
+    **Neighbors**: any two answers of one person. **Proof.** ``keep_below + (k-1) * share = N``, so every other class
+    owns exactly ``share`` of the N equally likely numbers: P[y | x] is keep_below/N for y = x and share/N otherwise.
+    The largest ratio of P[y | x] to P[y | x'] is keep_below/share = N/share - (k-1). The constructor takes share =
+    ceil(N / (L + k - 1)) with a rational L <= e^epsilon, so that this ratio is at most L. It also makes sure that
+    keep_below > share, so the inverse ratio is below 1. ∎
+
+    The width is 32 bits where these come within a millionth of epsilon, else 64: a rule on (epsilon, k) alone, so
+    that clients in other languages derive the same thresholds.
+
+    Examples
+    --------
+    >>> response = Response(1, classes=2)
+    >>> response.bits, response.keep_below, response.share
+    (32, 3139872686, 1155094610)
+    >>> response.loss <= 1, round(response.keep, 4)
+    (True, 0.7311)
+    """
+
+    exact_epsilon: Fraction
+    labels: tuple[Any, ...] | None
+    k: int
+    bits: int
+    keep_below: int
+    share: int
+
+    def __init__(self, epsilon: Number, classes: int | Iterable[Any]) -> None:
+        asked = read_epsilon(epsilon)
+        k, labels = _read_classes(classes)
+        for bits in (32, 64):
+            keep_below, share = _thresholds(asked, k, bits)
+            enough = keep_below > share and (
+                bits == 64 or math.log(keep_below / share) >= (1 - _CLOSE_ENOUGH) * float(asked)
+            )
+            if enough:
+                break
+        else:
+            raise BadInput("epsilon", got=epsilon, want=f"more: with {k} classes nothing would be left of an answer")
+        values = {
+            "exact_epsilon": asked,
+            "labels": labels,
+            "k": k,
+            "bits": bits,
+            "keep_below": keep_below,
+            "share": share,
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon that was asked for."""
+        return printed(self.exact_epsilon, "up")
+
+    @property
+    def loss(self) -> float:
+        """The privacy loss that the thresholds really have, rounded up: at most :attr:`epsilon` (exactly so)."""
+        return min(log_above(Fraction(self.keep_below, self.share)), self.epsilon)
+
+    @property
+    def exact_keep(self) -> Fraction:
+        """The probability that an answer is sent as given."""
+        return Fraction(self.keep_below, 2**self.bits)
+
+    @property
+    def exact_other(self) -> Fraction:
+        """The probability of each single other class."""
+        return Fraction(self.share, 2**self.bits)
+
+    @property
+    def keep(self) -> float:
+        """:attr:`exact_keep` as a float."""
+        return float(self.exact_keep)
+
+    @property
+    def other(self) -> float:
+        """:attr:`exact_other` as a float."""
+        return float(self.exact_other)
+
+    def probabilities(self, answer: int) -> list[Fraction]:
+        """The exact distribution of the report for the answer with this code.
+
+        >>> sum(Response(1, classes=3).probabilities(0))
+        Fraction(1, 1)
+        """
+        if isinstance(answer, bool) or not isinstance(answer, (int, np.integer)) or not 0 <= answer < self.k:
+            raise BadInput("answer", got=answer, want=f"a code from 0 to {self.k - 1}")
+        return [self.exact_keep if code == answer else self.exact_other for code in range(self.k)]
+
+    def unbiased(self, counts: ArrayLike) -> NDArray[np.float64]:
+        """Unbiased estimates of how many people gave each answer, from how many reports show it.
+
+        E[reports of y] = n other + (keep - other) answers of y; this solves for the answers.
+
+        >>> Response(1, classes=2).unbiased([600, 400]).round(1).tolist()
+        [716.4, 283.6]
+        """
+        seen = as_array(counts, "counts")
+        if seen.dtype.kind not in "iuf" or seen.shape != (self.k,) or not np.isfinite(seen).all() or (seen < 0).any():
+            raise BadInput("counts", got=counts, want=f"{self.k} counts, one a class")
+        return np.asarray((seen - seen.sum() * self.other) / float(self.exact_keep - self.exact_other))
+
+    def encode(self, answers: ArrayLike, argument: str = "answers") -> NDArray[Any]:
+        """Answers as codes 0 .. k-1; an answer that is not one of the classes is refused."""
+        values = as_array(answers, argument)
+        if values.size == 0:
+            raise BadInput(argument, got=answers, want="at least one answer")
+        if self.labels is None:
+            return _codes(values, self.k, argument)
+        table = _as_array(self.labels)
+        if values.dtype.kind != table.dtype.kind and "O" not in (values.dtype.kind, table.dtype.kind):
+            names = {
+                "b": "booleans",
+                "i": "whole numbers",
+                "u": "whole numbers",
+                "f": "floats",
+                "U": "strings",
+            }
+            raise BadInput(
+                argument,
+                got=Verbatim(names.get(values.dtype.kind, str(values.dtype))),
+                want=f"{names.get(table.dtype.kind, str(table.dtype))}, like the classes",
+            )
+        if "O" in (values.dtype.kind, table.dtype.kind):
+            lookup = {(type(label), label): code for code, label in enumerate(self.labels)}
+            found = [lookup.get((type(v), v), -1) for v in values.ravel().tolist()]
+            codes = np.array(found, dtype=np.int64).reshape(values.shape)
+        else:
+            order = np.argsort(table)
+            place = np.minimum(np.searchsorted(table, values, sorter=order), self.k - 1)
+            codes = np.where(table[order[place]] == values, order[place], -1)
+        wrong = np.flatnonzero(codes.ravel() < 0)
+        if wrong.size:
+            first = int(wrong[0])
+            raise BadInput(f"{argument}[{first}]", got=values.ravel()[first], want=f"one of {_listed(self.labels)}")
+        return codes
+
+    def decode(self, codes: NDArray[Any]) -> NDArray[Any]:
+        """Codes as answers: the inverse of :meth:`encode`."""
+        return codes if self.labels is None else _as_array(self.labels)[codes]
+
+    def __repr__(self) -> str:
+        classes: object = self.k if self.labels is None else list(self.labels)
+        return f"Response({str(self.exact_epsilon)!r}, classes={classes!r})"
+
+    def __str__(self) -> str:
+        sent = math.floor(1000 * self.exact_keep) / 10
+        return (
+            f"Randomized response with epsilon {words(self.exact_epsilon)} on {self.k} classes: "
+            f"an answer is sent as given {sent:g} times in 100"
+        )
+
+
+def _listed(labels: tuple[Any, ...]) -> str:
+    shown = ", ".join(repr(label) for label in labels[:10])
+    return f"[{shown}]" if len(labels) <= 10 else f"[{shown}, ... {len(labels):,} in all]"
+
+
+def _thresholds(epsilon: Fraction, k: int, bits: int) -> tuple[int, int]:
+    """keep_below and share; see the proof in :class:`Response`."""
+    n = 2**bits
+    low, _ = exp_bounds(min(epsilon, _LARGEST_USEFUL))
+    share = math.ceil(n / (low + k - 1))
+    return n - (k - 1) * share, share
+
+
+def _read_classes(classes: int | Iterable[Any]) -> tuple[int, tuple[Any, ...] | None]:
+    want = "a count of at least 2, or a list of at least 2 different classes"
+    if isinstance(classes, (int, np.integer)) and not isinstance(classes, bool):
+        if not 2 <= classes <= _MOST_CLASSES:
+            raise BadInput("classes", got=classes, want=want)
+        return int(classes), None
+    if isinstance(classes, (str, bytes)):
+        raise BadInput("classes", got=classes, want=want)
+    try:
+        labels = tuple(v.item() if isinstance(v, np.generic) else v for v in classes)  # type: ignore[union-attr]
+        distinct = {(type(v), v) for v in labels}
+    except TypeError:
+        raise BadInput("classes", got=classes, want=want) from None
+    if len(labels) < 2 or len(distinct) < len(labels) or any(v is None or v != v for v in labels):
+        raise BadInput("classes", got=list(labels), want=want)
+    return len(labels), labels
+
+
+def _as_array(labels: tuple[Any, ...]) -> NDArray[Any]:
+    """Labels as an array that keeps their types (a mixture stays a mixture)."""
+    plain = len({type(v) for v in labels}) == 1 and isinstance(labels[0], (bool, int, float, str))
+    if plain and not (isinstance(labels[0], str) and any("\0" in v for v in labels)):  # NumPy drops trailing NULs
+        return np.array(labels)
+    table = np.empty(len(labels), dtype=object)
+    table[:] = labels
+    return table
+
+
+def _codes(values: NDArray[Any], k: int, argument: str) -> NDArray[Any]:
+    if values.dtype == np.bool_ and k == 2:
+        return values
+    if values.dtype.kind not in "iu":
+        raise BadInput(argument, got=Verbatim(f"an array of {values.dtype}"), want=f"whole numbers from 0 to {k - 1}")
+    if np.iinfo(values.dtype).max < k - 1:  # the other classes must fit in the answer's own kind of number
+        values = values.astype(np.int64)
+    if int(values.min()) < 0 or int(values.max()) >= k:
+        flat = values.ravel()
+        first = int(np.flatnonzero((flat < 0) | (flat >= k))[0])
+        raise BadInput(f"{argument}[{first}]", got=int(flat[first]), want=f"a whole number from 0 to {k - 1}")
+    return values

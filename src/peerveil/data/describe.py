@@ -1,0 +1,353 @@
+"""What is in a table: counts, spreads, the distribution of what was judged, and what is missing."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from peerveil.core.errors import BadInput
+from peerveil.core.result import Pictured
+from peerveil.data.events import Events
+from peerveil.data.labels import Labels, plural_classes
+from peerveil.data.rankings import Rankings
+from peerveil.data.reviews import Reviews
+from peerveil.data.table import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Whole = NDArray[np.int64]
+
+MOST_BINS: Final = 20
+_LONGEST_LABEL: Final = 24  # characters of a name in a figure
+_MEANINGS: Final = {
+    "Reviews": {
+        "paper": "the paper that was reviewed",
+        "reviewer": "who wrote the review",
+        "score": "overall score",
+        "time": "when the review was written",
+    },
+    "Events": {
+        "actor": "who posted",
+        "thread": "where: a paper, a page or a topic",
+        "time": "when it was posted",
+        "id": "id of the post",
+        "reply_to": "id of the post that it answers",
+    },
+    "Labels": {
+        "task": "the task that was answered",
+        "worker": "who answered",
+        "label": "the answer",
+        "truth": "the correct answer, where it is known",
+    },
+}
+_FURTHER: Final = {"Reviews": "score on a criterion", "Events": "further column, kept as it came"}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDescription:
+    """A column, its meaning, and how many of its values are missing."""
+
+    name: str
+    meaning: str
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """How many reviews (``counted``) have which score (``by``): one count per value or range of values."""
+
+    counted: str
+    by: str
+    bins: tuple[str, ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TableDescription(Pictured):
+    """What :func:`describe` found.
+
+    For the operator alone: the figures are exact, so they are not protected and must not be published.
+
+    Attributes
+    ----------
+    kind : str
+        ``"Reviews"``, ``"Events"``, ``"Rankings"`` or ``"Labels"``.
+    headline : str
+        The table in one line.
+    facts : dict
+        Numbers, and times as text, by name.
+    columns : tuple of ColumnDescription
+    distribution : Distribution
+        Of scores, times, first places or answers, in at most 20 bins and one for all others.
+    notes : tuple of str
+        What the reader left out of the file.
+    """
+
+    kind: str
+    headline: str
+    facts: dict[str, int | float | str]
+    columns: tuple[ColumnDescription, ...]
+    distribution: Distribution
+    notes: tuple[str, ...]
+
+    def summary(self) -> str:
+        """The table in one line."""
+        return self.headline
+
+    def __str__(self) -> str:
+        return "\n".join([self.headline, *(_printable(f"{name}: {value}") for name, value in self.frame().rows())])
+
+    def frame(self) -> pl.DataFrame:
+        """One row per fact: its name and its value, as text."""
+        rows: list[tuple[str, Any]] = [("table", self.kind), *self.facts.items()]
+        rows += [(f"column {column.name}", column.meaning) for column in self.columns]
+        rows.append(("missing values", sum(column.missing for column in self.columns)))
+        rows += [(f"missing values in column {c.name}", c.missing) for c in self.columns if c.missing]
+        shares = self.distribution
+        bins = zip(shares.bins, shares.counts, strict=True)
+        rows += [(f"{shares.counted} with {shares.by} {value}", count) for value, count in bins]
+        rows += [("note", note) for note in self.notes]
+        return pl.DataFrame(
+            [(name, str(value)) for name, value in rows], schema={"name": pl.String, "value": pl.String}, orient="row"
+        )
+
+    def draw(self, ax: Axes) -> None:
+        """The distribution as bars."""
+        labels = [_shortened(value) for value in self.distribution.bins]
+        slanted: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+        ax.bar(range(len(labels)), self.distribution.counts)
+        ax.set_xticks(range(len(labels)), labels, parse_math=False, **(slanted if max(map(len, labels)) > 4 else {}))
+        ax.set_xlabel(self.distribution.by)
+        ax.set_ylabel(self.distribution.counted)
+
+
+def describe(table: Reviews | Events | Rankings | Labels) -> TableDescription:
+    """Describe a table: its size, who and what is in it, the distribution of its values, and what is missing.
+
+    For the operator alone: the figures are exact, so they are not protected and must not be published.
+
+    Parameters
+    ----------
+    table : Reviews, Events, Rankings or Labels
+        ``Reviews.of(data)`` and the like make one of a DataFrame or a path.
+
+    Examples
+    --------
+    >>> reviews = Reviews(paper=[1, 1, 2], reviewer=["ann", "bo", "ann"], score=[6, 8, 3])
+    >>> print(describe(reviews).summary())
+    3 reviews of 2 papers by 2 reviewers, 1 to 2 per paper; scores 3 to 8, median 6
+    >>> describe(reviews).facts["reviews per paper (median)"]
+    1.5
+    """
+    match table:
+        case Reviews():
+            return _describe_reviews(table)
+        case Events():
+            return _describe_events(table)
+        case Rankings():
+            return _describe_rankings(table)
+        case Labels():
+            return _describe_labels(table)
+    want = "Reviews, Events, Rankings or Labels (Reviews.of(data) makes reviews of a DataFrame or a path)"
+    raise BadInput("table", got=table, want=want)
+
+
+def _describe_reviews(table: Reviews) -> TableDescription:
+    facts: dict[str, int | float | str] = {"rows": len(table)}
+    facts |= _groups(table, "paper", "papers", "reviews per paper")
+    by = ", reviewers unknown"
+    if table.has_reviewers:
+        facts |= _groups(table, "reviewer", "reviewers", "reviews per reviewer")
+        by = f" by {plural(int(facts['reviewers']), 'reviewer')}"
+    per_paper = _between(facts["reviews per paper (min)"], facts["reviews per paper (max)"])
+    facts |= _score_facts(table.scores)
+    facts["criteria"] = len(table.criteria)
+    if table.has_times:
+        facts |= _time_facts(table.frame["time"], "review")
+    scores = _between(facts["score (min)"], facts["score (max)"])
+    headline = (
+        f"{plural(len(table), 'review')} of {plural(int(facts['papers']), 'paper')}{by}, {per_paper} per paper; "
+        f"scores {scores}, median {facts['score (median)']:g}"
+    )
+    columns = _columns(table)
+    return TableDescription("Reviews", headline, facts, columns, _score_distribution(table.scores), table.notes)
+
+
+def _describe_events(table: Events) -> TableDescription:
+    facts: dict[str, int | float | str] = {"rows": len(table)}
+    facts |= _groups(table, "actor", "actors", "events per actor")
+    facts |= _groups(table, "thread", "threads", "events per thread")
+    facts["replies"] = len(table) - table.frame["reply_to"].null_count() if table.has_replies else 0
+    facts |= _time_facts(table.frame["time"], "event")
+    columns = _columns(table)
+    return TableDescription("Events", table.headline, facts, columns, _time_distribution(table.times), table.notes)
+
+
+def _describe_rankings(table: Rankings) -> TableDescription:
+    ranks, counts = table.ranks, table.counts
+    left_out = ranks < 0
+    ranked = (~left_out).sum(axis=1)
+    tied = ranks.max(axis=1) + 1 < ranked
+    facts: dict[str, int | float | str] = {
+        "rows": len(table),
+        "rankings": table.total,
+        "items": len(table.items),
+        "complete rankings": int(counts[(ranked == len(table.items)) & ~tied].sum()),
+        "rankings that leave items out": int(counts[left_out.any(axis=1)].sum()),
+        "rankings with ties": int(counts[tied].sum()),
+        **_spread("items per ranking", ranked, counts),
+    }
+    columns = (
+        ColumnDescription("count", "how often the ranking occurred", 0),
+        *(
+            ColumnDescription(name, "rank of this item; 0 is the best", int(missing))
+            for name, missing in zip(table.items, counts @ left_out, strict=True)
+        ),
+    )
+    first = _most_frequent("rankings", "first place", table.items, (counts @ (ranks == 0)).tolist())
+    headline = str(table).splitlines()[0]
+    return TableDescription("Rankings", headline, facts, columns, first, table.notes)
+
+
+def _describe_labels(table: Labels) -> TableDescription:
+    answers = table.frame["label"].value_counts().sort("count", "label", descending=[True, False])
+    facts: dict[str, int | float | str] = {"rows": len(table)}
+    facts |= _groups(table, "task", "tasks", "answers per task")
+    facts |= _groups(table, "worker", "workers", "answers per worker")
+    facts["classes"] = answers.height
+    facts["answers by a worker who had answered the task before"] = table.repeated
+    if table.has_truth:
+        facts["tasks with a known correct answer"] = table.frame.drop_nulls("truth")["task"].n_unique()
+    distribution = _most_frequent(
+        "answers", "label", [str(label) for label in answers["label"]], answers["count"].to_list()
+    )
+    headline = f"{str(table).splitlines()[0]}; {plural_classes(answers.height)}"
+    return TableDescription("Labels", headline, facts, _columns(table), distribution, table.notes)
+
+
+# ---- facts -----------------------------------------------------------------------------------------------------------
+
+
+def _columns(table: Reviews | Events | Labels) -> tuple[ColumnDescription, ...]:
+    kind, frame = type(table).__name__, table.frame
+    return tuple(
+        ColumnDescription(name, _MEANINGS[kind].get(name) or _FURTHER[kind], frame[name].null_count())
+        for name in frame.columns
+    )
+
+
+def _groups(table: Reviews | Events | Labels, column: str, plural_name: str, name: str) -> dict[str, int | float]:
+    """How many different values a column has, and how many rows each of them."""
+    codes, values = table.numbered(column)
+    sizes = np.bincount(codes)
+    return {plural_name: len(values), **_spread(name, sizes, np.ones_like(sizes))}
+
+
+def _spread(name: str, values: Whole, counts: Whole) -> dict[str, int | float]:
+    """Minimum, median and maximum of values that occurred ``counts`` times each."""
+    order = np.argsort(values)
+    until = np.cumsum(counts[order])
+    middle = [int(values[order[np.searchsorted(until, place)]]) for place in ((until[-1] + 1) // 2, until[-1] // 2 + 1)]
+    median = sum(middle) / 2
+    return {
+        f"{name} (min)": int(values.min()),
+        f"{name} (median)": int(median) if median.is_integer() else median,
+        f"{name} (max)": int(values.max()),
+    }
+
+
+def _between(low: Any, high: Any) -> str:
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+
+
+def _score_facts(scores: Floats) -> dict[str, int | float]:
+    scaled, unit = _scaled(scores)
+    return {
+        "score (min)": float(scores.min()),
+        "score (median)": float(np.median(scaled)) * unit,
+        "score (mean)": float(f"{float(scaled.mean()) * unit:.6g}"),
+        "score (max)": float(scores.max()),
+        "score (standard deviation)": float(f"{float(scaled.std()) * unit:.6g}"),
+        "distinct scores": np.unique(scores).size,
+    }
+
+
+def _scaled(scores: Floats) -> tuple[Floats, float]:
+    """Scores as multiples (at most 2) of a power of two: exact, and their sum and range can be computed."""
+    largest = float(np.abs(scores).max())
+    unit = 2.0 ** (math.frexp(largest)[1] - 1) if largest else 1.0
+    return scores / unit, unit
+
+
+def _time_facts(times: pl.Series, noun: str) -> dict[str, int | float | str]:
+    first, last = times.sort()[0], times.sort()[-1]
+    return {
+        f"first {noun}": first.isoformat(),
+        f"last {noun}": last.isoformat(),
+        "time span (seconds)": (last - first).total_seconds(),
+    }
+
+
+# ---- distributions ---------------------------------------------------------------------------------------------------
+
+
+def _score_distribution(scores: Floats) -> Distribution:
+    values, counts = np.unique(scores, return_counts=True)
+    if values.size <= MOST_BINS:
+        return Distribution("reviews", "score", _numbers(values.tolist()), tuple(counts.tolist()))
+    scaled, unit = _scaled(scores)
+    edges = np.unique(np.linspace(scaled.min(), scaled.max(), MOST_BINS + 1))
+    written = _numbers((edges * unit).tolist())
+    ranges = tuple(f"{low} to {high}" for low, high in pairwise(written))
+    return Distribution("reviews", "score", ranges, tuple(np.histogram(scaled, edges)[0].tolist()))
+
+
+def _numbers(values: Sequence[float]) -> tuple[str, ...]:
+    """Numbers as text, short if that keeps them apart."""
+    short = tuple(f"{value:.6g}" for value in values)
+    return short if len(set(short)) == len(values) else tuple(repr(value) for value in values)
+
+
+def _time_distribution(times: Whole) -> Distribution:
+    """Events in intervals of equal length, each named by its start (microseconds since 1970)."""
+    first, length = int(times[0]), int(times[-1]) - int(times[0])
+    starts = np.unique([first + length * i // MOST_BINS for i in range(MOST_BINS)])
+    counts = np.bincount(np.searchsorted(starts, times, side="right") - 1, minlength=starts.size)
+    labels: tuple[str, ...] = ()
+    for unit in ("D", "m", "s", "us"):  # as short as keeps them apart
+        labels = tuple(np.datetime_as_string(starts.astype("datetime64[us]"), unit=unit).tolist())
+        if len(set(labels)) == starts.size:
+            break
+    return Distribution("events", "time from", labels, tuple(counts.tolist()))
+
+
+def _most_frequent(counted: str, by: str, values: Sequence[str], counts: Sequence[int]) -> Distribution:
+    """The most frequent values, and all others together."""
+    order = sorted(range(len(values)), key=lambda place: -counts[place])
+    shown, rest = order[:MOST_BINS], order[MOST_BINS:]
+    bins, numbers = [values[place] for place in shown], [int(counts[place]) for place in shown]
+    if rest:
+        bins.append(f"({len(rest):,} others)")
+        numbers.append(sum(int(counts[place]) for place in rest))
+    return Distribution(counted, by, tuple(bins), tuple(numbers))
+
+
+def _printable(text: str) -> str:
+    """On one line, without control characters."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def _shortened(name: str) -> str:
+    """A name as a figure has room for it."""
+    text = _printable(name)
+    return text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"

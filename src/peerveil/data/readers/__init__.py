@@ -1,0 +1,1 @@
+"""One reader per format; :mod:`~peerveil.data.readers.recognize` says which."""

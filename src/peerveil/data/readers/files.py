@@ -1,0 +1,234 @@
+"""Opening what may not be there, may be compressed, and may not be text at all."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import itertools
+import json
+import os
+import zlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.data.problems import BadTable, Problem, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import polars as pl
+
+HEAD = 65_536
+_BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file to be read: its name, its first bytes, and all of it on request, decompressed."""
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> InputFile:
+        """Refuse what is not a readable, non-empty file."""
+        if isinstance(path, InputFile):
+            return path
+        if not isinstance(path, str | os.PathLike):
+            raise BadInput("path", got=path, want="a file name")
+        file = cls(Path(path))
+        try:
+            exists, folder = file.path.exists(), file.path.is_dir()
+        except (OSError, ValueError) as error:  # a NUL in the name, a name that is too long
+            raise file.refusal(Verbatim(str(error)), "an existing file") from error
+        if folder:
+            raise file.refusal(Verbatim("a folder"), "a file")
+        if not exists:
+            raise file.refusal(Verbatim(f"no such file ({file.path})"), "an existing file")
+        if not file.head:
+            raise file.refusal(Verbatim("an empty file"), "at least one row")
+        return file
+
+    @property
+    def name(self) -> str:
+        """The file's name without its folder."""
+        return self.path.name
+
+    @property
+    def suffix(self) -> str:
+        """The suffix in lower case, ``.gz`` left out."""
+        suffixes = [suffix.lower() for suffix in self.path.suffixes]
+        if suffixes[-1:] == [".gz"]:
+            suffixes.pop()
+        return suffixes[-1] if suffixes else ""
+
+    @cached_property
+    def compressed(self) -> bool:
+        """Whether the content is gzip, whatever the name says."""
+        with self._raw() as handle:
+            return handle.read(2) == b"\x1f\x8b"
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first 64 kB of the content."""
+        with self.stream() as handle:
+            try:
+                return handle.read(HEAD)
+            except _BROKEN_GZIP as error:
+                raise self._broken(error) from error
+
+    @cached_property
+    def source(self) -> Source:
+        """For errors about the file as a whole."""
+        return Source(self.name)
+
+    def refusal(self, got: object, want: str, *, column: str | None = None, line: int | None = None) -> BadTable:
+        """The error that refuses the file."""
+        return BadTable([Problem(self.name, got, want, column=column, line=line)])
+
+    def _raw(self) -> IO[bytes]:
+        try:
+            return self.path.open("rb")
+        except OSError as error:
+            raise self.refusal(Verbatim(error.strerror or str(error)), "a file that can be read") from error
+
+    def stream(self) -> IO[bytes]:
+        """The decompressed content as a stream; broken gzip shows up while reading."""
+        return cast("IO[bytes]", gzip.open(self.path, "rb")) if self.compressed else self._raw()
+
+    def data(self) -> bytes:
+        """The whole decompressed content."""
+        with self.stream() as handle:
+            try:
+                return handle.read()
+            except _BROKEN_GZIP as error:
+                raise self._broken(error) from error
+
+    def _broken(self, error: BaseException) -> BadTable:
+        return self.refusal(Verbatim(f"broken gzip data ({error})"), "a whole gzip file")
+
+    def lines(self, size: int) -> Iterator[bytes]:
+        """Blocks of whole lines of about ``size`` bytes each."""
+        rest = b""
+        with self.stream() as handle:
+            while True:
+                try:
+                    block = handle.read(size)
+                except _BROKEN_GZIP as error:
+                    raise self._broken(error) from error
+                if not block:
+                    break
+                cut = block.rfind(b"\n") + 1
+                if cut:
+                    yield rest + block[:cut]
+                    rest = block[cut:]
+                else:
+                    rest += block
+        if rest:
+            yield rest
+
+    def text(self) -> str:
+        """The whole content as UTF-8 text; a byte that is not is named by line."""
+        data = self.data()
+        self.check_text(data)
+        return data.decode("utf-8-sig")
+
+    def check_text(self, data: bytes) -> None:
+        """Refuse bytes that are not UTF-8 text."""
+        if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise self.refusal(Verbatim("UTF-16 text"), "UTF-8 text (save the file again as UTF-8)", line=1)
+        zero = data.find(b"\x00")
+        if zero >= 0:
+            line = data.count(b"\n", 0, zero) + 1
+            raise self.refusal(Verbatim("binary data (a zero byte)"), "UTF-8 text", line=line)
+        try:
+            data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            if len(data) == HEAD and error.start >= HEAD - 4:
+                return  # a character cut in two at the end of the head
+            line = data.count(b"\n", 0, error.start) + 1
+            got = Verbatim(f"the byte 0x{data[error.start]:02x}, which is not UTF-8")
+            raise self.refusal(got, "UTF-8 text (save the file again as UTF-8)", line=line) from error
+
+    def head_text(self) -> str:
+        """The first 64 kB as text."""
+        self.check_text(self.head)
+        return self.head.decode("utf-8-sig", errors="ignore")
+
+    def json(self) -> Any:
+        """The whole content as JSON: one document, or a list of the lines of JSON lines."""
+        text = self.text()
+        try:
+            return json.loads(text)
+        except RecursionError:
+            raise self.refusal(Verbatim("JSON nested too deeply"), "JSON of an ordinary depth") from None
+        except ValueError as error:
+            first = text.lstrip()[:1]
+            if first == "{" and "\n" in text.strip():
+                return [value for _, value in self.json_lines(text)]
+            raise self._bad_json(error) from error
+
+    def json_lines(self, text: str) -> Iterator[tuple[int, Any]]:
+        """Line number (from 1) and value of every line that is not blank."""
+        for number, line in enumerate(text.split("\n"), start=1):
+            if not line.strip():
+                continue
+            try:
+                yield number, json.loads(line)
+            except RecursionError:
+                raise self.refusal(
+                    Verbatim("JSON nested too deeply"), "JSON of an ordinary depth", line=number
+                ) from None
+            except ValueError as error:
+                raise self._bad_json(error, number) from error
+
+    def _bad_json(self, error: ValueError, line: int | None = None) -> BadTable:
+        if isinstance(error, json.JSONDecodeError):
+            here = error.lineno if line is None else line
+            got = Verbatim(f"broken JSON ({error.msg} at character {error.colno})")
+            return self.refusal(got, "whole, valid JSON", line=here)
+        return self.refusal(Verbatim(f"JSON that cannot be read ({error})"), "whole, valid JSON", line=line)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a reader is asked for: other names for columns, which further columns to take, and a layout of rankings."""
+
+    columns: dict[str, str] = field(default_factory=dict)
+    further: tuple[str, ...] | None = None
+    layout: str | None = None
+
+
+@dataclass(frozen=True)
+class Raw:
+    """What a reader found, by our names, not yet checked; ``further`` are criteria or secondary columns."""
+
+    columns: dict[str, pl.Series]
+    source: Source
+    further: dict[str, pl.Series] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    """All columns by their own names, in the file's order."""
+
+
+def csv_rows(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """First line (from 1) and cells of every CSV record. Slow: for headers, samples and after failures."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    before = 0
+    limit = csv.field_size_limit(2**31 - 1)
+    try:
+        for record in reader:
+            yield before + 1, record
+            before = reader.line_num
+    except csv.Error:
+        return
+    finally:
+        csv.field_size_limit(limit)
+
+
+def first_records(text: str, separator: str, count: int) -> list[tuple[int, list[str]]]:
+    """The first records of a CSV text."""
+    return list(itertools.islice(csv_rows(text, separator), count))

@@ -1,1 +1,0 @@
-"""One reader per format; :mod:`~peerveil.judgements.readers.recognise` says which."""

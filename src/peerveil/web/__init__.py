@@ -1,0 +1,1 @@
+"""The services: the posting gateway, the collection of answers, and the console above both."""

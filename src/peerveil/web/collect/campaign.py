@@ -1,0 +1,375 @@
+"""A campaign: what is asked, under which terms, how often one person may answer, and when.
+
+A campaign is public from the first to the last letter: the file that an operator writes, the description that clients read, and
+the promise. Everything here is a pure function of it.
+
+The keys of a campaign's file::
+
+    id = "birds-2026"
+    title = "Birds of the lake"
+    question = "Is there a bird in the picture?"
+    kind = "labels"                # or "rankings"
+    classes = ["no", "yes"]        # labels: the answers that can be given
+    tasks = "tasks.csv"            # labels: a table with columns task and text, or a list of { id, text }
+    items = ["tea", "milk"]        # rankings: what is ranked
+    method = "pairs"               # rankings: "pairs" or "items" (peerveil.rankings.LocalProtocol)
+    questions = 3                  # rankings: how many questions all people share
+    seed = 7                       # rankings: fixes the shared questions
+    epsilon = "1"
+    unit = "answer"                # what epsilon is for: "answer" or "person"
+    answers = 20                   # how many answers one person may give
+    opens = 2026-11-16T08:00:00Z   # at once if left out
+    closes = 2026-12-01T00:00:00Z  # when the operator says so if left out
+    publish = true                 # whether results are public once the campaign is closed
+    accuracy = 0.9                 # labels: the share of right labels that is aimed at
+    embed = ["https://example.org"]  # sites that may show the page inside their own
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import whole
+from peerveil.core.files import read_toml
+from peerveil.core.guarantee import Guarantee, read_epsilon
+from peerveil.core.randomness import Response
+from peerveil.data.labels import check_classes
+from peerveil.rankings import LocalProtocol
+from peerveil.study.spec import only, words
+from peerveil.truth.client import FORMAT as LABELS_FORMAT
+from peerveil.truth.randomize import PERSON
+from peerveil.web.collect.tasks import read_tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from fractions import Fraction
+
+RANKINGS_FORMAT: Final = "peerveil-rankings/1"
+KINDS: Final = ("labels", "rankings")
+STATES: Final = ("not open yet", "open", "closed")
+MOST_TASKS: Final = 100_000
+_MOST_CLASSES: Final = 100
+_MOST_ITEMS: Final = 10_000
+_ID: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
+_ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?")
+_COMMON: Final = (
+    "id",
+    "title",
+    "question",
+    "kind",
+    "epsilon",
+    "unit",
+    "answers",
+    "opens",
+    "closes",
+    "publish",
+    "embed",
+)
+_OWN: Final = {"labels": ("classes", "tasks", "accuracy"), "rankings": ("items", "method", "questions", "seed")}
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What is asked, and under which terms. Make one with :meth:`read` or :meth:`from_dict`.
+
+    Attributes
+    ----------
+    tasks : tuple of (str, str)
+        Ids and texts (labels).
+    classes : tuple of str
+        The answers that can be given (labels).
+    items : tuple of str
+        What is ranked (rankings).
+    unit : str
+        What ``exact_epsilon`` is for: ``"answer"`` or ``"person"``.
+    answers : int
+        How many answers one person may give.
+    """
+
+    id: str
+    title: str
+    question: str
+    kind: str
+    exact_epsilon: Fraction
+    unit: str
+    answers: int
+    tasks: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    classes: tuple[str, ...] = ()
+    items: tuple[str, ...] = field(default=(), repr=False)
+    method: str = "pairs"
+    questions: int = 0
+    seed: int = 0
+    opens: datetime | None = None
+    closes: datetime | None = None
+    publish: bool = True
+    accuracy: float = 0.9
+    embed: tuple[str, ...] = ()
+
+    # ---- what follows from it -----------------------------------------------------------------------------------
+
+    @property
+    def each(self) -> Fraction:
+        """The epsilon of one answer: all of it, or a person's budget split evenly over the answers they may give."""
+        return self.exact_epsilon if self.unit == "answer" else self.exact_epsilon / self.answers
+
+    @property
+    def response(self) -> Response:
+        """The randomized response that every answer passes on the person's device."""
+        return Response(self.each, self.classes if self.kind == "labels" else 2)
+
+    @property
+    def protocol(self) -> LocalProtocol:
+        """The protocol of the rankings room that reports follow."""
+        if self.kind != "rankings":
+            raise BadInput("campaign", got=self.id, want="a campaign of rankings")
+        return LocalProtocol(
+            len(self.items), epsilon=self.each, ask=self.method, questions=self.questions, seed=self.seed
+        )
+
+    @property
+    def size(self) -> int:
+        """How many tasks or questions there are."""
+        return len(self.tasks) if self.kind == "labels" else self.questions
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised for one answer, or for a person where the budget is a person's.
+
+        **Proof.** One answer: the response loses at most ``each`` (:class:`peerveil.Response`), on the device; all that follows
+        is post-processing. A person: the service takes at most ``answers`` reports of one token, and one a question; the client
+        never randomizes an answer twice. Which question is answered is drawn without looking at answers, or chosen by the person
+        and not hidden. Likelihood ratios of independent reports multiply: e^(answers * each) at most. ∎
+        """
+        if self.kind == "labels" and self.unit == "answer":
+            return Guarantee.local_attribute_dp(self.each)
+        return self.person_guarantee
+
+    @property
+    def person_guarantee(self) -> Guarantee:
+        """What is promised for everything that one person may send."""
+        if self.kind == "rankings":
+            one = self.protocol.guarantee
+            return one.group(self.answers, unit=one.unit, neighbors=one.neighbors)
+        return Guarantee.local_dp(self.each * self.answers, **PERSON)
+
+    def state(self, now: datetime, *, closed: bool = False) -> str:
+        """``"not open yet"``, ``"open"`` or ``"closed"`` at a time; ``closed`` says that an operator closed it."""
+        if closed or (self.closes is not None and now >= self.closes):
+            return STATES[2]
+        return STATES[0] if self.opens is not None and now < self.opens else STATES[1]
+
+    def described(self) -> dict[str, Any]:
+        """The public description: what a client needs, in the wire format of its room.
+
+        Whole numbers that may exceed 2^53 stand as text, since JavaScript would round them.
+        """
+        response = self.response
+        terms: dict[str, Any] = {
+            "format": LABELS_FORMAT if self.kind == "labels" else RANKINGS_FORMAT,
+            "campaign": self.id,
+            "kind": self.kind,
+            "title": self.title,
+            "question": self.question,
+            "epsilon": str(self.each),
+            "unit": self.unit,
+            "answers": self.answers,
+            "opens": _time_text(self.opens),
+            "closes": _time_text(self.closes),
+            "publish": self.publish,
+            "response": {"bits": response.bits, "keep_below": str(response.keep_below), "share": str(response.share)},
+            "promise": str(self.guarantee),
+            "person_promise": str(self.person_guarantee),
+        }
+        if self.kind == "labels":
+            return {
+                **terms,
+                "classes": list(self.classes),
+                "tasks": [{"id": task, "text": text} for task, text in self.tasks],
+            }
+        protocol = self.protocol
+        return {
+            **terms,
+            "protocol": protocol.fingerprint,
+            "items": len(self.items),
+            "names": list(self.items),
+            "method": protocol.ask,
+            "questions": protocol.questions,
+            "seed": protocol.seed,
+            "asked": self.asked(),
+        }
+
+    def asked(self) -> list[Any]:
+        """For each shared question the item that it is about, or the two items."""
+        order = self.protocol.order().tolist()
+        if self.method == "items":
+            return [order[q] for q in range(self.questions)]
+        return [order[2 * q : 2 * q + 2] for q in range(self.questions)]
+
+    # ---- reading and writing ------------------------------------------------------------------------------------
+
+    @classmethod
+    def read(cls, path: str | Path) -> Campaign:
+        """Read a campaign's file (TOML); every problem is named with its key."""
+        _, content = read_toml(path, "campaign")
+        if isinstance(content.get("tasks"), str):
+            content["tasks"] = read_tasks(Path(path).parent / content["tasks"])
+        return cls.from_dict(content)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Campaign:
+        """A campaign from the keys of its file.
+
+        Examples
+        --------
+        >>> terms = {"id": "lake", "title": "Lake", "question": "A bird?", "kind": "labels", "classes": ["no", "yes"]}
+        >>> campaign = Campaign.from_dict(
+        ...     {**terms, "tasks": [{"id": "1"}, {"id": "2"}], "epsilon": 2, "unit": "person"}
+        ... )
+        >>> campaign.answers, campaign.each, round(campaign.response.keep, 3)
+        (2, Fraction(1, 1), 0.731)
+        """
+        kind = _one_of(content.get("kind", "labels"), KINDS, "kind")
+        only(content, (*_COMMON, *_OWN[kind]), f"a campaign of {kind}")
+        name = content.get("id")
+        if not isinstance(name, str) or not _ID.fullmatch(name):
+            raise BadInput("id", got=name, want="small letters, digits and -, 40 at most")
+        opens, closes = (_time(content.get(key), key) for key in ("opens", "closes"))
+        if opens is not None and closes is not None and closes <= opens:
+            raise BadInput("closes", got=_time_text(closes), want="a time after opens")
+        own = _labels(content) if kind == "labels" else _rankings(content)
+        unit = _one_of(content.get("unit", "answer"), ("answer", "person"), "unit")
+        size = len(own["tasks"]) if kind == "labels" else own["questions"]
+        most = 1 if own.get("method") == "items" else size
+        campaign = cls(
+            id=name,
+            title=words(content.get("title"), "title"),
+            question=words(content.get("question", content.get("title")), "question", 1000),
+            kind=kind,
+            exact_epsilon=read_epsilon(content.get("epsilon", 0)),
+            unit=unit,
+            answers=_count(content.get("answers", most), "answers", most),
+            opens=opens,
+            closes=closes,
+            publish=_flag(content.get("publish", True), "publish"),
+            embed=_origins(content.get("embed", ())),
+            **own,
+        )
+        _ = campaign.response  # refuses an epsilon with which nothing would be left of an answer
+        return campaign
+
+    def to_dict(self) -> dict[str, Any]:
+        """The keys of the file, as JSON values; :meth:`from_dict` reads them again."""
+        shared: dict[str, Any] = {
+            "id": self.id,
+            "title": self.title,
+            "question": self.question,
+            "kind": self.kind,
+            "epsilon": str(self.exact_epsilon),
+            "unit": self.unit,
+            "answers": self.answers,
+            "opens": _time_text(self.opens),
+            "closes": _time_text(self.closes),
+            "publish": self.publish,
+            "embed": list(self.embed),
+        }
+        if self.kind == "labels":
+            tasks = [{"id": task, "text": text} for task, text in self.tasks]
+            return {**shared, "classes": list(self.classes), "tasks": tasks, "accuracy": self.accuracy}
+        return {**shared, "items": list(self.items), **{k: getattr(self, k) for k in ("method", "questions", "seed")}}
+
+
+def _labels(content: Mapping[str, Any]) -> dict[str, Any]:
+    classes = check_classes(content.get("classes", []) or [])
+    if not 2 <= len(classes) <= _MOST_CLASSES or not all(isinstance(c, str) for c in classes):
+        raise BadInput("classes", got=content.get("classes"), want=f"a list of 2 to {_MOST_CLASSES} different texts")
+    tasks = content.get("tasks")
+    if not isinstance(tasks, list | tuple) or not 1 <= len(tasks) <= MOST_TASKS:
+        got = Verbatim("no list") if not isinstance(tasks, list | tuple) else Verbatim(f"{len(tasks):,} tasks")
+        raise BadInput("tasks", got=got, want=f"1 to {MOST_TASKS:,} tasks")
+    listed = tuple(_task(task, number) for number, task in enumerate(tasks, 1))
+    seen: set[str] = set()
+    for number, (task, _) in enumerate(listed, 1):
+        if task in seen:
+            raise BadInput(f"tasks[{number}]", got=task, want="an id that no other task has")
+        seen.add(task)
+    accuracy = content.get("accuracy", 0.9)
+    number_like = isinstance(accuracy, int | float) and not isinstance(accuracy, bool)
+    if not number_like or not 1 / len(classes) < accuracy < 1:
+        raise BadInput("accuracy", got=accuracy, want=f"a share between chance (1/{len(classes)}) and 1")
+    named = tuple(words(c, f"classes[{i}]", 100) for i, c in enumerate(classes, 1))
+    if len(set(named)) < len(named):
+        raise BadInput("classes", got=classes, want="different texts")
+    return {"classes": named, "tasks": listed, "accuracy": float(accuracy)}
+
+
+def _task(task: Any, number: int) -> tuple[str, str]:
+    place = f"tasks[{number}]"
+    if isinstance(task, str | int) and not isinstance(task, bool):
+        task = {"id": task}
+    if not isinstance(task, dict):
+        raise BadInput(place, got=task, want="an id, or a table with id and text")
+    only(task, ("id", "text"), place)
+    name = task.get("id")
+    name = str(name) if isinstance(name, int) and not isinstance(name, bool) else name
+    text = task.get("text") or name
+    return words(name, f"{place}.id", 100), words(text, f"{place}.text", 2000)
+
+
+def _rankings(content: Mapping[str, Any]) -> dict[str, Any]:
+    items = content.get("items")
+    if not isinstance(items, list | tuple) or not 2 <= len(items) <= _MOST_ITEMS:
+        raise BadInput("items", got=items, want=f"a list of 2 to {_MOST_ITEMS:,} different texts")
+    named = tuple(words(item, f"items[{i}]") for i, item in enumerate(items, 1))
+    if len(set(named)) < len(named):
+        raise BadInput("items", got=items, want="different texts")
+    method = _one_of(content.get("method", "pairs"), ("pairs", "items"), "method")
+    most = len(named) // 2 if method == "pairs" else len(named)
+    questions = _count(content.get("questions", min(3, most)), "questions", most)
+    seed = content.get("seed", 0)
+    protocol = LocalProtocol(len(named), epsilon=1, ask=method, questions=questions, seed=seed)  # checks the seed
+    return {"items": named, "method": method, "questions": questions, "seed": protocol.seed}
+
+
+def _one_of(value: Any, known: tuple[str, ...], key: str) -> str:
+    if value not in known:
+        raise BadInput(key, got=value, want=f"one of {', '.join(known)}")
+    return str(value)
+
+
+def _count(value: Any, key: str, most: int) -> int:
+    return whole(value, key, 1, most)
+
+
+def _flag(value: Any, key: str) -> bool:
+    if not isinstance(value, bool):
+        raise BadInput(key, got=value, want="true or false")
+    return value
+
+
+def _time(value: Any, key: str) -> datetime | None:
+    want = "a time with its zone, such as 2026-12-01T00:00:00Z"
+    if value is None:
+        return None
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise BadInput(key, got=value, want=want) from None
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise BadInput(key, got=value, want=want)
+    return value.astimezone(UTC)
+
+
+def _time_text(value: datetime | None) -> str | None:
+    return None if value is None else value.isoformat().replace("+00:00", "Z")
+
+
+def _origins(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(v, str) and _ORIGIN.fullmatch(v) for v in value):
+        raise BadInput("embed", got=value, want='a list of sites such as "https://example.org"')
+    return tuple(value)

@@ -1,0 +1,100 @@
+"""Idempotency records: what was answered to a key, so that a repeated request changes nothing and gets the same answer.
+
+A record holds a MAC of the key (with who used it and for what), a MAC of the body, the sealed answer, and the day on
+which it may be forgotten. The service computes both MACs; the one of the body includes the key, so that no value
+repeats, and nobody without the service's secret can test a guessed text. A record has no time of arrival, and its place
+in the table is that of a random number.
+"""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import BigInteger, Column, LargeBinary, MetaData, Table, Text, delete, insert, select
+
+from peerveil.web.common.errors import BadRequest, Unprocessable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sqlalchemy import Connection
+
+    from peerveil.web.common.vault import Vault
+
+LONGEST_KEY: Final = 200
+DAY: Final = 86_400_000_000  # microseconds
+
+
+def record_table(name: str, metadata: MetaData) -> Table:
+    """The table of a service's idempotency records."""
+    return Table(
+        name,
+        metadata,
+        Column("key", Text, primary_key=True),
+        Column("body", Text, nullable=False),
+        Column("answer", LargeBinary, nullable=False),
+        Column("expires", BigInteger, nullable=False),  # microseconds, the start of a day
+        sqlite_with_rowid=False,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A key that was used."""
+
+    key: str
+    body: str
+    answer: bytes
+
+    def answer_for(self, body: str) -> bytes:
+        """The stored answer, if the body is the one that it was given for."""
+        if not hmac.compare_digest(body, self.body):
+            raise Unprocessable("Idempotency-Key: it was used with another body; take a new key for a new request")
+        return self.answer
+
+
+def read_key(header: str | None) -> str:
+    """The ``Idempotency-Key`` header."""
+    if header is None or not header.strip():
+        raise BadRequest("Idempotency-Key: send a header with a new random key for every new request")
+    if len(header) > LONGEST_KEY or not header.isascii() or not header.isprintable():
+        raise BadRequest(f"Idempotency-Key: at most {LONGEST_KEY} printable ASCII characters")
+    return header
+
+
+class Records:
+    """The records of one service."""
+
+    def __init__(self, table: Table, vault: Vault) -> None:
+        self._table = table
+        self._vault = vault
+
+    def find(self, connection: Connection, keys: Iterable[str]) -> dict[str, Record]:
+        """Those of the keys that were used already."""
+        rows = connection.execute(select(self._table).where(self._table.c.key.in_(sorted(set(keys))))).all()
+        return {row.key: Record(row.key, row.body, self._vault.open(bytes(row.answer), about=row.key)) for row in rows}
+
+    def keep(self, connection: Connection, records: Iterable[Record], *, until: Mapping[str, int] | int) -> None:
+        """Store answers until (the day after) a time in microseconds. Two writers of one key: the second fails."""
+        rows = [
+            {
+                "key": record.key,
+                "body": record.body,
+                "answer": self._vault.seal(record.answer, about=record.key),
+                "expires": end_of_day(until if isinstance(until, int) else until[record.key]),
+            }
+            for record in records
+        ]
+        if rows:
+            connection.execute(insert(self._table), rows)
+
+    def forget(self, connection: Connection, now: int) -> None:
+        """Remove what has expired."""
+        connection.execute(delete(self._table).where(self._table.c.expires <= now))
+
+
+def end_of_day(moment: int) -> int:
+    """The next midnight (UTC), in microseconds: coarse enough to say nothing of when something arrived."""
+    return (moment // DAY + 1) * DAY

@@ -1,0 +1,109 @@
+"""Running an application: one or more processes on one port, no access log, a graceful stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from peerveil.core.errors import BadInput
+from peerveil.web.common.journal import quiet_libraries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from peerveil.web.common.journal import Journal
+
+GRACE: Final = 10
+"""Seconds that requests under way get to finish when the service stops."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket on a port that several processes may share."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if hasattr(socket, "SO_REUSEPORT"):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        sock.bind((host, port))
+    except (OSError, OverflowError) as error:
+        sock.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise BadInput("--port", got=f"{host}:{port}", want=f"an address that is free ({reason})") from None
+    sock.listen(2048)
+    sock.setblocking(False)
+    return sock
+
+
+def serve(app: Any, host: str, port: int, journal: Journal, *, ready: Callable[[int], None] | None = None) -> None:
+    """Serve until a signal to stop comes; then finish what is under way, and return. ``ready`` is told the port."""
+    import uvicorn
+
+    sock = listen(host, port)
+    bound = sock.getsockname()[1]
+    quiet_libraries(journal)
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE,
+        timeout_keep_alive=30,
+        lifespan="on",
+    )
+    quiet_libraries(journal)
+    journal.write("listening", port=bound)
+    if ready is not None:
+        ready(bound)
+    # the server raises the signal again when it has stopped; it has done its work by then
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    try:
+        uvicorn.Server(config).run(sockets=[sock])
+    finally:
+        sock.close()
+        journal.write("stopped")
+
+
+def run_processes(
+    commands: Sequence[Sequence[str]], journal: Journal, environment: Mapping[str, str] | None = None
+) -> int:
+    """Run several processes; when one ends, or a signal comes, stop all of them gracefully.
+
+    Secrets belong into the ``environment``, which only their owner can read, never into the commands.
+    """
+    inherited = {**os.environ, **(environment or {})}
+    children = [subprocess.Popen(command, env=inherited) for command in commands]  # noqa: S603
+    stopping = False
+
+    def stop(*_: object) -> None:
+        nonlocal stopping
+        stopping = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    while not stopping and all(child.poll() is None for child in children):
+        time.sleep(0.2)
+    for child in children:
+        if child.poll() is None:
+            child.send_signal(signal.SIGTERM)
+    codes = []
+    for child in children:
+        try:
+            codes.append(child.wait(GRACE + 5))
+        except subprocess.TimeoutExpired:
+            child.kill()
+            codes.append(child.wait())
+    journal.write("all_stopped", count=len(children))
+    return 0 if stopping else max((abs(code) for code in codes), default=0) or 1
+
+
+def this_command() -> list[str]:
+    """How to start peerveil again with other arguments."""
+    return [sys.executable, "-c", "from peerveil.cli import main; main()"]

@@ -1,0 +1,160 @@
+"""Encryption at rest: AES-256-GCM under a key that the database never sees.
+
+Keys come from an environment variable, as ``name:base64`` pairs with commas between them. The first seals; all open.
+So a key is changed by putting a new one in front, and taken away when nothing sealed with it is left.
+
+What is sealed is bound to what it is about (the associated data): a sealed text copied into another row does not open.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import os
+import re
+import secrets
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from peerveil.core.errors import BadInput, PeerveilError, Verbatim
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VARIABLE: Final = "PEERVEIL_KEY"
+_NAME: Final = re.compile(r"[a-z0-9-]{1,16}")
+_WANT: Final = "keys as name:base64 of 32 bytes, separated by commas, the newest first"
+_NONCE: Final = 12
+PADDED: Final = 512
+"""Sealed texts have a multiple of this length in bytes, so that their length tells little."""
+
+
+class CannotOpen(PeerveilError):
+    """Something sealed does not open: another key, another row, or it was changed."""
+
+
+class Vault:
+    """Seals and opens. The keys are never shown.
+
+    >>> vault = Vault.read(Vault.new_key("k1"))
+    >>> vault.open(vault.seal(b"held", about="post 7"), about="post 7")
+    b'held'
+    >>> vault.open(vault.seal(b"held", about="post 7"), about="post 8")
+    Traceback (most recent call last):
+        ...
+    peerveil.web.common.vault.CannotOpen: sealed with key 'k1': it was changed, or belongs elsewhere
+    """
+
+    def __init__(self, keys: Mapping[str, bytes]) -> None:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        if not keys or any(len(key) != 32 for key in keys.values()):
+            raise BadInput(VARIABLE, got=Verbatim("no key, or one of another length"), want=_WANT)
+        self._ciphers = {name: AESGCM(key) for name, key in keys.items()}
+        self.current = next(iter(keys))
+        self._prefix = bytes([len(self.current)]) + self.current.encode()
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """The vault of keys written as ``name:base64,name:base64``."""
+        keys: dict[str, bytes] = {}
+        for part in text.strip().split(","):
+            name, _, code = part.strip().partition(":")
+            try:
+                key = base64.b64decode(code, altchars=b"-_", validate=True)
+            except (binascii.Error, ValueError):
+                key = b""
+            if not _NAME.fullmatch(name) or name in keys or len(key) != 32:
+                raise BadInput(VARIABLE, got=Verbatim("something that is not shown"), want=_WANT)
+            keys[name] = key
+        return cls(keys)
+
+    @classmethod
+    def find(cls, key_file: str | Path | None = None) -> Self:
+        """The vault of the environment's keys, or else of a file that holds the same text."""
+        text = os.environ.get(VARIABLE, "")
+        if not text and key_file is not None and Path(key_file).is_file():
+            text = Path(key_file).read_text(encoding="utf-8")
+        if not text.strip():
+            want = f"a key in {VARIABLE}, or in a key file that the configuration names; `peerveil gateway init` writes both"
+            raise BadInput(VARIABLE, got=Verbatim("no key"), want=want)
+        return cls.read(text)
+
+    @staticmethod
+    def new_key(name: str | None = None) -> str:
+        """A new key, written as the environment wants it."""
+        chosen = f"k{secrets.token_hex(3)}" if name is None else name
+        return f"{chosen}:{base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()}"
+
+    def seal(self, plain: bytes, *, about: str) -> bytes:
+        """Encrypt under the current key."""
+        nonce = os.urandom(_NONCE)
+        return self._prefix + nonce + self._ciphers[self.current].encrypt(nonce, plain, about.encode())
+
+    def open(self, sealed: bytes, *, about: str) -> bytes:
+        """Decrypt what any of the keys has sealed."""
+        from cryptography.exceptions import InvalidTag
+
+        name = self.key_of(sealed)
+        cipher = self._ciphers.get(name)
+        if cipher is None:
+            raise CannotOpen(f"sealed with key {name!r}, which {VARIABLE} does not hold")
+        start = 1 + sealed[0]
+        try:
+            return cipher.decrypt(sealed[start : start + _NONCE], sealed[start + _NONCE :], about.encode())
+        except (InvalidTag, ValueError):
+            raise CannotOpen(f"sealed with key {name!r}: it was changed, or belongs elsewhere") from None
+
+    @staticmethod
+    def key_of(sealed: bytes) -> str:
+        """The name of the key that sealed it."""
+        return sealed[1 : 1 + sealed[0]].decode("ascii", "replace") if sealed else ""
+
+    def seal_text(self, text: str, *, about: str) -> bytes:
+        """Encrypt a text without showing its length: it is padded to a multiple of :data:`PADDED` bytes."""
+        raw = text.encode()
+        return self.seal(raw + bytes(-len(raw) % PADDED or (0 if raw else PADDED)), about=about)
+
+    def open_text(self, sealed: bytes, *, about: str) -> str:
+        """Decrypt a text that :meth:`seal_text` sealed."""
+        return self.open(sealed, about=about).rstrip(b"\0").decode()
+
+    def __repr__(self) -> str:
+        return f"<Vault of {len(self._ciphers)} keys, sealing with {self.current!r}>"
+
+
+class Digests:
+    """Keyed hashes: names of people and keys of requests, so that the database holds neither.
+
+    >>> one = Digests(b"0" * 32)
+    >>> (
+    ...     one("actor", "iclr", "kim") == one("actor", "iclr", "kim"),
+    ...     one("actor", "iclr", "kim") == one("actor", "icl", "rkim"),
+    ... )
+    (True, False)
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+        self._keyed: dict[str, hmac.HMAC] = {}
+
+    def key(self, purpose: str) -> bytes:
+        """The 32-byte key of one purpose, derived from the secret; the key of one purpose says nothing of another's."""
+        return hmac.digest(self._secret, b"peerveil key: " + purpose.encode(), sha256)
+
+    def __call__(self, kind: str, *parts: str | bytes) -> str:
+        """The MAC of some parts, as 64 hexadecimal digits, under the key of its kind; lengths keep the parts apart."""
+        keyed = self._keyed.get(kind)
+        if keyed is None:
+            keyed = self._keyed[kind] = hmac.new(self.key(kind), digestmod=sha256)
+        mac = keyed.copy()
+        for part in parts:
+            raw = part.encode() if isinstance(part, str) else part
+            mac.update(len(raw).to_bytes(8, "big"))
+            mac.update(raw)
+        return mac.hexdigest()
+
+    def __repr__(self) -> str:
+        return "<Digests>"

@@ -1,0 +1,121 @@
+"""Reading one held post: two operators, two steps, written down before anything is opened.
+
+Nobody reads what is held. Where somebody must (a threat, a court), one operator asks and says why, and another one
+approves. Both steps stand in a table that can only grow, sealed but for the time. Only then is the one post opened.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import func, insert, select
+
+from peerveil.core.errors import BadInput
+from peerveil.core.text import on_one_line
+from peerveil.web.common.errors import Forbidden, NotFound
+from peerveil.web.common.tokens import EVERYWHERE
+from peerveil.web.gateway.feed import posted_words
+from peerveil.web.gateway.tables import audit, held, receipts
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Row
+
+    from peerveil.web.common import Identity
+    from peerveil.web.gateway.core import Gateway
+
+_SHORTEST: Final = 10
+_LONGEST: Final = 500
+
+
+def request_reveal(gateway: Gateway, operator: Identity, receipt: str, reason: str) -> int:
+    """The first step: an operator asks for the post of a receipt. Returns the number of the request."""
+    operator.require(("operator",))
+    if not _SHORTEST <= len(reason.strip()) <= _LONGEST or not on_one_line(reason):
+        raise BadInput("--reason", got=reason, want=f"the reason in {_SHORTEST} to {_LONGEST} characters on one line")
+    digest = sha256(receipt.encode()).hexdigest()
+    with gateway.recording_halts(), gateway.database.writing("reveal", whole=True) as connection:
+        _held(connection, operator, digest)
+        return _write(gateway, connection, operator, "request", digest, reason)
+
+
+def approve_reveal(gateway: Gateway, operator: Identity, number: int) -> dict[str, Any]:
+    """The second step, by another operator: thread and text of the post."""
+    operator.require(("operator",))
+    with gateway.recording_halts(), gateway.database.writing("reveal", whole=True) as connection:
+        row = connection.execute(
+            select(audit).where(audit.c.number == number, audit.c.action == "request")
+        ).one_or_none()
+        if row is None:
+            raise NotFound("no such request")
+        asked = _opened(gateway, row)
+        if hmac.compare_digest(asked["operator"], operator.digest):
+            raise Forbidden("another operator must approve: nobody reads a held post alone")
+        done = select(audit.c.number).where(audit.c.action == "approve", audit.c.request == number)
+        if connection.execute(done).first() is not None:
+            raise Forbidden("this request was approved already; ask again")
+        post = _held(connection, operator, asked["receipt"])
+        _write(gateway, connection, operator, "approve", asked["receipt"], "", request=number)
+    # committed: the step is on record before the text is opened
+    body = json.loads(gateway.vault.open(bytes(post.body), about=post.id))
+    return {"space": post.space, "thread": body["t"], "content": body["c"]}
+
+
+def _held(connection: Connection, operator: Identity, digest: str) -> Any:
+    row = connection.execute(
+        select(held, receipts.c.state)
+        .join_from(held, receipts, held.c.receipt == receipts.c.receipt)
+        .where(held.c.receipt == digest)
+    ).one_or_none()
+    if row is None:
+        raise NotFound("no held post has this receipt")
+    operator.require(("operator",), row.space)
+    return row
+
+
+def read_audit(gateway: Gateway, operator: Identity) -> list[dict[str, Any]]:
+    """What operators asked for and approved, oldest first, for an operator of all spaces."""
+    operator.require(("operator",), EVERYWHERE)
+    with gateway.database.reading() as connection:
+        rows = connection.execute(select(audit).order_by(audit.c.number)).all()
+    return [
+        {
+            "number": row.number,
+            "at": posted_words(row.at),
+            "action": row.action,
+            "request": row.request,
+            **_opened(gateway, row),
+        }
+        for row in rows
+    ]
+
+
+def _write(
+    gateway: Gateway,
+    connection: Connection,
+    operator: Identity,
+    action: str,
+    receipt: str,
+    reason: str,
+    request: int | None = None,
+) -> int:
+    """A row in the table of what operators did; who, which post and why are sealed."""
+    number = int(connection.execute(select(func.coalesce(func.max(audit.c.number), 0))).scalar_one()) + 1
+    said = {"operator": operator.digest, "name": operator.actor, "receipt": receipt, "reason": reason}
+    connection.execute(
+        insert(audit).values(
+            number=number,
+            at=gateway.watch.now(connection),
+            action=action,
+            request=number if request is None else request,
+            body=gateway.names.seal_text(json.dumps(said), about=f"audit {number}"),
+        )
+    )
+    return number
+
+
+def _opened(gateway: Gateway, row: Row[Any]) -> dict[str, str]:
+    found: dict[str, str] = json.loads(gateway.names.open_text(bytes(row.body), about=f"audit {row.number}"))
+    return found

@@ -1,0 +1,76 @@
+"""Who wrote when within the last beta: one sealed row per person, under a name that changes every day.
+
+The next status of a person needs these arrivals, and nobody else does. A copy of the database shows that some people
+wrote lately, as rows of equal length up to padding, and neither who they are nor which posts are theirs. Times are kept
+without the clock steps that operators confirmed (:meth:`peerveil.web.gateway.watch.Watch.unshifted`), so that a confirmed
+step needs to open nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from peerveil.web.common.records import DAY
+from peerveil.web.gateway.tables import among, insert_rows, recent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import Connection
+
+    from peerveil.web.common import Digests, Vault
+    from peerveil.web.gateway.space import Space
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A post of a sitting."""
+
+    thread: str
+    at: int
+    declared: bool
+    post: str
+
+
+class Sittings:
+    """Reads and writes the arrivals of people, who are named by a MAC of space and actor."""
+
+    def __init__(self, vault: Vault, digests: Digests) -> None:
+        self._vault = vault
+        self._digests = digests
+
+    def read(self, connection: Connection, spaces: Mapping[str, Space], now: int) -> dict[str, list[Arrival]]:
+        """The arrivals of each person, oldest first."""
+        names = {self._name(person, space, now, ago): person for person, space in spaces.items() for ago in (0, 1)}
+        found: dict[str, set[Arrival]] = {}
+        for row in connection.execute(select(recent).where(among(connection, recent.c.person, list(names)))):
+            arrivals = json.loads(self._vault.open_text(bytes(row.body), about=row.person))
+            found.setdefault(names[row.person], set()).update(Arrival(*arrival) for arrival in arrivals)
+        return {person: sorted(arrivals, key=lambda arrival: arrival.at) for person, arrivals in found.items()}
+
+    def write(
+        self, connection: Connection, spaces: Mapping[str, Space], arrivals: Mapping[str, list[Arrival]], now: int
+    ) -> None:
+        """Keep what the next status needs: each post of a sitting, or the last on each thread where the past decides."""
+        rows = []
+        for person, space in spaces.items():
+            kept = {
+                arrival.thread if space.base.by_predecessor else arrival.post: arrival
+                for arrival in arrivals[person]
+                if now - arrival.at <= space.beta_ticks
+            }
+            name = self._name(person, space, now)
+            text = json.dumps([astuple(arrival) for arrival in kept.values()])
+            # a multiple of beta: it says no more of the time of arrival than that the row is there
+            forget = (now // space.beta_ticks + 2) * space.beta_ticks
+            rows.append({"person": name, "body": self._vault.seal_text(text, about=name), "forget": forget})
+        insert_rows(connection, recent, rows, replace="person")
+
+    def _name(self, person: str, space: Space, now: int, ago: int = 0) -> str:
+        """The name of a person's row on a day (or in a period of beta, if that is longer), or on the one before."""
+        day = now // max(DAY, space.beta_ticks) - ago
+        return self._digests("sitting", person, str(day))

@@ -1,0 +1,337 @@
+"""A space: a conference or a forum with its own mechanism, gap, time grid, quiet hours and final deadline.
+
+**What the space promises, and why nothing below the delay weakens it.** A post that arrives at a is due at T = a + hold +
+D, where D is the mechanism's delay for its status. The mechanism's guarantee (:mod:`peerveil.timing`) is about the vector
+of all T. Readers see a function of that vector and of what is public:
+
+- *time grid*: T is rounded up to the grid. A function of T.
+- *quiet hours*: a T inside them moves to their end. A function of T and of the public hours.
+- *final deadline*: min(T, deadline). A function of T and of a public time, so epsilon is what it was, however late a post
+  came; posts whose delay would have gone on appear at the deadline, together and in random order. Posts that arrive after
+  the deadline are refused, so the promise is for neighbors in which both comments arrived before it.
+- *replies* to a post that is still held: max(own T, parent's T). A function of the vector and of the public reply tree.
+- *order* within one release, and the whole backlog after downtime: random, independent of everything.
+- *downtime*: the set released at a moment is a function of the vector and of the moments at which the worker ran, which
+  do not depend on arrivals.
+
+The post-processing property then gives every reader at most the mechanism's epsilon. ∎
+
+**Gaps per thread** only change the distribution of the one comment that moves between neighbors, which is delayed by its
+own thread's mechanism: the promise holds with that thread's gap.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.timing.durations import in_words, parse_duration
+from peerveil.timing.post import named_mechanism
+from peerveil.web.common.config import check_names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from peerveil.core.guarantee import Guarantee
+    from peerveil.timing.mechanism import DelayMechanism
+
+SECOND: Final = 1_000_000
+MECHANISMS: Final = ("follow-up", "zero-inflated", "uniform")
+"""The mechanisms whose longest delay is finite, so that it can be told on submission."""
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
+_DAY: Final = 86_400 * SECOND
+_FINEST: Final = 1_000  # a grid of one millisecond
+_KEYS: Final = (
+    "mechanism", "epsilon", "gap", "beta", "gaps", "grid", "quiet", "deadline", "declared", "public", "longest",
+    "webhooks", "history", "percentile", "per",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """Hours of the day in which nothing appears; they may run over midnight."""
+
+    start: str
+    end: str
+    zone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        if _clock_time(self.start) == _clock_time(self.end):
+            raise BadInput("quiet", got=self.start, want="hours that begin and end at different times")
+        try:
+            ZoneInfo(self.zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise BadInput("quiet.zone", got=self.zone, want="a time zone such as UTC or Europe/Zurich") from None
+
+    def end_after(self, moment: int) -> int | None:
+        """When the quiet hours end that contain a moment (microseconds); ``None`` outside them."""
+        zone = ZoneInfo(self.zone)
+        local = datetime.fromtimestamp(moment / SECOND, zone)
+        begin, end = _clock_time(self.start), _clock_time(self.end)
+        for day in (local.date() - timedelta(days=1), local.date()):
+            first = datetime.combine(day, begin, zone)
+            last = datetime.combine(day if end > begin else day + timedelta(days=1), end, zone)
+            if _micro(first) <= moment < _micro(last):
+                return _micro(last)
+        return None
+
+    @property
+    def longest(self) -> int:
+        """Their length in microseconds, with an hour more for the change of clocks."""
+        begin, end = (t.hour * 3600 + t.minute * 60 for t in (_clock_time(self.start), _clock_time(self.end)))
+        return ((end - begin) % 86_400 + (0 if self.zone == "UTC" else 3600)) * SECOND
+
+
+@dataclass(frozen=True)
+class Space:
+    """The settings of one space. Durations in seconds.
+
+    >>> space = Space.read("iclr", {"epsilon": 1, "gap": "45m", "beta": "5m"})
+    >>> space.longest_delay("paper 7") // 60
+    72
+    >>> space.release_at(arrival=0, delay=61 * SECOND) // SECOND  # on the grid of one minute
+    120
+    """
+
+    name: str
+    mechanism: str
+    epsilon: str
+    gap: float
+    beta: float
+    gaps: Mapping[str, float] = field(default_factory=dict)
+    grid: float = 60.0
+    quiet: Quiet | None = None
+    deadline: int | None = None
+    declared: bool = False
+    public: bool = False
+    longest: int = 20_000
+    webhooks: tuple[tuple[str, str], ...] = ()
+    _longest: dict[float, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise BadInput(
+                "space", got=self.name, want="a name of small letters, digits and hyphens, such as iclr-2027"
+            )
+        if self.mechanism not in MECHANISMS:
+            raise BadInput(f"{self.name}.mechanism", got=self.mechanism, want=" or ".join(MECHANISMS))
+        if self.declared and self.base.by_predecessor:
+            want = "false: with status by predecessor nothing is held, and a declaration would weaken the promise"
+            raise BadInput(f"{self.name}.declared", got=True, want=want)
+        if not _FINEST <= self.grid_ticks <= _DAY:
+            raise BadInput(f"{self.name}.grid", got=self.grid, want="a grid from a millisecond to a day")
+        if not 1 <= self.longest <= 200_000:
+            raise BadInput(f"{self.name}.longest", got=self.longest, want="a number of characters up to 200000")
+        for gap in {self.gap, *self.gaps.values()}:
+            _mechanism(self.mechanism, self.epsilon, gap, self.beta)  # refuses what cannot be
+
+    # ---- reading ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def read(cls, name: str, table: Mapping[str, Any], folder: str = ".") -> Space:
+        """A space from its table in the configuration file."""
+        where = f"spaces.{name}"
+        check_names(table, _KEYS, where)
+        given = dict(table)
+        beta = read_seconds(given.get("beta", "5m"), f"{where}.beta")
+        if "history" in given:
+            from peerveil.web.gateway.learning import learn_gaps
+
+            default, gaps = learn_gaps(given, beta, where, folder)
+        elif "gap" in given:
+            default = read_seconds(given["gap"], f"{where}.gap")
+            gaps = {str(k): read_seconds(v, f"{where}.gaps.{k}") for k, v in given.get("gaps", {}).items()}
+        else:
+            raise BadInput(f"{where}.gap", got=None, want="a gap such as 45m, or a history to learn it from")
+        quiet = given.get("quiet")
+        if quiet is not None and (not isinstance(quiet, dict) or not {"start", "end"} <= set(quiet)):
+            raise BadInput(f"{where}.quiet", got=quiet, want='{ start = "22:00", end = "07:00", zone = "UTC" }')
+        for flag in ("declared", "public"):
+            if not isinstance(given.get(flag, False), bool):
+                raise BadInput(f"{where}.{flag}", got=given[flag], want="true or false")
+        return cls(
+            name=name,
+            mechanism=str(given.get("mechanism", "follow-up")),
+            epsilon=str(given.get("epsilon", "1")),
+            gap=default,
+            beta=beta,
+            gaps=gaps,
+            grid=read_seconds(given.get("grid", "1m"), f"{where}.grid"),
+            quiet=None if quiet is None else Quiet(**{k: str(v) for k, v in quiet.items()}),
+            deadline=_moment(given.get("deadline"), f"{where}.deadline"),
+            declared=given.get("declared", False),
+            public=given.get("public", False),
+            longest=_whole(given.get("longest", 20_000), f"{where}.longest"),
+            webhooks=_webhooks(given.get("webhooks", []), where),
+        )
+
+    def to_json(self) -> str:
+        """The settings as the database keeps them."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if not name.startswith("_")}
+        values["quiet"] = None if self.quiet is None else [self.quiet.start, self.quiet.end, self.quiet.zone]
+        values["gaps"] = dict(self.gaps)
+        return json.dumps(values, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Space:
+        """The settings from the database."""
+        values = json.loads(text)
+        values["quiet"] = None if values["quiet"] is None else Quiet(*values["quiet"])
+        values["webhooks"] = tuple((a, b) for a, b in values["webhooks"])
+        return cls(**values)
+
+    # ---- delays -------------------------------------------------------------------------------------------------
+
+    @property
+    def base(self) -> DelayMechanism:
+        """The mechanism with the space's own gap."""
+        return _mechanism(self.mechanism, self.epsilon, self.gap, self.beta)
+
+    def mechanism_for(self, thread: str) -> DelayMechanism:
+        """The mechanism for a post on a thread."""
+        return _mechanism(self.mechanism, self.epsilon, self.gaps.get(thread, self.gap), self.beta)
+
+    @property
+    def hold(self) -> int:
+        """Microseconds that every post is held until its status is known."""
+        return 0 if self.declared else round(self.base.hold * SECOND)
+
+    @property
+    def beta_ticks(self) -> int:
+        """Microseconds within which posts of one person are of one sitting."""
+        return round(self.beta * SECOND)
+
+    @property
+    def grid_ticks(self) -> int:
+        """Microseconds between two moments at which posts appear."""
+        return round(self.grid * SECOND)
+
+    def longest_delay(self, thread: str) -> int:
+        """Whole seconds within which a post on a thread appears, whatever was drawn: all that its author is told."""
+        gap = self.gaps.get(thread, self.gap)
+        known = self._longest.get(gap)
+        if known is None:
+            quiet = 0 if self.quiet is None else self.quiet.longest + self.grid_ticks
+            longest = self.hold + math.ceil(self.mechanism_for(thread).max_delay * SECOND) + self.grid_ticks + quiet
+            known = self._longest[gap] = -(-longest // SECOND)
+        return known
+
+    def release_at(self, arrival: int, delay: int) -> int:
+        """When a post is due, in microseconds: a function of arrival + delay and of public settings."""
+        moment = self._up(arrival + self.hold + delay)
+        if self.quiet is not None:
+            end = self.quiet.end_after(moment)
+            moment = moment if end is None else self._up(end)
+        return moment if self.deadline is None else min(moment, self._up(self.deadline))
+
+    def tick(self, now: int) -> int:
+        """The last moment of the grid; what is due by then may appear."""
+        return now // self.grid_ticks * self.grid_ticks
+
+    def is_quiet(self, now: int) -> bool:
+        """Whether nothing may appear now. The deadline is stronger than quiet hours."""
+        if self.quiet is None or (self.deadline is not None and now >= self.deadline):
+            return False
+        return self.quiet.end_after(now) is not None
+
+    def is_closed(self, now: int) -> bool:
+        """Whether the deadline has passed."""
+        return self.deadline is not None and now >= self.deadline
+
+    def _up(self, moment: int) -> int:
+        return -(-moment // self.grid_ticks) * self.grid_ticks
+
+    # ---- promise ------------------------------------------------------------------------------------------------
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What readers of the space can learn at most."""
+        return self.base.guarantee
+
+    def in_words(self) -> str:
+        """The guarantee, and what the space adds to it, for its operator and its authors."""
+        words = [str(self.guarantee)]
+        if self.gaps:
+            words.append(f"On {len(self.gaps)} threads the gap is the thread's own.")
+        if self.declared:
+            words.append("Who declares a sitting is believed: the promise rests on people's answers.")
+        if self.deadline is not None:
+            when = datetime.fromtimestamp(self.deadline / SECOND, UTC).isoformat(timespec="minutes")
+            words.append(
+                f"At {when} everything still held appears at once, in random order: the same promise, for comments that "
+                "arrived before."
+            )
+        return " ".join(words)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.base}, on a grid of {in_words(self.grid)}"
+
+
+@lru_cache(maxsize=10_000)
+def _mechanism(name: str, epsilon: str, gap: float, beta: float) -> DelayMechanism:
+    return named_mechanism(name, epsilon=epsilon, gap=gap, beta=beta)
+
+
+def _micro(moment: datetime) -> int:
+    return round(moment.timestamp() * SECOND)
+
+
+def _clock_time(text: str) -> time:
+    try:
+        found = time.fromisoformat(text)
+    except ValueError:
+        raise BadInput("quiet", got=text, want="a time of day such as 22:00") from None
+    return found.replace(second=0, microsecond=0, tzinfo=None)
+
+
+def read_seconds(value: Any, where: str) -> float:
+    """Seconds from a duration of the configuration."""
+    if not isinstance(value, str):
+        raise BadInput(
+            where, got=value, want='a duration with its unit in quotation marks: "90s", "5m", "1.5h" or "2d"'
+        )
+    if value.endswith("ms"):
+        return parse_duration(value[:-2] + "s", where) / 1000
+    return parse_duration(value, where)
+
+
+def _whole(value: Any, where: str) -> int:
+    if type(value) is not int:
+        raise BadInput(where, got=value, want="a whole number")
+    return value
+
+
+def _moment(value: Any, where: str) -> int | None:
+    if value is None:
+        return None
+    want = "a date and time with its zone, such as 2027-01-31T23:59:00Z"
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise BadInput(where, got=value, want=want) from None
+    if not isinstance(value, datetime) or value.tzinfo is None:
+        raise BadInput(where, got=Verbatim(str(value)), want=want)
+    return _micro(value)
+
+
+def _webhooks(value: Any, where: str) -> tuple[tuple[str, str], ...]:
+    want = '[{ url = "https://...", secret_env = "NAME_OF_A_VARIABLE" }]'
+    if not isinstance(value, list):
+        raise BadInput(f"{where}.webhooks", got=value, want=want)
+    found = []
+    for hook in value:
+        if not isinstance(hook, dict) or set(hook) != {"url", "secret_env"}:
+            raise BadInput(f"{where}.webhooks", got=hook, want=want)
+        if not str(hook["url"]).startswith(("https://", "http://")):
+            raise BadInput(f"{where}.webhooks.url", got=hook["url"], want="an address that begins with https://")
+        found.append((str(hook["url"]), str(hook["secret_env"])))
+    return tuple(found)

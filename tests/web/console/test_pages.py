@@ -1,0 +1,209 @@
+"""Every page, wide and narrow, light and dark: our accessibility rules, the keyboard, no errors, nobody else asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.web.console.accessibility import faults, walk
+from tests.web.console.seat import Seat
+from tests.web.console.server import ConsoleServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from playwright.sync_api import Browser
+
+pytestmark = pytest.mark.slow
+
+WIDTHS = (1100, 380)
+PLACES: dict[str, str] = {}
+"""Addresses that only the fixture knows, by the names that stand in PAGES."""
+
+ROOMS = ("release", "timing", "calibration", "rankings", "truth")
+PAGES = {
+    "front": "/",
+    "data": "/data",
+    "file": "{reviews}",
+    "columns": "{reviews}?kind=labels",
+    "not readable": "{bad}",
+    **{room: f"/{room}" for room in ROOMS},
+    "runs": "/runs",
+    "ready": "{ready}",
+    "refused": "{refused}",
+    "simulation": "{simulated}",
+    "done": "{done}",
+    "done, public": "{done}?view=public",
+    "audit": "{audit}",
+    "ledger": "/ledger",
+    "account": "/ledger/account?name=Invented%202026",
+    "verify": "/ledger/verify",
+    "people": "/people",
+    "me": "/me",
+    "services": "/services",
+}
+REFUSALS = {"/nowhere": 404, "/runs/nothing": 404, "/release?data=nothing": 404, "/release?epsilon=7": 422}
+WITH_DATA = {
+    "release": "reviews",
+    "calibration": "reviews",
+    "timing": "events",
+    "rankings": "rankings",
+    "truth": "labels",
+}
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[Seat]:
+    """A console with an invented conference, an account, and a run in each state that stays."""
+    server = ConsoleServer(tmp_path_factory.mktemp("pages") / "console")
+    desk = Seat(server.base, chromium)
+    desk.invent()
+    for kind in set(WITH_DATA.values()):
+        link = desk.page.get_by_role("link", name=f"invented: {kind}")
+        PLACES[kind] = str(link.get_attribute("href"))
+    broken = {"name": "broken.csv", "mimeType": "text/csv", "buffer": b"a,b\n1,\n"}
+    desk.page.get_by_label("A file of yours").set_input_files(broken)  # type: ignore[arg-type]
+    desk.press("Add it")
+    desk.page.locator("[data-poll]").wait_for(state="detached")
+    PLACES["bad"] = desk.path
+    desk.open_account("Invented 2026", "2")
+    PLACES["ready"] = desk.prepare("release.publish", "invented: reviews", epsilon="1")
+    PLACES["refused"] = desk.prepare("release.publish", "invented: reviews", epsilon="5")
+    PLACES["simulated"] = desk.prepare("release.publish", "invented: reviews", simulate=True, epsilon="5")
+    desk.carry_out("Simulate")
+    PLACES["done"] = desk.prepare("release.publish", "invented: reviews", epsilon="1/2", weight="miscalibration")
+    desk.carry_out("Spend it and run")
+    PLACES["audit"] = desk.prepare("timing.audit", "invented: events")
+    desk.carry_out("Run")
+    yield desk
+    desk.close()
+    server.stop()
+
+
+def examine(desk: Seat, tabbing: bool = True) -> list[str]:
+    """What the rules find on the page that is open, in all four ways to show it."""
+    desk.page.wait_for_load_state("load")  # unstyled pages break every rule
+    found = []
+    for width in WIDTHS:
+        desk.page.set_viewport_size({"width": width, "height": 900})
+        for scheme in ("light", "dark"):
+            desk.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            found += [f"{width} {scheme}: {fault}" for fault in faults(desk.page)]
+        if tabbing and width == WIDTHS[0]:
+            found += walk(desk.page)
+    return found
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page(house: Seat, name: str) -> None:
+    if name in ROOMS:
+        house.explored(name)
+    answer = house.open(PAGES[name].format(**PLACES))
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert not examine(house)
+    assert house.wrong == []
+
+
+@pytest.mark.parametrize(("path", "status"), REFUSALS.items())
+def test_refusals_are_pages_too(house: Seat, path: str, status: int) -> None:
+    house.explored("release")  # settings are checked where there is something to show
+    house.open(path, status)
+    assert not examine(house)
+    assert house.wrong == []
+
+
+def test_titles_tell_pages_apart(house: Seat) -> None:
+    titles: dict[str, str] = {}
+    for name, path in PAGES.items():
+        if name in ("columns", "done, public"):  # other views of the same page
+            continue
+        house.open(path.format(**PLACES))
+        title = house.page.title()
+        assert title not in titles, (name, titles[title])
+        titles[title] = name
+
+
+def test_a_room_whose_simulation_is_under_way(house: Seat) -> None:
+    house.page.route("**/rankings*", lambda route: route.continue_() if route.request.is_navigation_request() else None)
+    try:
+        house.open(f"/rankings?data={PLACES['rankings'].rsplit('/', 1)[1]}")
+        assert not examine(house, tabbing=False)
+    finally:
+        house.page.unroute_all(behavior="ignoreErrors")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("room", "kind"), WITH_DATA.items())
+def test_room_with_data(house: Seat, room: str, kind: str) -> None:
+    house.explored(room, PLACES[kind].rsplit("/", 1)[1])
+    house.page.locator("#exploration").wait_for()
+    assert not examine(house)
+    house.page.set_viewport_size({"width": WIDTHS[1], "height": 700})
+    assert walk(house.page) == []
+    assert house.wrong == []
+
+
+# ---- with people ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def signed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleServer]:
+    server = ConsoleServer(tmp_path_factory.mktemp("signed") / "console", "--sign-in")
+    yield server
+    server.stop()
+
+
+def join(desk: Seat, link: str, name: str) -> None:
+    desk.open(link.removeprefix(desk.base))
+    assert not examine(desk)
+    desk.page.get_by_label("Your name").fill(name)
+    desk.page.get_by_label("A password").fill("kites fly over lakes")
+    desk.press("Join")
+    desk.page.get_by_role("button", name="Sign out").wait_for()
+
+
+def invite(desk: Seat) -> None:
+    """Make an invitation, and wait until its page is there with its style."""
+    desk.press("Make an invitation")
+    desk.page.get_by_text("Send this link").wait_for()
+    desk.page.wait_for_load_state("load")
+
+
+def test_pages_of_people(signed: ConsoleServer, chromium: Browser) -> None:
+    operator, reader = Seat(signed.base, chromium), Seat(signed.base, chromium)
+    link = next(word for word in signed.said().split() if "/join/" in word)
+    join(operator, link, "Ada")
+    examined: list[Callable[[], object]] = [
+        lambda: operator.open("/people"),
+        lambda: invite(operator),
+        lambda: operator.open("/me"),
+        lambda: operator.open("/"),
+    ]
+    for step in examined:
+        step()
+        assert not examine(operator)
+    operator.open("/people")
+    invite(operator)
+    join(reader, operator.page.locator(".promise pre code").inner_text(), "Rita")
+    for path in ("/", "/release", "/ledger", "/runs", "/me"):
+        reader.open(path)
+        assert not examine(reader)
+    reader.open("/data", 403)
+    assert not examine(reader)
+    operator.open("/people")
+    operator.page.get_by_label("Role of rita").wait_for()
+    assert not examine(operator)
+    reader.open("/")
+    reader.press("Sign out")
+    reader.page.get_by_label("Password").wait_for()
+    assert not examine(reader)
+    reader.expected = 403
+    reader.page.get_by_label("Name").fill("Rita")
+    reader.page.get_by_label("Password").fill("birds fly over lakes")
+    reader.press("Sign in")
+    reader.page.get_by_text("the name or the password is wrong").wait_for()
+    assert not examine(reader)
+    operator.close()
+    reader.close()

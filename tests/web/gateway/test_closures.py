@@ -1,0 +1,490 @@
+"""Every closure of the posting service, and for each a planted fault that the same look finds.
+
+Each test has one detector. It is quiet on the gateway as it is, and speaks on a gateway from which the closure was
+removed. That is how we know that it looks at the right thing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import threading
+from dataclasses import replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import func, insert, select, text, update
+from tests.web.common.client import Client
+from tests.web.gateway.house import SECOND, FakeTime, everything, job, rank_correlation, submit, work
+
+from peerveil.web.common import Journal, Record, Records
+from peerveil.web.common.errors import Clash, Unprocessable
+from peerveil.web.gateway import Gateway, create_app
+from peerveil.web.gateway.intake import Edit, Intake
+from peerveil.web.gateway.release import Release
+from peerveil.web.gateway.tables import feed, held, metadata, recent, spaces
+from peerveil.web.gateway.tally import BINS, BLOCK, metrics, read_tally
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sqlalchemy import Connection
+
+Make = Any
+MANY = 400
+
+
+def with_release(kind: type[Release]) -> type[Gateway]:
+    """A gateway with a fault in how it releases."""
+
+    class Faulty(Gateway):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            self.release = kind(self.vault, self.digests, self.records)
+
+    return Faulty
+
+
+def with_intake(kind: type[Intake]) -> type[Gateway]:
+    """A gateway with a fault in how it takes posts."""
+
+    class Faulty(Gateway):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            self.intake = kind(self.vault, self.digests, self.records, self.watch)
+
+    return Faulty
+
+
+def take_many(gateway: Gateway, count: int, **more: Any) -> None:
+    with gateway.database.writing("take") as connection:
+        gateway.intake.take(
+            connection, [job(gateway, f"t{k % 9}", str(k), actor=f"a{k}", **more) for k in range(count)]
+        )
+
+
+# ---- order ------------------------------------------------------------------------------------------------------
+
+
+class InOrder(Release):
+    """A queue: what came first goes first. (The text tells the order of arrival.)"""
+
+    def shuffle(self, rows: list[Any]) -> list[Any]:
+        return sorted(rows, key=lambda pair: int(pair[1]["c"]))
+
+
+class ByDueTime(Release):
+    """A backlog in the order in which it was due."""
+
+    def shuffle(self, rows: list[Any]) -> list[Any]:
+        return sorted(rows, key=lambda pair: pair[0].release_at)
+
+
+class Serial(Release):
+    """Ids that grow."""
+
+    def public_id(self, post: str) -> str:
+        self.last = getattr(self, "last", 0) + 1
+        return f"{self.last:032x}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "leaks"), [(Release, False), (InOrder, True), (ByDueTime, True)], ids=["as it is", "queue", "due time"]
+)
+def test_a_backlog_appears_in_random_order(
+    sqlite_url: str, make: Make, time: FakeTime, kind: type[Release], leaks: bool
+) -> None:
+    gateway = make(sqlite_url, with_release(kind))
+    take_many(gateway, MANY)
+    with gateway.database.reading() as connection:
+        due = {gateway.release.public_id(row.id): row.release_at for row in connection.execute(select(held))}
+    time.advance(1000)
+    work(gateway)
+    items = everything(gateway)
+    if kind is InOrder:
+        found = rank_correlation([int(item.content) for item in items], range(MANY))
+    else:
+        found = max(
+            abs(rank_correlation([int(item.content) for item in items], range(MANY))),
+            abs(rank_correlation([due[item.id] + secrets.randbelow(1000) / 1e6 for item in items], range(MANY))),
+        )
+    # five standard errors of a rank correlation under random order
+    assert (abs(found) > 5 / MANY**0.5) is leaks
+
+
+@pytest.mark.parametrize(("kind", "leaks"), [(Release, False), (Serial, True)], ids=["as it is", "serial"])
+def test_ids_say_nothing_of_the_order(
+    sqlite_url: str, make: Make, time: FakeTime, kind: type[Release], leaks: bool
+) -> None:
+    gateway = make(sqlite_url, with_release(kind))
+    take_many(gateway, MANY)
+    time.advance(1000)
+    work(gateway)
+    ids = [int(item.id, 16) for item in everything(gateway)]
+    assert (abs(rank_correlation(ids, range(MANY))) > 5 / MANY**0.5) is leaks
+
+
+class ToTheMicrosecond(Release):
+    """Published times as exact as the clock."""
+
+    def items(self, space: Any, opened: list[Any], tick: int) -> list[dict[str, Any]]:
+        return super().items(space, opened, tick + 123_456)
+
+
+@pytest.mark.parametrize(("kind", "leaks"), [(Release, False), (ToTheMicrosecond, True)], ids=["as it is", "exact"])
+def test_published_times_are_on_the_grid(
+    sqlite_url: str, make: Make, time: FakeTime, kind: type[Release], leaks: bool
+) -> None:
+    gateway = make(sqlite_url, with_release(kind), grid="5s")
+    take_many(gateway, 20)
+    time.advance(60.7)
+    work(gateway)
+    with gateway.database.reading() as connection:
+        times = set(connection.execute(select(feed.c.posted_at)).scalars())
+    assert any(moment % (5 * SECOND) for moment in times) is leaks
+
+
+# ---- once, and nobody skipped -----------------------------------------------------------------------------------
+
+
+class AnotherIdEachTime(Release):
+    """Public ids that are drawn at release: nothing then stops a second release of the same post."""
+
+    def public_id(self, post: str) -> str:
+        return secrets.token_hex(16)
+
+
+@pytest.mark.parametrize(("kind", "doubles"), [(Release, False), (AnotherIdEachTime, True)], ids=["as it is", "drawn"])
+def test_a_post_that_comes_back_is_not_released_twice(
+    url: str, make: Make, time: FakeTime, kind: type[Release], doubles: bool
+) -> None:
+    gateway = make(url, with_release(kind))
+    submit(gateway)
+    with gateway.database.reading() as connection:
+        row = dict(connection.execute(select(held)).mappings().one())
+    time.advance(1000)
+    work(gateway)
+    with gateway.database.writing("take") as connection:  # what a restored copy, or a lost deletion, would do
+        connection.execute(insert(held).values(**row))
+    if doubles:
+        work(gateway)
+    else:
+        with pytest.raises(Clash):
+            work(gateway)
+    assert (len(everything(gateway)) == 2) is doubles
+
+
+class WithoutLock(Release):
+    """Positions from a sequence, as identity columns draw them: not ordered by commit."""
+
+    def positions(self, connection: Connection, space: Any, count: int) -> int:
+        last = 0
+        for _ in range(count):
+            last = int(connection.execute(text("SELECT nextval('planted')")).scalar_one())
+        return last
+
+
+@pytest.mark.parametrize(("kind", "skips"), [(Release, False), (WithoutLock, True)], ids=["as it is", "sequence"])
+def test_a_reader_never_misses_what_is_committed_late(
+    postgres_url: str, make: Make, time: FakeTime, kind: type[Release], skips: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two workers at once: the one that drew its positions first commits last, while a reader reads."""
+    monkeypatch.setattr("peerveil.web.gateway.release.count_release", lambda *_: None)  # it locks rows, too
+    gateway = make(postgres_url, with_release(kind))
+    with gateway.database.writing("open") as connection:
+        connection.execute(text("CREATE SEQUENCE planted"))
+    take_many(gateway, 20)
+    time.advance(1000)
+    space = gateway.space("forum")
+    seen: list[str] = []
+    cursor = None
+
+    def read() -> None:
+        nonlocal cursor
+        items, cursor = gateway.read("forum", cursor, 500)
+        seen.extend(item.id for item in items)
+
+    def second() -> None:
+        with gateway.database.writing("release") as connection:
+            gateway.release.release(connection, space, time.now, 10)
+
+    other = threading.Thread(target=second)
+    with gateway.database.writing("release") as connection:
+        gateway.release.release(connection, space, time.now, 10)
+        other.start()
+        other.join(1.0)  # with the lock it waits; without, it is done before us
+        read()
+    other.join()
+    read()
+    read()
+    assert len(seen) == len(set(seen))
+    assert (len(seen) < 20) is skips
+
+
+class Eager(Release):
+    """Replies that do not wait for what they answer."""
+
+    def claim(self, connection: Connection, space: Any, tick: int, limit: int) -> Any:
+        due = select(held).where(held.c.space == space.name, held.c.release_at <= tick)
+        return connection.execute(due.order_by(held.c.shuffle).limit(limit)).all()
+
+
+@pytest.mark.parametrize(("kind", "early"), [(Release, False), (Eager, True)], ids=["as it is", "eager"])
+def test_no_reply_appears_before_its_parent(
+    sqlite_url: str, make: Make, time: FakeTime, kind: type[Release], early: bool
+) -> None:
+    gateway = make(sqlite_url, with_release(kind))
+    for k in range(30):
+        parent = submit(gateway, "t", f"p{k}", actor=f"a{k}")["receipt"]
+        submit(gateway, "t", f"r{k}", actor=f"a{k}", reply_to=parent)
+    for _ in range(40):
+        time.advance(5)
+        work(gateway)
+    order = [item.content for item in everything(gateway)]
+    assert len(order) == 60
+    assert any(order.index(f"r{k}") < order.index(f"p{k}") for k in range(30)) is early
+
+
+# ---- drawn once -------------------------------------------------------------------------------------------------
+
+
+class Redraws(Intake):
+    """An edit that draws a new delay: editing again and again would average the noise away."""
+
+    def _change(self, connection: Connection, job: Any) -> Any:
+        answer = super()._change(connection, job)
+        moment = secrets.randbelow(100) * SECOND
+        connection.execute(update(held).values(release_at=held.c.release_at + moment + SECOND))
+        return answer
+
+
+@pytest.mark.parametrize(("kind", "redrawn"), [(Intake, False), (Redraws, True)], ids=["as it is", "redraws"])
+def test_delays_are_drawn_once(url: str, make: Make, time: FakeTime, kind: type[Intake], redrawn: bool) -> None:
+    gateway = make(url, with_intake(kind))
+    receipt = submit(gateway, key="k")["receipt"]
+
+    def due() -> list[int]:
+        with gateway.database.reading() as connection:
+            return list(connection.execute(select(held.c.release_at)).scalars())
+
+    first = due()
+    gateway.take(Edit({"forum": "kim"}, receipt, "new"))
+    submit(gateway, key="k")
+    again = make(url, with_intake(kind))
+    submit(again, key="k")
+    assert (due() != first) is redrawn
+
+
+# ---- answers ----------------------------------------------------------------------------------------------------
+
+
+class TellsTheDelay(Intake):
+    """An acknowledgement with the time that was drawn."""
+
+    def _submit(self, connection: Connection, jobs: Any) -> Any:
+        ((place, answer),) = super()._submit(connection, jobs)
+        body = json.loads(answer)
+        mine = held.c.receipt == sha256(body["receipt"].encode()).hexdigest()
+        due = connection.execute(select(held.c.release_at).where(mine)).scalar_one()
+        wait = (due - self._watch.now(connection)) // SECOND
+        return [(place, json.dumps(body | {"longest_delay": wait}).encode())]
+
+
+class TellsTheStatus(Intake):
+    """A longest delay that depends on what the person did before."""
+
+    def _new(self, *args: Any, **more: Any) -> Any:
+        new = super()._new(*args, **more)
+        if new.follows:
+            body = json.loads(new.record.answer)
+            told = json.dumps(body | {"longest_delay": body["longest_delay"] + 1000}).encode()
+            new.record = replace(new.record, answer=told)
+        return new
+
+
+@pytest.mark.parametrize(
+    ("kind", "leaks"),
+    [(Intake, False), (TellsTheDelay, True), (TellsTheStatus, True)],
+    ids=["as it is", "tells the delay", "tells the status"],
+)
+def test_acknowledgements_differ_in_the_receipt_alone(
+    sqlite_url: str, make: Make, time: FakeTime, kind: type[Intake], leaks: bool
+) -> None:
+    gateway = make(sqlite_url, with_intake(kind))
+    answers = []
+    for k in range(40):
+        time.advance(1)
+        answers.append(gateway.take(job(gateway, f"t{k % 3}", "x" * (1 + 50 * k), actor=f"a{k % 4}")))
+    without = {re.sub(rb'"receipt": "[\w-]{43}"', b"", answer) for answer in answers}
+    assert (len(without) > 1) is leaks
+    if not leaks:
+        assert len({len(answer) for answer in answers}) == 1
+
+
+class AnyBody(Records):
+    """Keys without a look at the body."""
+
+    def find(self, connection: Connection, keys: Any) -> dict[str, Record]:
+        class Lax(Record):
+            def answer_for(self, body: str) -> bytes:
+                return self.answer
+
+        return {k: Lax(r.key, r.body, r.answer) for k, r in super().find(connection, keys).items()}
+
+
+@pytest.mark.parametrize("lax", [False, True], ids=["as it is", "lax"])
+def test_a_key_stands_for_one_body(sqlite_url: str, make: Make, lax: bool) -> None:
+    gateway = make(sqlite_url)
+    if lax:
+        gateway.intake._records = AnyBody(gateway.records._table, gateway.vault)
+    submit(gateway, content="one", key="k")
+    if lax:
+        submit(gateway, content="two", key="k")  # taken for a repetition: the second text is lost
+    else:
+        with pytest.raises(Unprocessable):
+            submit(gateway, content="two", key="k")
+
+
+# ---- figures ----------------------------------------------------------------------------------------------------
+
+
+def with_backlog(connection: Connection, names: Any) -> str:
+    count = connection.execute(select(func.count()).select_from(held)).scalar_one()
+    return metrics(connection, names) + f"backlog {count}\n"
+
+
+@pytest.mark.parametrize(("shown", "leaks"), [(metrics, False), (with_backlog, True)], ids=["as it is", "backlog"])
+def test_nothing_shown_depends_on_what_is_held(
+    sqlite_url: str, make: Make, time: FakeTime, shown: Any, leaks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Everything that readers and operators can ask for, before and after fifty posts were taken."""
+    monkeypatch.setattr("peerveil.web.gateway.app.metrics", shown)
+    gateway = make(sqlite_url)
+    operator = gateway.issue_token(role="operator", space="forum")
+    client = Client(create_app(gateway, Journal("test"), worker=False))
+    headers = {"Authorization": f"Bearer {operator}"}
+    paths = [
+        "/metrics",
+        "/healthz",
+        "/operator",
+        "/v1/spaces/forum/feed",
+        "/v1/spaces/forum/feed.atom",
+        "/openapi.json",
+    ]
+
+    def look() -> list[tuple[int, str, str]]:
+        answers = [client.get(path, headers=headers) for path in paths]
+        return [(a.status_code, a.text, str(sorted(a.headers.items()))) for a in answers]
+
+    try:
+        submit(gateway)
+        time.advance(1000)
+        work(gateway)
+        before = look()
+        take_many(gateway, 50)
+        assert (look() != before) is leaks
+        assert all(status == 200 for status, _, _ in before)
+    finally:
+        client.close()
+
+
+def test_the_picture_of_delays_is_updated_in_blocks(sqlite_url: str, make: Make, time: FakeTime) -> None:
+    gateway = make(sqlite_url)
+
+    def shown() -> int:
+        with gateway.database.reading() as connection:
+            counts = read_tally(connection, "forum")
+        return sum(counts.get(f"fit_{k}", 0) for k in range(BINS))
+
+    totals = []
+    for count in (1, BLOCK - 2, 1, 1, BLOCK):
+        take_many(gateway, count)
+        time.advance(1000)
+        work(gateway)
+        totals.append(shown())
+    assert totals == [0, 0, BLOCK, BLOCK, 2 * BLOCK + 1]
+
+
+# ---- at rest ----------------------------------------------------------------------------------------------------
+
+
+class Plain:
+    """A vault without a lock."""
+
+    current = "none"
+
+    def seal(self, plain: bytes, *, about: str) -> bytes:
+        return plain
+
+    def open(self, sealed: bytes, *, about: str) -> bytes:
+        return sealed
+
+
+@pytest.mark.parametrize("closed", [True, False], ids=["as it is", "without encryption"])
+def test_what_is_held_is_not_in_the_files(
+    tmp_path: Path, sqlite_url: str, make: Make, time: FakeTime, closed: bool
+) -> None:
+    gateway = make(sqlite_url)
+    if not closed:
+        gateway.intake._vault = Plain()
+        gateway.release._vault = Plain()
+    receipt = submit(gateway, "thread-SECRET", "content-SECRET", actor="actor-SECRET", key="key-SECRET")["receipt"]
+    files = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
+    found = [
+        word
+        for word in ("thread-SECRET", "content-SECRET", "actor-SECRET", "key-SECRET", receipt)
+        if word.encode() in files
+    ]
+    assert bool(found) is not closed
+    time.advance(1000)
+    work(gateway)
+    time.advance(1000)
+    work(gateway)
+    # after release: nothing links the public post with its arrival, its receipt or its author
+    (item,) = everything(gateway)
+    with gateway.database.reading() as connection:
+        rows = {t.name: [dict(r) for r in connection.execute(select(t)).mappings()] for t in metadata.sorted_tables}
+    assert rows["gateway_held"] == rows["gateway_recent"] == []
+    private = json.dumps([rows["gateway_receipts"], rows["gateway_records"]], default=str)
+    assert item.id not in private
+    arrival = str(time.now - 2000 * SECOND)
+    assert all(
+        arrival[:10] not in json.dumps(some, default=str) for name, some in rows.items() if name != "gateway_spaces"
+    )
+
+
+class Keeps(Release):
+    """Intake rows that stay after release."""
+
+    def clean(self, connection: Connection, now: int) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("kind", "stays"), [(Release, False), (Keeps, True)], ids=["as it is", "keeps"])
+def test_arrivals_are_forgotten(sqlite_url: str, make: Make, time: FakeTime, kind: type[Release], stays: bool) -> None:
+    gateway = make(sqlite_url, with_release(kind))
+    arrival = time.now
+    take_many(gateway, 5)
+    time.advance(1000)
+    work(gateway)
+    with gateway.database.reading() as connection:
+        rows = [dict(r) for t in metadata.sorted_tables for r in connection.execute(select(t)).mappings()]
+        sealed = connection.execute(select(recent)).all()
+    values = {value for row in rows for value in row.values() if isinstance(value, int)}
+    assert arrival not in values
+    known = "".join(gateway.vault.open_text(bytes(row.body), about=row.person) for row in sealed)
+    assert (str(arrival) in known) is stays
+
+
+def test_the_space_row_is_locked_while_positions_are_given(sqlite_url: str, make: Make, time: FakeTime) -> None:
+    gateway = make(sqlite_url)
+    take_many(gateway, 10)
+    time.advance(1000)
+    work(gateway, batch=3)
+    with gateway.database.reading() as connection:
+        assert connection.execute(select(spaces.c.last)).scalar_one() == 10
+        assert list(connection.execute(select(feed.c.position).order_by(feed.c.position)).scalars()) == list(
+            range(1, 11)
+        )

@@ -1,0 +1,314 @@
+"""Receivers that answer badly, slowly or never: they harm no other receiver, and no shutdown. Parts that die are seen."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import socket
+import threading
+import time as real_time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import select, update
+from tests.web.common.client import Client
+from tests.web.gateway.house import FakeTime, job, open_gateway, submit, work
+from tests.web.gateway.test_operating import Receiver
+
+from peerveil.web.common import Journal
+from peerveil.web.gateway import Worker, create_app, examine
+from peerveil.web.gateway.hooks import Deliveries
+from peerveil.web.gateway.pulse import Pulse
+from peerveil.web.gateway.tables import hooks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from peerveil.web.gateway import Gateway
+    from peerveil.web.gateway.doctor import Finding
+
+PATIENCE = 60.0  # for what should happen at once, on a busy machine
+SECRET = "a secret of the platform"
+BAD: dict[str, bytes] = {
+    "no status line": b"\x00\xff garbage\r\n\r\n",
+    "a status that is no number": b"HTTP/1.1 OK fine\r\n\r\n",
+    "an unknown version": b"HTTP/9.9 200 OK\r\n\r\n",
+    "bad chunks": b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\nx\r\n",
+    "too many headers": b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 5000 + b"\r\n",
+    "a huge header": b"HTTP/1.1 200 OK\r\nX: " + b"y" * 300_000 + b"\r\n\r\n",
+    "a bad length": b"HTTP/1.1 500 No\r\nContent-Length: -5\r\n\r\n",
+    "a bad redirect": b"HTTP/1.1 302 Found\r\nLocation: http://[\r\n\r\n",
+    "nothing": b"",
+}
+
+
+class RawReceiver:
+    """Reads each request and lets a function answer on the bare socket."""
+
+    def __init__(self, answer: Callable[[socket.socket, threading.Event], None]) -> None:
+        self.asked = threading.Event()
+        self.cut_off = threading.Event()
+        self._done = threading.Event()
+        self._answer = answer
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._socket.getsockname()[1]}/hook"
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._socket.accept()
+                self._threads.append(threading.Thread(target=self._serve, args=(connection,), daemon=True))
+                self._threads[-1].start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            head = b""
+            while b"\r\n\r\n" not in head:
+                more = connection.recv(65536)
+                if not more:
+                    return
+                head += more
+            self.asked.set()
+            try:
+                self._answer(connection, self._done)
+            except OSError:
+                self.cut_off.set()
+
+    def close(self) -> None:
+        self._done.set()
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        for thread in self._threads:
+            thread.join(PATIENCE)
+
+
+def says(raw: bytes) -> Callable[[socket.socket, threading.Event], None]:
+    return lambda connection, _: connection.sendall(raw)
+
+
+def drips(connection: socket.socket, done: threading.Event) -> None:
+    """One byte after the other, for ever: no single read waits for long."""
+    connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+    while not done.wait(0.1):
+        connection.sendall(b"y")
+
+
+def is_silent(connection: socket.socket, done: threading.Event) -> None:
+    connection.settimeout(0.1)
+    while not done.is_set():
+        with contextlib.suppress(TimeoutError):
+            if not connection.recv(65536):
+                raise ConnectionResetError
+
+
+def floods(connection: socket.socket, done: threading.Event) -> None:
+    """Continue, continue, continue: an answer without end."""
+    while not done.is_set():
+        connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)
+
+
+@pytest.fixture
+def receivers() -> Iterator[Callable[[Any], Any]]:
+    made: list[Any] = []
+
+    def one(answer: Callable[[socket.socket, threading.Event], None] | None) -> Any:
+        made.append(Receiver() if answer is None else RawReceiver(answer))
+        return made[-1]
+
+    yield one
+    for receiver in made:
+        receiver.close()
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that look again at once instead of after a second."""
+    monkeypatch.setattr("peerveil.web.gateway.hooks._IDLE", 0.05)
+    monkeypatch.setattr("peerveil.web.gateway.worker._LONGEST_SLEEP", 0.05)
+
+
+def with_hooks(url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, *urls: str) -> Gateway:
+    monkeypatch.setenv("HOOK_SECRET", SECRET)
+    return open_gateway(url, time, webhooks=[{"url": one, "secret_env": "HOOK_SECRET"} for one in urls])
+
+
+def until(condition: Callable[[], Any]) -> bool:
+    end = real_time.monotonic() + PATIENCE
+    while real_time.monotonic() < end:
+        if condition():
+            return True
+        real_time.sleep(0.02)
+    return False
+
+
+def attempts(gateway: Gateway, url: str) -> int:
+    with gateway.database.reading() as connection:
+        return int(connection.execute(select(hooks.c.attempts).where(hooks.c.url == url)).scalar_one())
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("hangs", [False, True], ids=["bad answers", "no end"])
+def test_bad_receivers_harm_no_other_and_no_shutdown(
+    sqlite_url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, receivers: Any, hangs: bool
+) -> None:
+    bad = [receivers(answer) for answer in ((drips, is_silent, floods) if hangs else map(says, BAD.values()))]
+    good = receivers(None)
+    gateway = with_hooks(sqlite_url, time, monkeypatch, *(one.url for one in bad), good.url)
+    worker = Worker(gateway, Journal("test"))
+    worker.start()
+    stopping = threading.Thread(target=worker.stop, daemon=True)
+    try:
+        submit(gateway, "t", "first")
+        time.advance(1000)
+        assert all(one.asked.wait(PATIENCE) for one in bad)
+        assert hangs or until(lambda: all(attempts(gateway, one.url) >= 1 for one in bad))  # each counts as a failure
+        submit(gateway, "t", "second")
+        time.advance(1000)
+        assert until(lambda: [item["content"] for item in good.seen] == ["first", "second"])
+    finally:
+        stopping.start()
+        stopping.join(PATIENCE)
+        stopped = not stopping.is_alive()
+        if stopped:
+            gateway.close()
+    assert stopped  # also while receivers hang
+
+
+@pytest.mark.parametrize("answer", [drips, is_silent, floods], ids=["drips", "silent", "floods"])
+def test_a_request_is_cut_off_at_its_deadline_and_tried_again(
+    sqlite_url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, receivers: Any, answer: Any
+) -> None:
+    slow = receivers(answer)
+    gateway = with_hooks(sqlite_url, time, monkeypatch, slow.url)
+    try:
+        submit(gateway)
+        time.advance(1000)
+        work(gateway)
+        assert Deliveries(gateway, Journal("test"), deadline=0.5).step() == 0
+        assert slow.cut_off.wait(PATIENCE)
+        assert attempts(gateway, slow.url) == 1
+        time.advance(10)
+        assert Deliveries(gateway, Journal("test"), deadline=0.5).step() == 0
+        assert attempts(gateway, slow.url) == 2
+    finally:
+        gateway.close()
+
+
+def test_tls_that_never_begins_is_cut_off(
+    sqlite_url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, receivers: Any
+) -> None:
+    slow = receivers(drips)  # reads what should be a greeting, and waits for the end of its head
+    gateway = with_hooks(sqlite_url, time, monkeypatch, slow.url.replace("http:", "https:"))
+    try:
+        submit(gateway)
+        time.advance(1000)
+        work(gateway)
+        assert Deliveries(gateway, Journal("test"), deadline=0.5).step() == 0
+        assert attempts(gateway, slow.url.replace("http:", "https:")) == 1
+    finally:
+        gateway.close()
+
+
+@pytest.mark.usefixtures("quick")
+def test_slow_receivers_that_fail_again_leave_room_for_others(
+    sqlite_url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, receivers: Any
+) -> None:
+    slow, good = [receivers(is_silent) for _ in range(4)], receivers(None)
+    gateway = with_hooks(sqlite_url, time, monkeypatch, *(one.url for one in slow), good.url)
+    deliveries, stop = Deliveries(gateway, Journal("test"), deadline=PATIENCE, most=4), threading.Event()
+    with gateway.database.writing("x") as connection:
+        connection.execute(update(hooks).where(hooks.c.url != good.url).values(attempts=1))
+    running = threading.Thread(target=deliveries.run, args=(stop,), daemon=True)
+    try:
+        submit(gateway)
+        time.advance(1000)
+        work(gateway)
+        running.start()
+        assert until(lambda: sum(one.asked.is_set() for one in slow) == 2)  # half of the room, and no more
+        assert until(lambda: len(good.seen) == 1)
+        submit(gateway)
+        time.advance(1000)
+        work(gateway)
+        assert until(lambda: len(good.seen) == 2)
+        assert sum(one.asked.is_set() for one in slow) == 2
+    finally:
+        stop.set()
+        running.join(PATIENCE)
+        gateway.close()
+    assert not running.is_alive()
+
+
+# ---- parts that die ---------------------------------------------------------------------------------------------
+
+
+class Deadly(BaseException):
+    """What no handler of ours catches: the thread ends."""
+
+
+def _dies(*_: Any, **__: Any) -> Any:
+    raise Deadly
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("part", ["release", "webhooks", "intake"])
+def test_a_dead_thread_is_seen_by_healthz_and_by_the_doctor(
+    url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    monkeypatch.setattr("peerveil.web.gateway.pulse.EVERY", 0.05)
+    gateway, log = open_gateway(url, time), io.StringIO()
+    token = gateway.issue_token(role="author", space="forum", actor="kim")
+    assert {one.what: (one.ok, one.fails) for one in examine(gateway)}[f"{part} thread"] == (
+        False,
+        False,
+    )  # not started
+    client = Client(create_app(gateway, Journal("test", log)))
+    try:
+        assert client.get("/healthz").status_code == 200
+        assert until(lambda: _finding(gateway, part).ok)
+        target = {"release": (Worker, "step"), "webhooks": (Deliveries, "begin"), "intake": (gateway.group, "_write")}
+        monkeypatch.setattr(*target[part], _dies)
+        if part == "intake":
+            with pytest.raises(Deadly):  # the request under way is answered all the same
+                gateway.group.put(job(gateway)).result(PATIENCE)
+        assert until(lambda: client.get("/healthz").status_code == 503)
+        assert part in client.get("/healthz").json()["message"]
+        assert until(lambda: _finding(gateway, part).found.startswith("dead"))
+        found = _finding(gateway, part)
+        assert not found.ok
+        assert found.fails
+        assert '"part_dead"' in log.getvalue()
+        if part == "intake":  # nobody waits for a writer that is not there
+            headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": "k"}
+            answer = client.post("/v1/spaces/forum/posts", json={"thread": "t", "content": "x"}, headers=headers)
+            assert answer.status_code == 503
+    finally:
+        client.close()
+        gateway.close()
+
+
+def _finding(gateway: Gateway, part: str) -> Finding:
+    return next(one for one in examine(gateway) if one.what == f"{part} thread")
+
+
+def test_a_process_that_was_killed_falls_silent_and_one_that_was_stopped_does_not(url: str, time: FakeTime) -> None:
+    gateway = open_gateway(url, time)
+    try:
+        killed = Pulse(gateway, Journal("test"), lambda: {"release": True})
+        killed._beat(stopping=False)  # and never again
+        assert _finding(gateway, "release").ok
+        time.advance(61)
+        assert (_finding(gateway, "release").found, _finding(gateway, "release").fails) == ("silent, 61 s ago", True)
+        other = Pulse(gateway, Journal("test"), lambda: {"release": True})
+        other.start()
+        assert until(lambda: _finding(gateway, "release").ok)  # another one does the work
+        other.stop()
+        time.advance(61)
+        assert (_finding(gateway, "release").ok, _finding(gateway, "release").fails) == (False, False)
+    finally:
+        gateway.close()

@@ -1,0 +1,508 @@
+"""Webhooks, adapters, copies, two-step reading, configuration and commands."""
+
+from __future__ import annotations
+
+import json
+import threading
+from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import select, text
+from tests.cli.runner import run
+from tests.web.gateway.house import KEY, SECOND, FakeTime, everything, open_gateway, submit, work
+
+from peerveil.core.errors import BadInput
+from peerveil.web.common import Journal, Vault
+from peerveil.web.common.errors import Forbidden, Gone, NotFound, Unavailable
+from peerveil.web.common.vault import CannotOpen
+from peerveil.web.gateway import (
+    Follower,
+    Gateway,
+    OpenReviewPoster,
+    Settings,
+    Space,
+    approve_reveal,
+    backup,
+    check_signature,
+    examine,
+    operator_page,
+    request_reveal,
+    restore,
+)
+from peerveil.web.gateway.hooks import Deliveries, sign
+from peerveil.web.gateway.sending import Attempt
+from peerveil.web.gateway.tables import held, hooks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+# ---- webhooks ---------------------------------------------------------------------------------------------------
+
+
+class Receiver:
+    """A platform that takes webhooks, and fails when it is told to."""
+
+    def __init__(self) -> None:
+        self.seen: list[dict[str, Any]] = []
+        self.headers: list[Any] = []
+        self.answer = 200
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                outer.headers.append((body, self.headers["Peerveil-Timestamp"], self.headers["Peerveil-Signature"]))
+                if outer.answer == 200:
+                    outer.seen += json.loads(body)["items"]
+                self.send_response(outer.answer)
+                if outer.answer == 302:
+                    self.send_header("Location", "/elsewhere")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
+        self.thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_port}/hook"
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    found = Receiver()
+    yield found
+    found.close()
+
+
+def test_webhooks_are_signed_in_order_and_tried_again(
+    url: str, make: Any, time: FakeTime, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK_SECRET", "a secret of the platform")
+    gateway = make(url, webhooks=[{"url": receiver.url, "secret_env": "HOOK_SECRET"}])
+    deliveries = Deliveries(gateway, Journal("test"))
+    for k in range(5):
+        submit(gateway, "t", str(k), actor=f"a{k}")
+    assert deliveries.step() == 0  # nothing was released
+    assert receiver.headers == []
+    time.advance(1000)
+    work(gateway)
+    receiver.answer = 500
+    assert deliveries.step() == 0
+    assert deliveries.step() == 0  # not before the pause is over
+    assert len(receiver.headers) == 1
+    with gateway.database.reading() as connection:
+        row = connection.execute(select(hooks)).one()
+    assert (row.attempts, row.after) == (1, 0)
+    assert time.now < row.next_try <= time.now + 3 * SECOND
+    receiver.answer = 302  # a signed body goes nowhere else
+    time.advance(4)
+    assert deliveries.step() == 0
+    receiver.answer = 200
+    time.advance(10)
+    assert deliveries.step() == 5
+    assert [item["id"] for item in receiver.seen] == [item.id for item in everything(gateway)]
+    assert deliveries.step() == 0
+    body, stamp, signature = receiver.headers[-1]
+    check_signature("a secret of the platform", body, stamp, signature)
+    ours = "a secret of the platform"
+    for wrong in [
+        ("another secret of them", body, stamp, signature),
+        (ours, body + b" ", stamp, signature),
+        (ours, body, str(int(stamp) + 1), signature),
+        (ours, body, "x", "y"),
+    ]:
+        with pytest.raises(BadInput):
+            check_signature(*wrong)
+    old = sign("a secret of the platform", b"x", at=0)
+    with pytest.raises(BadInput):
+        check_signature("a secret of the platform", b"x", old["Peerveil-Timestamp"], old["Peerveil-Signature"])
+
+
+def test_two_workers_do_not_deliver_the_same(
+    sqlite_url: str, make: Any, time: FakeTime, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK_SECRET", "a secret of the platform")
+    gateway = make(sqlite_url, webhooks=[{"url": receiver.url, "secret_env": "HOOK_SECRET"}])
+    submit(gateway)
+    time.advance(1000)
+    work(gateway)
+    with gateway.database.reading() as connection:
+        row = connection.execute(select(hooks)).one()
+    first, second = Deliveries(gateway, Journal("a")), Deliveries(gateway, Journal("b"))
+    for deliveries, sent in ((first, 1), (second, 0)):
+        attempt = Attempt("a", 60.0, partial(deliveries._deliver, row, time.now))
+        attempt.run()
+        assert attempt.result == sent
+    assert len(receiver.seen) == 1
+
+
+def test_a_webhook_without_a_secret_is_refused(sqlite_url: str, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_SECRET", raising=False)
+    with pytest.raises(BadInput, match="NO_SECRET"):
+        make(sqlite_url, webhooks=[{"url": "https://x", "secret_env": "NO_SECRET"}])
+
+
+# ---- adapters ---------------------------------------------------------------------------------------------------
+
+
+class FeedOfItems:
+    """A client that serves items by number."""
+
+    def __init__(self, count: int) -> None:
+        self.items = [
+            {"id": str(k), "thread": "f1", "content": f"c{k}", "reply_to": "0" if k == 2 else None, "posted_at": ""}
+            for k in range(count)
+        ]
+
+    def page(self, space: str, after: str | None, limit: int) -> tuple[list[dict[str, Any]], str]:
+        start = int(after or 0)
+        return self.items[start : start + 3], str(min(start + 3, len(self.items)))
+
+
+class OpenReview:
+    """The two calls that a poster makes."""
+
+    def __init__(self) -> None:
+        self.notes: list[dict[str, Any]] = []
+
+    def post_note_edit(self, **edit: Any) -> None:
+        self.notes.append(edit["note"] | {"id": f"note{len(self.notes)}", "invitation": edit["invitation"]})
+
+    def get_notes(self, **query: Any) -> list[dict[str, Any]]:
+        return [note for note in self.notes if note["forum"] == query["forum"]]
+
+
+def test_a_follower_goes_on_where_it_was_and_openreview_gets_each_note_once(tmp_path: Path) -> None:
+    platform = OpenReview()
+    poster = OpenReviewPoster(platform, invitation="V/Submission{thread}/-/Comment", signature="V/Chairs")
+    calls = 0
+
+    def failing(item: dict[str, Any]) -> None:
+        nonlocal calls
+        calls += 1
+        poster(item)
+        if calls == 2:
+            raise ConnectionError  # after the note was posted, before that was written down
+
+    source: Any = FeedOfItems(7)
+    state = tmp_path / "state.json"
+    with pytest.raises(ConnectionError):
+        Follower(source, "forum", failing, state).step()
+    follower = Follower(source, "forum", failing, state)
+    while follower.step():
+        pass
+    assert [note["content"]["comment"]["value"] for note in platform.notes] == [f"c{k}" for k in range(7)]
+    assert platform.notes[2]["replyto"] == "note0"
+    assert platform.notes[0]["invitation"] == "V/Submissionf1/-/Comment"
+    assert calls == 8
+    state.write_text("nonsense")
+    with pytest.raises(BadInput, match="follower"):
+        follower.step()
+
+
+# ---- copies -----------------------------------------------------------------------------------------------------
+
+
+def test_backup_and_restore_into_either_database(
+    url: str, make: Any, time: FakeTime, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    gateway = make(url)
+    posted, kept = submit(gateway, "a", "posted"), submit(gateway, "b", "held", actor="lee")
+    with gateway.database.reading() as connection:
+        moments = sorted(connection.execute(select(held.c.release_at)).scalars())
+    time.advance((moments[0] - time.now) / SECOND)
+    work(gateway)
+    time.advance(0 if moments[0] < moments[1] else 1)
+    cursor = gateway.read("forum")[1]
+    file = tmp_path / "copy.backup"
+    counts = backup(gateway, file)
+    assert counts["gateway_spaces"] == 1
+    assert file.stat().st_mode & 0o077 == 0
+    with pytest.raises(BadInput, match="in use"):
+        restore(url, Vault.read(KEY), file)
+    other = str(tmp_path / "other.db") if "postgres" in url else request.getfixturevalue("postgres_url")
+    with pytest.raises(CannotOpen):
+        restore(other, Vault.read(Vault.new_key()), file)
+    restore(other, Vault.read(KEY), file)
+    time.advance(1000)
+    copied = make(other)
+    for one in (gateway, copied):
+        work(one)
+    # the same ids in both, so that whoever knows one drops the repetition
+    assert {item.id for item in everything(copied)} == {item.id for item in everything(gateway)}
+    assert len(everything(copied)) == 2
+    with pytest.raises(Gone):
+        copied.read("forum", cursor)
+    assert {posted["longest_delay"], kept["longest_delay"]} == {160}
+
+
+def test_a_damaged_backup_changes_nothing(sqlite_url: str, make: Any, tmp_path: Path) -> None:
+    gateway = make(sqlite_url)
+    submit(gateway)
+    file = tmp_path / "copy.backup"
+    backup(gateway, file)
+    raw = file.read_bytes()
+    new = tmp_path / "new.db"
+    for damaged in (raw[:-20], raw[:100], b"", b"text", raw[:200] + b"\0\0" + raw[202:]):
+        file.write_bytes(damaged)
+        with pytest.raises(BadInput):
+            restore(str(new), Vault.read(KEY), file)
+        assert not new.exists()
+    with pytest.raises(BadInput, match="No such file"):
+        restore(str(new), Vault.read(KEY), tmp_path / "none")
+
+
+def test_tables_of_another_version_are_refused_in_words(url: str, make: Any, tmp_path: Path) -> None:
+    gateway: Gateway = make(url)
+    with gateway.database.writing("x") as connection:
+        connection.execute(text("UPDATE gateway_book SET version = 1"))
+    for create in (True, False):
+        with pytest.raises(Unavailable, match="older peerveil .version 1.*no migration"):
+            Gateway(url, Vault.read(KEY), create=create)
+
+
+def test_an_old_key_can_be_taken_away_once_its_posts_are_out(url: str, make: Any, time: FakeTime) -> None:
+    gateway: Gateway = make(url)
+    token = gateway.issue_token(role="author", space="forum", actor="kim")
+    receipt = submit(gateway, "t", "before")["receipt"]
+    time.advance(1000)
+    work(gateway)
+    new = Vault.new_key("new")
+    with Gateway(url, Vault.read(f"{new},{KEY}"), watch=time.watch_for()) as both:
+        both.configure([both.space("forum")])
+    with Gateway(url, Vault.read(new), watch=time.watch_for()) as later:
+        identity = later.tokens.check(f"Bearer {token}")
+        assert identity.actor == "kim"
+        assert later.status(identity, receipt) == "posted"
+        assert [item.content for item in everything(later)] == ["before"]
+
+
+# ---- two steps --------------------------------------------------------------------------------------------------
+
+
+def test_nobody_reads_a_held_post_alone(url: str, make: Any, time: FakeTime) -> None:
+    gateway: Gateway = make(url)
+    one, two = (gateway.tokens.check(f"Bearer {gateway.issue_token(role='operator', space='forum')}") for _ in "ab")
+    reader = gateway.tokens.check(f"Bearer {gateway.issue_token(role='reader', space='forum')}")
+    receipt = submit(gateway, "t", "the text")["receipt"]
+    with pytest.raises(BadInput, match="reason"):
+        request_reveal(gateway, one, receipt, "short")
+    with pytest.raises(NotFound):
+        request_reveal(gateway, one, "x" * 43, "a threat, case 12")
+    with pytest.raises(Forbidden):
+        request_reveal(gateway, reader, receipt, "a threat, case 12")
+    number = request_reveal(gateway, one, receipt, "a threat, case 12")
+    for who in (one, reader):
+        with pytest.raises(Forbidden):
+            approve_reveal(gateway, who, number)
+    with pytest.raises(NotFound):
+        approve_reveal(gateway, two, 99)
+    assert approve_reveal(gateway, two, number) == {"space": "forum", "thread": "t", "content": "the text"}
+    with pytest.raises(Forbidden, match="already"):
+        approve_reveal(gateway, two, number)
+    for statement in ("UPDATE gateway_audit SET action = 'x'", "DELETE FROM gateway_audit"):
+        with pytest.raises(Unavailable, match="append-only|two writers"), gateway.database.writing("x") as connection:
+            connection.execute(text(statement))
+    late = request_reveal(gateway, one, receipt, "a threat, case 13")
+    time.advance(1000)
+    work(gateway)
+    with pytest.raises(NotFound):
+        approve_reveal(gateway, two, late)
+
+
+# ---- configuration, page, doctor --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ({}, "gap"),
+        ({"gap": 45}, "unit"),
+        ({"gap": "45"}, "unit"),
+        ({"gap": "1m"}, "beta"),
+        ({"gap": "45m", "epsilon": -1}, "epsilon"),
+        ({"gap": "45m", "epsilon": "nan"}, "epsilon"),
+        ({"gap": "45m", "mechanism": "exponential"}, "mechanism"),
+        ({"gap": "45m", "grid": "0s"}, "grid"),
+        ({"gap": "45m", "grdi": "1s"}, "'grid'?"),
+        ({"gap": "45m", "declared": True}, "declared"),
+        ({"gap": "45m", "declared": "no"}, "declared"),
+        ({"gap": "45m", "quiet": "night"}, "quiet"),
+        ({"gap": "45m", "quiet": {"start": "25:00", "end": "07:00"}}, "quiet"),
+        ({"gap": "45m", "quiet": {"start": "07:00", "end": "07:00"}}, "quiet"),
+        ({"gap": "45m", "quiet": {"start": "22:00", "end": "07:00", "zone": "Mars/Base"}}, "zone"),
+        ({"gap": "45m", "deadline": "tomorrow"}, "deadline"),
+        ({"gap": "45m", "deadline": "2027-01-01T00:00:00"}, "zone"),
+        ({"gap": "45m", "longest": 0}, "longest"),
+        ({"gap": "45m", "webhooks": [{"url": "ftp://x", "secret_env": "A"}]}, "https"),
+        ({"gap": "45m", "webhooks": [{"url": "https://x"}]}, "secret_env"),
+    ],
+)
+def test_bad_spaces_are_refused(table: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        Space.read("forum", table)
+
+
+def test_a_space_survives_the_database() -> None:
+    table = {
+        "gap": "45m", "gaps": {"t": "2h"}, "quiet": {"start": "22:00", "end": "07:00", "zone": "Europe/Zurich"},
+        "deadline": "2027-01-31T23:59:00Z", "mechanism": "uniform", "declared": True, "epsilon": "1/3",
+    }  # fmt: skip
+    space = Space.read("forum", table)
+    assert Space.from_json(space.to_json()) == space
+    assert space.longest_delay("t") > space.longest_delay("u")
+    assert "everything still held appears at once" in space.in_words()
+    with pytest.raises(BadInput, match="small letters"):
+        Space.read("My Forum", table)
+
+
+def test_quiet_hours_over_midnight_and_over_a_change_of_clocks() -> None:
+    space = Space.read("forum", {"gap": "45m", "quiet": {"start": "22:00", "end": "07:00", "zone": "Europe/Zurich"}})
+    assert space.quiet is not None
+    for moment, ends in [  # 2027-03-28: clocks go forward at 01:00 UTC
+        (1_806_181_200, 1_806_210_000),  # 27 March 22:00 UTC = 23:00 local; 28 March 07:00 local is 05:00 UTC
+        (1_806_206_400, 1_806_210_000),
+        (1_806_210_000, None),
+        (1_806_170_400, None),
+    ]:
+        found = space.quiet.end_after(moment * SECOND)
+        assert found == (None if ends is None else ends * SECOND)
+
+
+def test_gaps_are_learned_from_history(tmp_path: Path) -> None:
+    from peerveil.data import synthetic_conference
+
+    events = synthetic_conference(papers=40, reviewers=30, seed=1).events
+    events.frame.write_csv(tmp_path / "last.csv")
+    base = {"history": "last.csv", "percentile": 25, "beta": "5m"}
+    one = Space.read("forum", base, str(tmp_path))
+    each = Space.read("forum", base | {"per": "thread"}, str(tmp_path))
+    assert one.gaps == {}
+    assert one.gap > 300
+    assert set(each.gaps) == {str(thread) for thread in events.frame["thread"].unique()}
+    assert all(gap > 300 for gap in each.gaps.values())
+    with pytest.raises(BadInput, match="per"):
+        Space.read("forum", base | {"per": "color"}, str(tmp_path))
+
+
+def test_the_page_says_whether_delays_fit(sqlite_url: str, make: Any, time: FakeTime) -> None:
+    from tests.web.gateway.test_closures import take_many
+
+    from peerveil.web.gateway.page import fit_verdict
+    from peerveil.web.gateway.tally import BINS
+
+    gateway = make(sqlite_url)
+    assert "Nothing has been released yet" in operator_page(gateway, ["forum"]).html()
+    take_many(gateway, 400)
+    time.advance(1000)
+    work(gateway)
+    page = operator_page(gateway, ["forum"]).html()
+    assert "They fit" in page
+    assert "<script" not in page
+    fits, words = fit_verdict({f"fit_{k}": 100 for k in range(BINS)})
+    assert fits
+    assert "fit (p" in words
+    fits, words = fit_verdict({f"fit_{k}": 100 + 40 * (k == 3) * 3 for k in range(BINS)})
+    assert not fits
+    assert "NOT" in words
+
+
+def test_the_doctor_names_what_is_wrong(url: str, time: FakeTime) -> None:
+    gateway = open_gateway(url, time)
+    try:
+        submit(gateway)
+        with gateway.database.writing("x") as connection:
+            connection.execute(held.update().values(body=b"\x04othr" + b"0" * 40))
+        found = {one.what: one for one in examine(gateway)}
+        assert not found["sealed posts"].ok
+        assert not found["tokens"].ok
+        assert found["durability"].ok
+        work(gateway)
+        time.step(3600)
+        with pytest.raises(Unavailable):
+            work(gateway)
+        assert "halted" in {one.what: one for one in examine(gateway)}["clock"].found
+    finally:
+        gateway.close()
+
+
+def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PEERVEIL_KEY", raising=False)
+    assert run(capsys, "gateway", "doctor")[0] == 2  # nothing there yet, and it says so
+    code, out, _ = run(capsys, "gateway", "init")
+    assert code == 0
+    assert "written: gateway.toml" in out
+    assert (tmp_path / "gateway.key").stat().st_mode & 0o077 == 0
+    assert run(capsys, "gateway", "init")[0] == 0  # again
+    token = run(capsys, "gateway", "token", "--space", "forum", "--role", "author", "--actor", "kim")[1].strip()
+    assert token.startswith("pv_")
+    for wrong in (
+        ["--space", "none", "--role", "reader"],
+        ["--space", "forum", "--role", "author"],
+        ["--space", "*", "--role", "reader"],
+    ):
+        assert run(capsys, "gateway", "token", *wrong)[0] == 2
+    code, out, _ = run(capsys, "gateway", "doctor", "--json")
+    assert code == 0
+    assert {row["what"] for row in json.loads(out)} >= {"clock", "key", "tables"}
+    assert run(capsys, "gateway", "doctor", "--confirm-clock", "step")[0] == 2
+    assert run(capsys, "gateway", "backup", "--to", "b.backup")[0] == 0
+    assert run(capsys, "gateway", "restore", "b.backup")[0] == 2  # in use
+    assert run(capsys, "gateway", "restore", "b.backup", "--db", "new.db")[0] == 0
+    assert run(capsys, "gateway", "page", "--out", "page")[0] == 0
+    assert (tmp_path / "page" / "operator.html").exists()
+    operator = run(capsys, "gateway", "token", "--space", "*", "--role", "operator")[1].strip()
+    monkeypatch.setenv("PEERVEIL_TOKEN", operator)
+    assert run(capsys, "gateway", "reveal")[0] == 2
+    assert run(capsys, "gateway", "reveal", "--receipt", "x", "--reason", "a long reason")[0] == 2
+    assert run(capsys, "gateway", "reveal", "--log", "--json")[:2] == (0, "[]\n")
+    code, _, err = run(capsys, "gateway", "doctor", "--db", "postgresql://chair:swordfish@db/gateway")
+    assert code == 2
+    assert "PGPASSWORD" in err
+    assert "swordfish" not in err
+    (tmp_path / "gateway.key").write_text(Vault.new_key())
+    code, _, err = run(capsys, "gateway", "doctor")
+    assert code == 2
+    assert "PEERVEIL_KEY" in err
+
+
+def test_settings_come_from_the_file_and_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "g.toml"
+    file.write_text('port = 80\ndb = "my.db"\nclock_tolerance = "3s"\n[spaces.a]\ngap = "1h"\n')
+    monkeypatch.setenv("PEERVEIL_GATEWAY_PORT", "81")
+    found = Settings.read(file)
+    assert (found.port, found.db, found.clock_tolerance) == (81, str(tmp_path / "my.db"), 3.0)
+    assert Settings.read(file, "postgresql://u@h/d").db == "postgresql://u@h/d"
+    for line in ("port = 99999", "processes = 0", "[spaces]\nx = 1", "spaces = 1", "prot = 1"):
+        file.write_text(line)
+        monkeypatch.delenv("PEERVEIL_GATEWAY_PORT", raising=False)
+        with pytest.raises(BadInput):
+            Settings.read(file)
+
+
+def test_serving_before_init_says_to_run_init_and_that_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PEERVEIL_KEY", raising=False)
+    for command in ("serve", "doctor", "work"):
+        code, _, err = run(capsys, "gateway", command)
+        assert code == 2
+        assert "`peerveil gateway init`" in err
+    assert list(tmp_path.iterdir()) == []
+    assert run(capsys, "gateway", "init")[0] == 0
+    assert run(capsys, "gateway", "token", "--space", "forum", "--role", "reader")[0] == 0

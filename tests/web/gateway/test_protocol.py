@@ -1,0 +1,341 @@
+"""Posts are taken, edited, withdrawn and released as promised, on both databases."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import func, select
+from tests.web.gateway.house import SECOND, FakeTime, everything, job, open_gateway, submit, work
+
+from peerveil.web.common import Identity
+from peerveil.web.common.errors import Conflict, Gone, NotFound, Unprocessable
+from peerveil.web.gateway import Gateway
+from peerveil.web.gateway.intake import Edit, Withdraw
+from peerveil.web.gateway.tables import held, receipts, recent, records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KIM = {"forum": "kim"}
+
+
+def count(gateway: Gateway, table: Any) -> int:
+    with gateway.database.reading() as connection:
+        return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+
+
+def schedule(gateway: Gateway) -> dict[str, int]:
+    with gateway.database.reading() as connection:
+        return {row.id: row.release_at for row in connection.execute(select(held))}
+
+
+def state(gateway: Gateway, receipt: str, actor: str = "kim") -> str:
+    return gateway.status(Identity("author", "forum", actor, ""), receipt)
+
+
+def test_a_post_appears_once_within_the_longest_delay(url: str, make: Callable[..., Gateway], time: FakeTime) -> None:
+    gateway = make(url)
+    answer = submit(gateway, "paper 1", "hello\n<b>ünï</b> 🙂")
+    assert set(answer) == {"receipt", "longest_delay"}
+    assert len(answer["receipt"]) == 43
+    assert state(gateway, answer["receipt"]) == "held"
+    time.advance(answer["longest_delay"])
+    for _ in range(2):
+        work(gateway)
+        (item,) = everything(gateway)
+    assert (item.thread, item.content, item.reply_to) == ("paper 1", "hello\n<b>ünï</b> 🙂", None)
+    assert state(gateway, answer["receipt"]) == "posted"
+    assert count(gateway, held) == 0
+    with pytest.raises(NotFound):
+        state(gateway, answer["receipt"], actor="lee")
+
+
+def test_nothing_is_early_and_nothing_is_longer_than_told(
+    url: str, make: Callable[..., Gateway], time: FakeTime
+) -> None:
+    gateway = make(url)
+    answers = gateway.group._work
+    with gateway.database.writing("take") as connection:
+        answers(connection, [job(gateway, f"t{k}", actor=f"a{k % 7}") for k in range(60)])
+    due = sorted(schedule(gateway).values())
+    longest = gateway.space("forum").longest_delay("t") * SECOND
+    assert len(due) == 60
+    assert all(time.now <= moment <= time.now + longest and moment % SECOND == 0 for moment in due)
+    for moment in due[::10]:
+        time.advance((moment - time.now) / SECOND - 0.001)
+        work(gateway)
+        assert len(everything(gateway)) == sum(d < moment for d in due)
+        time.advance(0.001)
+        work(gateway)
+        assert len(everything(gateway)) == sum(d <= moment for d in due)
+
+
+def test_the_same_request_again_changes_nothing(url: str, make: Callable[..., Gateway], time: FakeTime) -> None:
+    gateway = make(url)
+    first = gateway.take(job(gateway, key="k"))
+    before = schedule(gateway)
+    time.advance(5)
+    assert gateway.take(job(gateway, key="k")) == first
+    assert schedule(gateway) == before
+    with pytest.raises(Unprocessable, match="another body"):
+        gateway.take(job(gateway, content="other", key="k"))
+    # somebody else's key, and another space's, are other keys
+    assert gateway.take(job(gateway, actor="lee", key="k")) != first
+    with gateway.database.writing("take") as connection:  # twice in one transaction
+        one, two, three = gateway.intake.take(
+            connection, [job(gateway, key="x"), job(gateway, key="x"), job(gateway, content="other", key="x")]
+        )
+    assert one == two
+    assert isinstance(three, Unprocessable)
+    time.advance(1000)
+    work(gateway)
+    assert gateway.take(job(gateway, key="k")) == first  # also after the release
+    work(gateway)
+    assert len(everything(gateway)) == 3
+
+
+def test_status_is_by_predecessor_on_another_thread_within_beta(
+    url: str, make: Callable[..., Gateway], time: FakeTime
+) -> None:
+    gateway = make(url)
+    drawn: list[bool] = []
+    original = gateway.intake._draw
+
+    def spy(fresh: Any, now: int) -> None:
+        drawn.extend(new.follows for new in fresh)
+        original(fresh, now)
+
+    gateway.intake._draw = spy  # type: ignore[method-assign]
+    steps = [(0, "a"), (1, "a"), (1, "b"), (10, "b"), (0.000001, "b"), (10, "c"), (10.000001, "d"), (0, "e")]
+    for wait, thread in steps:
+        time.advance(wait)
+        submit(gateway, thread)
+    # a: first; a again: same thread; b: follows a; b at +10 s after a's 2nd...: see each
+    assert drawn == [False, False, True, False, False, True, False, True]
+    submit(gateway, "z", actor="lee")
+    assert drawn[-1] is False  # another person
+    receipt = submit(gateway, "y", actor="pat")["receipt"]
+    gateway.take(Withdraw({"forum": "pat"}, receipt))
+    submit(gateway, "x", actor="pat")
+    assert drawn[-2:] == [False, True]  # a withdrawn post still counts
+    time.advance(20)
+    work(gateway)
+    assert count(gateway, recent) == 0  # arrivals are forgotten after a sitting
+
+
+def test_two_posts_in_one_transaction_follow_each_other(url: str, make: Callable[..., Gateway]) -> None:
+    gateway = make(url)
+    flags: list[bool] = []
+    original = gateway.intake._draw
+    gateway.intake._draw = lambda fresh, now: (flags.extend(n.follows for n in fresh), original(fresh, now))[1]  # type: ignore[method-assign, func-returns-value]
+    with gateway.database.writing("take") as connection:
+        gateway.intake.take(connection, [job(gateway, "a"), job(gateway, "b"), job(gateway, "a", actor="lee")])
+    assert flags == [False, True, False]
+
+
+def test_symmetric_mechanisms_hold_and_then_use_the_other_draw(
+    url: str, make: Callable[..., Gateway], time: FakeTime
+) -> None:
+    gateway = make(url, mechanism="zero-inflated")
+    hold = gateway.space("forum").hold
+    assert hold == 10 * SECOND
+    submit(gateway, "a")
+    with gateway.database.reading() as connection:
+        row = connection.execute(select(held)).one()
+    assert row.batched_at is not None
+    assert min(row.release_at, row.batched_at) >= time.now + hold
+    time.advance(10)
+    submit(gateway, "b")  # within beta after: now both are batched
+    with gateway.database.reading() as connection:
+        rows = {r.id: r for r in connection.execute(select(held))}
+    assert rows[row.id].release_at == row.batched_at
+    assert all(r.batched_at is None for r in rows.values())
+    time.advance(10.5)
+    submit(gateway, "c")  # too late to change b
+    with gateway.database.reading() as connection:
+        assert connection.execute(select(held).where(held.c.batched_at.is_not(None))).one().id not in rows
+
+
+def test_declared_sittings_hold_nothing(url: str, make: Callable[..., Gateway], time: FakeTime) -> None:
+    gateway = make(url, mechanism="uniform", declared=True)
+    flags: list[bool] = []
+    original = gateway.intake._draw
+    gateway.intake._draw = lambda fresh, now: (flags.extend(n.follows for n in fresh), original(fresh, now))[1]  # type: ignore[method-assign, func-returns-value]
+    assert gateway.space("forum").hold == 0
+    submit(gateway, "a")
+    submit(gateway, "b")
+    submit(gateway, "c", batch=True)
+    submit(gateway, "d")
+    time.advance(10.1)
+    submit(gateway, "e")
+    assert flags == [False, False, True, True, False]
+
+
+def test_edit_and_withdraw_before_posting(url: str, make: Callable[..., Gateway], time: FakeTime) -> None:
+    gateway = make(url)
+    keep, drop = submit(gateway, "a")["receipt"], submit(gateway, "b")["receipt"]
+    before = schedule(gateway)
+    assert gateway.take(Edit(KIM, keep, "new text")) == b'{"state": "held"}'
+    assert schedule(gateway) == before  # never redrawn
+    for _ in range(2):
+        assert gateway.take(Withdraw(KIM, drop)) == b'{"state": "withdrawn"}'
+    assert state(gateway, drop) == "withdrawn"
+    with pytest.raises(Conflict):
+        gateway.take(Edit(KIM, drop, "again"))
+    for receipt, owner in [(keep, {"forum": "lee"}), ("x" * 43, KIM), ("", KIM), ("\0", KIM)]:
+        for change in (Edit(owner, receipt, "mine"), Withdraw(owner, receipt)):
+            with pytest.raises(NotFound):
+                gateway.take(change)
+    time.advance(1000)
+    work(gateway)
+    assert [item.content for item in everything(gateway)] == ["new text"]
+    for late in (Edit(KIM, keep, "late"), Withdraw(KIM, keep)):
+        with pytest.raises(Conflict, match="posted"):
+            gateway.take(late)
+
+
+def test_replies_come_after_their_parents(url: str, make: Callable[..., Gateway], time: FakeTime) -> None:
+    gateway = make(url)
+    chain = [submit(gateway, "t", "0")["receipt"]]
+    for k in range(1, 5):
+        chain.append(submit(gateway, "t", str(k), reply_to=chain[-1])["receipt"])
+    orphan_parent = submit(gateway, "u", "gone")["receipt"]
+    submit(gateway, "u", "orphan", reply_to=orphan_parent)
+    gateway.take(Withdraw(KIM, orphan_parent))
+    for wrong, actor in [(chain[0], "lee"), ("nothing", "kim"), ("0" * 32, "kim")]:
+        with pytest.raises(Unprocessable, match="reply_to"):
+            submit(gateway, "t", "bad", reply_to=wrong, actor=actor)
+    for _ in range(300):
+        time.advance(1)
+        work(gateway)
+    items = everything(gateway)
+    thread = [item for item in items if item.thread == "t"]
+    assert [item.content for item in thread] == ["0", "1", "2", "3", "4"]
+    assert [item.reply_to for item in thread] == [None, *(item.id for item in thread[:-1])]
+    assert [item.reply_to for item in items if item.content == "orphan"] == [None]
+    submit(gateway, "t", "later", reply_to=thread[2].id, actor="lee")
+    with pytest.raises(Unprocessable):  # posted: its public id is to be used
+        submit(gateway, "t", "bad", reply_to=chain[0])
+    time.advance(1000)
+    work(gateway)
+    assert everything(gateway)[-1].reply_to == thread[2].id
+
+
+def test_a_reply_to_a_post_that_is_being_released_is_refused_or_appears(
+    postgres_url: str, make: Callable[..., Gateway], time: FakeTime
+) -> None:
+    """It would wait for ever for a parent that is not there any more."""
+    gateway = make(postgres_url)
+    parent = submit(gateway, "t", "parent")["receipt"]
+    time.advance(1000)
+    outcomes: list[str] = []
+
+    def answer() -> None:
+        try:
+            submit(gateway, "t", "reply", reply_to=parent)
+            outcomes.append("taken")
+        except Unprocessable:
+            outcomes.append("refused")
+
+    replying = threading.Thread(target=answer)
+    with gateway.database.writing("release") as connection:
+        assert gateway.release.release(connection, gateway.space("forum"), time.now).count == 1
+        replying.start()
+        replying.join(1.0)  # with the lock it waits; without, it is done before the release is committed
+    replying.join()
+    time.advance(1000)
+    work(gateway)
+    assert outcomes in (["taken"], ["refused"])
+    assert len(everything(gateway)) == 1 + (outcomes == ["taken"])
+
+
+def test_the_feed_is_read_by_a_cursor(url: str, make: Callable[..., Gateway], time: FakeTime) -> None:
+    gateway = make(url)
+    with gateway.database.writing("take") as connection:
+        gateway.intake.take(connection, [job(gateway, "t", str(k), actor=f"a{k}") for k in range(25)])
+    time.advance(1000)
+    work(gateway, batch=7)
+    assert sorted(int(item.content) for item in everything(gateway, limit=4)) == list(range(25))
+    items, cursor = gateway.read("forum", None, 10)
+    again, _ = gateway.read("forum", None, 10)
+    assert items == again
+    rest, end = gateway.read("forum", cursor, 500)
+    assert not {item.id for item in items} & {item.id for item in rest}
+    assert gateway.read("forum", end, 5) == ([], end)
+    for wrong in ("", "x", cursor[:-1], cursor[:-2] + "AA", "A" * 24, "é" * 24):
+        with pytest.raises((Unprocessable, Gone)):
+            gateway.read("forum", wrong, 5)
+    with pytest.raises(Unprocessable):
+        gateway.read("other", cursor, 5)
+
+
+def test_the_deadline_posts_everything_and_takes_nothing_more(
+    url: str, make: Callable[..., Gateway], time: FakeTime
+) -> None:
+    deadline = "2027-01-15T08:00:30Z"
+    gateway = make(url, deadline=deadline, quiet={"start": "08:00", "end": "09:00"})
+    assert time.now == 1_800_000_000 * SECOND  # 2027-01-15T08:00:00Z
+    with gateway.database.writing("take") as connection:
+        gateway.intake.take(connection, [job(gateway, f"t{k}", actor=f"a{k}") for k in range(30)])
+    time.advance(29.9)
+    work(gateway)
+    assert everything(gateway) == []  # quiet hours
+    time.advance(0.1)
+    work(gateway)
+    assert len(everything(gateway)) == 30  # the deadline is stronger
+    with pytest.raises(Conflict, match="deadline"):
+        submit(gateway)
+
+
+def test_quiet_hours_move_releases_to_their_end(url: str, make: Callable[..., Gateway], time: FakeTime) -> None:
+    gateway = make(url, quiet={"start": "08:00", "end": "09:00"})
+    submit(gateway)
+    assert list(schedule(gateway).values()) == [time.now + 3600 * SECOND]
+    time.advance(3599)
+    work(gateway)
+    assert everything(gateway) == []
+    time.advance(1)
+    work(gateway)
+    assert len(everything(gateway)) == 1
+
+
+def test_receipts_and_keys_are_forgotten_in_the_end(url: str, make: Callable[..., Gateway], time: FakeTime) -> None:
+    gateway = make(url)
+    submit(gateway)
+    time.advance(1000)
+    work(gateway)
+    assert (count(gateway, receipts), count(gateway, records)) == (1, 1)
+    time.advance(9 * 86_400)
+    work(gateway)
+    assert (count(gateway, receipts), count(gateway, records)) == (0, 0)
+    assert len(everything(gateway)) == 1
+
+
+def test_a_post_that_no_key_opens_stays_and_harms_no_other(
+    url: str, make: Callable[..., Gateway], time: FakeTime
+) -> None:
+    gateway = make(url)
+    submit(gateway, "a")
+    with gateway.database.writing("take") as connection:
+        connection.execute(held.update().values(body=b"\x04othr" + b"0" * 40))
+    submit(gateway, "b")
+    time.advance(1000)
+    work(gateway)
+    assert [item.thread for item in everything(gateway)] == ["b"]
+    assert count(gateway, held) == 1
+
+
+def test_settings_change_for_new_posts_only(url: str, make: Callable[..., Gateway], time: FakeTime) -> None:
+    gateway = make(url)
+    submit(gateway)
+    before = schedule(gateway)
+    again = open_gateway(url, time, gap="1000s")
+    try:
+        assert again.space("forum").gap == 1000
+        assert schedule(again) == before
+        assert json.loads(again.take(job(again, "b")))["longest_delay"] > 1000
+    finally:
+        again.close()

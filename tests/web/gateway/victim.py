@@ -1,0 +1,60 @@
+"""A process that has everything imported, and forks servers and workers to be killed: each is up in a moment."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+
+
+def child(role: str, url: str, port: int) -> None:
+    from peerveil.web.common import Journal, Vault
+    from peerveil.web.common.serving import serve
+    from peerveil.web.gateway import Gateway, Worker, create_app
+
+    with Path(os.devnull).open("w") as nowhere, Gateway(url, Vault.find()) as gateway:
+        journal = Journal("victim", nowhere)
+        if role == "worker":
+            Worker(gateway, journal).run()
+        else:
+            serve(create_app(gateway, journal, worker=role == "both"), "127.0.0.1", port, journal)
+
+
+PARTS = (
+    "peerveil.web.gateway.app",
+    "peerveil.web.gateway.core",
+    "peerveil.web.gateway.worker",
+    "peerveil.web.common.serving",
+    "psycopg",
+    "uvicorn",
+    "uvloop",
+    "httptools",
+)
+
+
+def main() -> None:
+    for part in PARTS:
+        import_module(part)
+    url, port = sys.argv[1], int(sys.argv[2])
+    print("ready", flush=True)
+    for line in sys.stdin:
+        role = line.strip()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                child(role, url, port)
+            finally:
+                os._exit(1)
+        print(pid, flush=True)
+        os.waitpid(-1, os.WNOHANG)
+        while True:  # those that were killed before
+            try:
+                if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                    break
+            except ChildProcessError:
+                break
+
+
+if __name__ == "__main__":
+    main()
