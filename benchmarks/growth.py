@@ -114,10 +114,10 @@ def measure() -> dict[str, list[dict[str, float]]]:
 def draw(found: dict[str, list[dict[str, Any]]]) -> None:
     """Seconds and memory against size, a line a room."""
     from peerveil.core.files import write_text
-    from peerveil.report import COLORS, house_style, logarithmic, new_axes, svg
+    from peerveil.report import COLORS, figure_style, logarithmic, new_axes, svg
 
     axes = new_axes(9, 3.6, columns=2)
-    with house_style():
+    with figure_style():
         for (room, rows), color in zip(found.items(), COLORS.values(), strict=True):
             sizes = [row["size"] for row in rows]
             axes[0].plot(
