@@ -27,7 +27,7 @@ from peerveil.truth import (
     simulate_crowd,
     write_answers,
 )
-from peerveil.truth.abilities import Channel
+from peerveil.truth.models import Channel
 from peerveil.truth.randomize import answered_share, answers_per_person, effective_epsilon
 
 

@@ -10,7 +10,7 @@ improved.
   :class:`CollectedAnswers`).
 - **Infer**: :class:`PrivateDawidSkene` and :class:`PrivateMajority` give a :class:`TruthResult` without ids of workers; the
   abilities by id are the estimator's ``workers_``. :class:`EMNotConverged` is raised where an iteration does not end, and
-  :class:`NotRandomized` is a warning that reports look like raw answers. :func:`peerveil.truth.source.fit_source` takes a
+  :class:`NotRandomized` is a warning that reports look like raw answers. :func:`peerveil.truth.estimate.fit_source` takes a
   table, a file of reports or files of a database alike.
 - **Choose epsilon first**: :func:`plan_truth` gives a :class:`TruthPlan` (for a crowd like that of an earlier run:
   :func:`abilities_like`); :func:`compare_truth` gives a :class:`TruthComparison` on answers that you hold.
@@ -28,9 +28,8 @@ True
 
 from peerveil.truth.compare import TruthComparison, compare_truth
 from peerveil.truth.doubt import NotRandomized
-from peerveil.truth.estimate import PrivateDawidSkene
-from peerveil.truth.loop import EMNotConverged
-from peerveil.truth.majority import PrivateMajority
+from peerveil.truth.em import EMNotConverged
+from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
 from peerveil.truth.plan import TruthPlan, abilities_like, plan_truth
 from peerveil.truth.randomize import CollectedAnswers, RandomizedAnswers, randomize, randomize_answers
 from peerveil.truth.result import TruthResult

@@ -14,8 +14,7 @@ from peerveil.core.exact import printed, whole
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.progress import progress_bar
 from peerveil.core.result import Plan
-from peerveil.truth.estimate import PrivateDawidSkene
-from peerveil.truth.majority import PrivateMajority
+from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
 from peerveil.truth.result import TruthResult
 from peerveil.truth.simulate import simulate_crowd
 

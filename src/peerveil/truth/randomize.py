@@ -27,7 +27,7 @@ from peerveil.core.result import Outputs, Result
 from peerveil.data import Labels
 from peerveil.data.labels import check_classes
 from peerveil.data.table import plural
-from peerveil.truth.abilities import Channel
+from peerveil.truth.models import Channel
 from peerveil.truth.result import sum_of_answers, whole_person
 
 if TYPE_CHECKING:
