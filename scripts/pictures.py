@@ -8,7 +8,7 @@ from peerveil import Randomness
 from peerveil.audit import granularity
 from peerveil.audit.randomness import claims
 from peerveil.core.files import write_text
-from peerveil.report import house_style, new_axes, svg
+from peerveil.report import figure_style, new_axes, svg
 from peerveil.study.audit import draw_audit
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
@@ -27,7 +27,7 @@ def main() -> None:
         for claim in claims()
     ]
     (ax,) = new_axes(height=0.9 + 0.32 * len(audits))
-    with house_style():
+    with figure_style():
         draw_audit(ax, audits)
         picture = svg(ax, "Certified privacy loss of six sound mechanisms and five broken ones, each claiming 1")
     # an image of its own has no page to take its text color from; this grey reads on white and on black
