@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.truth_versions OLD_SRC NEW_SRC [repeats]`` starts one process per version and gives both the same answers,
 in turns. It prints a Markdown table: the largest differences of posteriors, abilities and standard errors, the relative
-difference of the objective, the best times, and their ratio (below 1: the new version is faster).
+difference of the objective, the best processor times, and their ratio (below 1: the new version is faster).
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ for line in sys.stdin:
         settings |= {"gold": {t: t % 2 for t in range(case["gold"])}, "history": {0: (20.0, 3.0), 1: (1.0, 9.0)}}
     times = []
     for _ in range(case["fits"]):
-        start = time.perf_counter()
+        start = time.process_time()
         if case["model"] == "majority":
             estimator = PrivateMajority(epsilon=case["epsilon"], classes=case["k"])
             result = estimator.fit(frame)
         else:
             estimator = PrivateDawidSkene(epsilon=case["epsilon"], model=case["model"], classes=case["k"], **settings)
             result = estimator.fit(frame, engine=case["engine"])
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     np.savez(out, posterior=result.probabilities, ability=result.abilities, error=result.standard_errors,
              labels=result.labels, objective=result.objective, iterations=result.iterations)
     print(json.dumps([min(times), result.model]), flush=True)

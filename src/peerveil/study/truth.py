@@ -112,8 +112,8 @@ class Randomize(Action["Labels"]):
     def guarantee(self, inputs: Inputs[Labels]) -> Guarantee:
         """Local privacy of an answer or of a person."""
         from peerveil.data.labels import check_classes
-        from peerveil.truth.answers import read_classes
-        from peerveil.truth.randomize import full_sheet, missing_class, task_guarantee
+        from peerveil.truth.answers import full_sheet, missing_class, read_classes
+        from peerveil.truth.randomize import task_guarantee
 
         table = inputs.table
         classes = check_classes(read_classes(self.classes, table))

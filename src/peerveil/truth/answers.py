@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 import numba as nb
 import numpy as np
@@ -49,9 +49,9 @@ class EncodedAnswers:
     tasks: pl.Series
     workers: pl.Series
     classes: tuple[Any, ...]
-    start: NDArray[np.int64]
-    worker: NDArray[np.int32]
-    label: NDArray[np.uint8] | NDArray[np.int32]
+    start: Ints
+    worker: Ints
+    label: Ints
     most_sent: int | None = None
 
     sample_size: ClassVar[int] = 2_000_000
@@ -77,7 +77,9 @@ class EncodedAnswers:
     def vote_shares(self) -> Floats:
         """The share of each class among the answers to each task; even for a task without answers."""
         total = self.votes.sum(axis=1, keepdims=True)
-        return np.divide(self.votes, total, out=np.full_like(self.votes, 1 / self.k), where=total > 0)
+        shares = np.full_like(self.votes, 1 / self.k)
+        np.divide(self.votes, total, out=shares, where=total > 0)
+        return shares
 
     def __len__(self) -> int:
         return self.label.size
@@ -127,7 +129,9 @@ class EncodedAnswers:
         worker_codes, worker_ids = _encode(frame["worker"])
         if tasks is not None:
             task_codes, task_ids = _with_all_tasks(task_codes, task_ids, tasks)
-        label_codes = table.codes(class_list).astype(np.uint8 if len(class_list) <= 256 else np.int32, copy=False)
+        label_codes: Ints = table.codes(class_list)
+        if len(class_list) <= 256:
+            label_codes = label_codes.astype(np.uint8)
         del frame, table  # a converted copy of the caller's frame need not stay while the sorted one is made
         start, worker, label = _sort_by_task(task_codes, worker_codes, label_codes, len(task_ids))
         return cls(task_ids, worker_ids, tuple(class_list), start, worker, label, most_sent)
@@ -240,13 +244,39 @@ def all_tasks(tasks: Sequence[Hashable], answered: pl.Series) -> pl.Series:
     return ids
 
 
+def missing_class(classes: list[Any]) -> Any:
+    """A class for "no answer" that is none of the others."""
+    if isinstance(classes[0], bool):
+        want = "numbers or texts with hide_tasks: true and false leave no third value"
+        raise BadInput("classes", got=classes, want=want)
+    if isinstance(classes[0], int):
+        return min(classes) - 1
+    marker = "no answer"
+    while marker in classes:
+        marker = f"({marker})"
+    return marker
+
+
+def full_sheet(labels: Labels, tasks: Sequence[Hashable] | None, missing: Any) -> pl.DataFrame:
+    """A row for every worker and task, with the marker where there is no answer."""
+    if tasks is None:
+        raise BadInput("tasks", got=tasks, want="the public list of all tasks: without it, the list itself would tell")
+    if labels.repeated:
+        want = "one answer per task and person, to hide whether there is one"
+        raise BadInput("labels", got=Verbatim("repeated answers"), want=want)
+    frame = labels.frame.select("task", "worker", "label")
+    listed = all_tasks(tasks, frame["task"]).to_frame()
+    grid = pl.DataFrame({"worker": frame["worker"].unique().sort()}).join(listed, how="cross")
+    return grid.join(frame, on=["task", "worker"], how="left").with_columns(pl.col("label").fill_null(missing))
+
+
 def _without_repeats(table: Labels, repeated: str) -> Labels:
     if repeated == "all" or not table.repeated:
         return table
     if repeated == "refuse":
         got = Verbatim(f"{table.repeated:,} answers by a worker who had answered the task before")
         raise BadInput("labels", got=got, want="one answer for each task and worker, or another rule for repeated")
-    keep = "first" if repeated == "first" else "last"
+    keep: Literal["first", "last"] = "first" if repeated == "first" else "last"
     return Labels.from_frame(table.frame.unique(["task", "worker"], keep=keep, maintain_order=True))
 
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -178,8 +178,8 @@ class Pilot:
         start: Floats | None = None,
     ) -> EMFit:
         channel, loads = self.channel, self.answers.loads
-        options = {"mean": mean, "history": history, "cells": _ROUGH_CELLS}
-        model = GridModel(channel, class_prior, loads, strength, bias, shift=shift, **options)
+        grid: dict[str, Any] = {"shift": shift, "mean": mean, "history": history, "cells": _ROUGH_CELLS}
+        model = GridModel(channel, class_prior, loads, strength, bias, **grid)
         return model.fit(self._engine, self._limits, start)
 
     def evidence(self) -> Evidence:
@@ -234,8 +234,8 @@ class AutoModel:
         # for labels more cautious than in the pilot: they suffer more from too much bias than from too little
         bias = BIAS if biases == "strong" else BIASES[biases]
         strength = self.pilot.strength if bias is None else STRENGTH
-        options = {"mean": self.pilot.mean, "history": self.history}
-        return GridModel(self.pilot.channel, self.class_prior, engine.loads, strength, bias, **options)
+        channel, mean, loads = self.pilot.channel, self.pilot.mean, engine.loads
+        return GridModel(channel, self.class_prior, loads, strength, bias, mean=mean, history=self.history)
 
 
 def _average(fits: list[tuple[float, EMFit]]) -> EMFit:

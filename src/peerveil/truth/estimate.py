@@ -326,7 +326,7 @@ class PrivateDawidSkene(_Estimator):
         return self._fit(model, self.model, engine, guarantee, start)
 
     def _model(
-        self, engine: Engine, channel: Channel, class_prior: ClassPrior, history: Floats | None, pilot: Pilot | None
+        self, engine: Engine, channel: Channel, class_prior: ClassPrior, history: Floats | None, pilot: Pilot | None, /
     ) -> Model:
         """The model of the settings."""
         prior = None if isinstance(self.ability_prior, str) else self.ability_prior

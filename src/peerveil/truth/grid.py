@@ -180,7 +180,7 @@ class GridModel(EMModel):
         if self.history is None:
             return np.zeros((1, self.general.size))
         correct, wrong = self.history[part].T
-        return np.multiply.outer(correct, np.log(self.general)) + np.multiply.outer(wrong, np.log1p(-self.general))
+        return np.asarray(correct[:, None] * np.log(self.general) + wrong[:, None] * np.log1p(-self.general))
 
 
 @dataclass(frozen=True)

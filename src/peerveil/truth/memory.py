@@ -98,11 +98,11 @@ class MemoryEngine:
 def _normalize(score: Floats, known: int) -> float:
     """Log-scores of a task to its posterior, in place; returns the logarithm of the normalizer. ``known`` is a class or -1."""
     if known >= 0:
-        log_normalizer = score[known]
+        log_normalizer: float = score[known]
         for z in range(score.size):
             score[z] = 1.0 if z == known else 0.0
         return log_normalizer
-    top = score[0]
+    top: float = score[0]
     for z in range(1, score.size):
         top = max(top, score[z])
     total = 0.0

@@ -137,8 +137,9 @@ class ConfusionModel(EMModel):
 
     Without a prior it is maximum likelihood: for ``epsilon=None`` that is Dawid and Skene (1979), with the rules of crowd-kit.
     The answers are hidden behind the channel, so the M-step is itself an EM over them. Given the expected number N[r, z] of
-    randomized answers r on tasks of class z, the expected number of answers b is theta[z, b] sum_r N[r, z] C[b, r] / (theta C)[z, r];
-    a few such steps never lower the objective (generalized EM), and without randomization one step is exact.
+    randomized answers r on tasks of class z, the expected number of answers b is
+    theta[z, b] sum_r N[r, z] C[b, r] / (theta C)[z, r]; a few such steps never lower the objective (generalized EM), and without
+    randomization one step is exact.
 
     Parameters
     ----------

@@ -243,8 +243,8 @@ class WorkerAbilities:
 
     def frame(self) -> pl.DataFrame:
         """A Polars table: worker, answers, ability, standard error; ``.to_pandas()`` makes it one of pandas."""
-        names = ("worker", "answers", "ability", "standard_error")
-        return pl.DataFrame([self.workers, self.loads, self.abilities, self.standard_errors], schema=names)
+        columns = {"answers": self.loads, "ability": self.abilities, "standard_error": self.standard_errors}
+        return pl.DataFrame({"worker": self.workers, **columns})
 
     def history(self) -> dict[Any, tuple[float, float]]:
         """What is now known of each worker, as correct and wrong answers that would say as much: a prior for later work.
@@ -254,7 +254,8 @@ class WorkerAbilities:
         variance = np.maximum(self.standard_errors**2, 1e-9)
         mean = np.clip(self.abilities, 1e-3, 1 - 1e-3)
         size = np.clip(mean * (1 - mean) / variance - 1 - self.prior_strength, 0.0, None)
-        return dict(zip(self.workers, zip((mean * size).tolist(), ((1 - mean) * size).tolist()), strict=True))
+        pairs = np.column_stack([mean * size, (1 - mean) * size]).tolist()
+        return {worker: (correct, wrong) for worker, (correct, wrong) in zip(self.workers, pairs, strict=True)}
 
 
 def device_guarantee(epsilon: Number | None) -> Guarantee:
@@ -322,8 +323,8 @@ def whole_person(single: Guarantee, whole: Guarantee, most: int) -> str:
 def correct_answers(truth: Any) -> dict[Any, Any]:
     """Correct answers by task, from whatever holds them."""
     want = (
-        "correct answers by task: a mapping, a pandas series indexed by task, a frame with columns task and truth, or Labels with "
-        "a truth column (for a list in the order of result.tasks: dict(zip(result.tasks, answers)))"
+        "correct answers by task: a mapping, a pandas series indexed by task, a frame with columns task and truth, or Labels "
+        "with a truth column (for a list in the order of result.tasks: dict(zip(result.tasks, answers)))"
     )
     if isinstance(truth, Labels):
         truth = truth.truths()

@@ -57,13 +57,16 @@ def open_answers(source: object, connection: BaseBackend | None = None) -> pl.Da
 def _open(source: object, engine: str, connection: BaseBackend | None) -> Iterator[tuple[BaseBackend, Table]]:
     """A connection and the answers on it as a table; a connection that was opened here is closed afterwards."""
     own = connection is None and not is_table(source)
-    backend = connect(engine) if own else connection
+    backend: BaseBackend = connect(engine) if own else connection
     try:
         if is_source(source):
             with open_table(source, _COLUMNS, connection=backend, argument="labels") as table:
                 yield (table.get_backend() if backend is None else backend), table
         else:
-            yield backend, import_module("ibis").memtable(Labels.of(source, "labels").frame.select(*_COLUMNS).to_arrow())
+            yield (
+                backend,
+                import_module("ibis").memtable(Labels.of(source, "labels").frame.select(*_COLUMNS).to_arrow()),
+            )
     finally:
         if own:
             backend.disconnect()

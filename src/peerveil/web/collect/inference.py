@@ -118,7 +118,7 @@ def _labels(
         {"question": int(q), "code": int(code), "confidence": float(p)}
         for q, code, p in zip(found, result.labels, result.confidence, strict=True)
     )
-    columns = workers.rename({"worker": "person"})
+    columns = workers.rename({"worker": "person", "answers": "reports"})
     store_result(
         store,
         known,
