@@ -229,10 +229,10 @@ def _truths(check: ColumnCheck) -> pl.Series:
     truth = _labels(check)
     if truth.dtype == labels.dtype or truth.null_count() == len(truth):
         return truth
-    if (labels.dtype, truth.dtype) == (pl.String, pl.Int64):
+    if labels.dtype == pl.String and truth.dtype == pl.Int64:
         return truth.cast(pl.String)
     fitting = pl.repeat(None, len(truth), dtype=labels.dtype, eager=True)
-    if (labels.dtype, truth.dtype) == (pl.Int64, pl.String):
+    if labels.dtype == pl.Int64 and truth.dtype == pl.String:
         floats = truth.cast(pl.Float64, strict=False)  # 1.0 is what a whole number with gaps turns into
         fractions = (floats != floats.floor()).fill_null(value=False)
         fitting = floats.set(fractions, None).cast(pl.Int64, strict=False)

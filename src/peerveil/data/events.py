@@ -9,6 +9,7 @@ import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data.check import ColumnCheck, RawTable, check_columns
+from peerveil.data.readers.files import InputFile
 from peerveil.data.schema import EVENTS, ORDER_LEAKS, Schema
 from peerveil.data.table import Table, plural, read_only
 from peerveil.data.times import check_now, check_zone
@@ -99,7 +100,7 @@ class Events(Table):
         >>> Events.from_frame(frame, columns={"actor": "user", "thread": "page"})
         Events(rows=1, actors=1, threads=1)
         """
-        raw = cls._raw_frame(frame, columns, extra)
+        raw = cls._raw(frame, columns, extra)
         return cls._wrap(*_checked(raw, time_zone, now, unknown_replies))
 
     @classmethod
@@ -119,7 +120,7 @@ class Events(Table):
         The format is recognized unless it is given. ``extra`` names further columns to keep; without it those
         that can give an order away (``number``, ``tcdate``, ``letter``, ...) are kept and the others are not.
         """
-        raw = cls._raw_file(path, format, columns, extra)
+        raw = cls._raw(InputFile.open(path), columns, extra, file_format=format)
         return cls._wrap(*_checked(raw, time_zone, now, unknown_replies))
 
     @staticmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -12,6 +11,7 @@ import polars as pl
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data.check import PLAIN_INTEGER, ColumnCheck, RawTable, check_columns
 from peerveil.data.problems import ProblemLog, TableSource
+from peerveil.data.readers.files import InputFile
 from peerveil.data.schema import LABELS, Schema
 from peerveil.data.table import Table, plural, read_only
 
@@ -65,7 +65,7 @@ class Labels(Table):
         >>> Labels.from_frame({"item": [1], "worker": [2], "label": [True]}, columns={"task": "item"})
         Labels(rows=1, tasks=1, workers=1)
         """
-        return cls._wrap(_checked(cls._raw_frame(frame, columns)))
+        return cls._wrap(_checked(cls._raw(frame, columns)))
 
     @classmethod
     def read(
@@ -76,7 +76,7 @@ class Labels(Table):
         columns: Mapping[str, str] | None = None,
     ) -> Self:
         """Read a file: CSV, TSV, JSON lines or Parquet. The format is recognized unless it is given."""
-        raw = cls._raw_file(path, format, columns)
+        raw = cls._raw(InputFile.open(path), columns, file_format=format)
         return cls._wrap(_checked(raw), raw.notes)
 
     @property
@@ -177,7 +177,7 @@ def _positions(series: pl.Series, classes: list[Any]) -> pl.Series:
         classes = [int(value) for value in classes]
     if series.dtype == pl.Int64 and not isinstance(classes[0], bool):
         # a column of plain whole numbers is held as numbers: "7" in the list means 7
-        if all(re.match(PLAIN_INTEGER, str(value)) for value in classes):
+        if pl.Series(map(str, classes)).str.contains(PLAIN_INTEGER).all():
             classes = [int(value) for value in classes]
         in_range = series.is_between(0, len(classes) - 1).all(ignore_nulls=True)
         if classes == list(range(len(classes))) and in_range:

@@ -25,10 +25,11 @@ from peerveil.data.orders import (
     tied_rows,
 )
 from peerveil.data.problems import ProblemLog, TableSource
-from peerveil.data.readers import read_rankings, stream_rankings
-from peerveil.data.readers.preflib import KINDS, preflib_text
+from peerveil.data.readers.files import InputFile
+from peerveil.data.readers.preflib import KINDS, preflib_text, read_preflib, stream_preflib
 from peerveil.data.readers.rank_tables import check_layout, ranks_of_table
-from peerveil.data.readers.tabular import ReadOptions
+from peerveil.data.readers.recognize import chosen_format
+from peerveil.data.readers.tabular import TABULAR, ReadOptions, read_tabular
 from peerveil.data.schema import RANKINGS, Schema
 from peerveil.data.table import Table, check_mapping, check_names, frame_columns, plural, read_only, write_frame
 
@@ -70,7 +71,7 @@ for an item that is left out
     """
 
     _schema: ClassVar[Schema] = RANKINGS
-    _content: RankSet
+    _frame: RankSet  # type: ignore[assignment]
 
     def __init__(self, ranks: Any, counts: Any = None, items: Sequence[str] | None = None) -> None:
         log = ProblemLog(TableSource("Rankings", in_memory=True))
@@ -140,29 +141,37 @@ for an item that is left out
         ``"places"`` where the file does not; columns ``rank1``, ``rank2``, ... that hold numbers are refused without it.
         """
         options = ReadOptions(check_mapping(columns), check_names("items", items), check_layout(layout))
-        return cls._wrap(*read_rankings(path, format, options))
+        file = InputFile.open(path)
+        chosen = chosen_format(file, format, "Rankings")
+        if chosen in TABULAR:
+            return cls._wrap(*ranks_of_table(read_tabular(file, chosen, RANKINGS, options), options))
+        if layout is not None:
+            raise BadInput("layout", got=layout, want="nothing for PrefLib, which says what is what")
+        return cls._wrap(read_preflib(file))
 
     @classmethod
     def stream(cls, path: str | os.PathLike[str], rows: int = 100_000) -> Iterator[Self]:
         """A PrefLib file in pieces of at most ``rows`` rankings, in memory that does not grow with the file."""
         whole(rows, "rows", 1)
-        for content in stream_rankings(path, rows):
-            yield cls._wrap(content)
+        file = InputFile.open(path)
+        if chosen_format(file, None, "Rankings") != "preflib":
+            raise file.refusal(Verbatim("a file that is not PrefLib"), "a .soc, .soi, .toc or .toi file")
+        yield from map(cls._wrap, stream_preflib(file, rows))
 
     @property
     def ranks(self) -> Ranks:
         """Ranks from 0, one row per ranking and one column per item, -1 where left out; read-only."""
-        return self._content.ranks
+        return self._frame.ranks
 
     @property
     def counts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """How often each ranking occurred; read-only."""
-        return self._content.counts
+        return self._frame.counts
 
     @property
     def items(self) -> tuple[str, ...]:
         """The items' names, in the order of the columns."""
-        return self._content.items
+        return self._frame.items
 
     @property
     def total(self) -> int:
@@ -226,7 +235,7 @@ complete rankings without ties: the rank-norm test compares the places of all it
         return self.ranks[:, self.items.index(name)]
 
     def _digest(self) -> str:
-        return self._content.fingerprint()
+        return self._frame.fingerprint()
 
     def _identity(self) -> str:
         sums = RankingSums()
@@ -245,7 +254,7 @@ complete rankings without ties: the rank-norm test compares the places of all it
         """Write a wide table (.csv, .tsv, .jsonl, .parquet), or PrefLib (.soc .soi .toc .toi)."""
         kind = Path(path).suffix.lower().removeprefix(".") if isinstance(path, str | os.PathLike) else ""
         if kind in KINDS:
-            return write_text(path, preflib_text(self._content, Path(path).name, kind))
+            return write_text(path, preflib_text(self._frame, Path(path).name, kind))
         return write_frame(self.frame, path)
 
     def __repr__(self) -> str:

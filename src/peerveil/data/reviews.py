@@ -9,6 +9,7 @@ import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data.check import RawTable, as_series, check_columns
+from peerveil.data.readers.files import InputFile
 from peerveil.data.schema import REVIEWS, Schema
 from peerveil.data.table import Table, plural, read_only
 from peerveil.data.times import check_zone
@@ -87,7 +88,7 @@ class Reviews(Table):
         >>> Reviews.from_frame(frame, columns={"paper": "submission"})
         Reviews(rows=2, papers=2, criteria=['soundness'])
         """
-        return cls._wrap(_checked(cls._raw_frame(frame, columns, criteria), time_zone))
+        return cls._wrap(_checked(cls._raw(frame, columns, criteria), time_zone))
 
     @classmethod
     def read(
@@ -104,7 +105,7 @@ class Reviews(Table):
         The format is recognized unless it is given. ``columns`` says what our columns are called in the file,
         ``criteria`` which further columns of numbers to keep (without it: all of them).
         """
-        raw = cls._raw_file(path, format, columns, criteria)
+        raw = cls._raw(InputFile.open(path), columns, criteria, file_format=format)
         return cls._wrap(_checked(raw, time_zone), raw.notes)
 
     @staticmethod
@@ -183,7 +184,8 @@ has to know which reviews one person wrote, and this table does not say
         if self.criteria:
             text += f"; criteria {', '.join(self.criteria)}"
         if self.has_times:
-            text += f"; {self._frame['time'].min():%Y-%m-%d} to {self._frame['time'].max():%Y-%m-%d}"
+            times = self._frame["time"].sort()
+            text += f"; {times[0]:%Y-%m-%d} to {times[-1]:%Y-%m-%d}"
         return "\n".join([text, *self.notes])
 
 

@@ -106,7 +106,6 @@ class Schema:
         return replace(self.further, name=name)
 
 
-
 REVIEWS: Final = Schema(
     "Reviews",
     (
@@ -125,8 +124,8 @@ REVIEWS: Final = Schema(
             ),
         ),
         Column(
-            "reviewer", "id", "a reviewer's id in every row, or in none", "who wrote the review", required=False, empty_is_absent=True,
-            unique=("paper", "reviewer"), once="one review per person and paper",
+            "reviewer", "id", "a reviewer's id in every row, or in none", "who wrote the review",
+            required=False, empty_is_absent=True, unique=("paper", "reviewer"), once="one review per person and paper",
             other_names=(
                 "reviewer_id", "member", "pc_member", "reviewer_name", "email", "user", "author", "actor", "worker",
             ),
@@ -139,7 +138,7 @@ REVIEWS: Final = Schema(
             ),
         ),
     ),
-    identity=("reviewer", "paper", "score"), 
+    identity=("reviewer", "paper", "score"),
     further=Column(
         "criteria", "number", "a number", "score on a criterion",
         hint=" (or choose the criteria to keep with criteria=[...])",
@@ -166,7 +165,7 @@ EVENTS: Final = Schema(
             other_names=("replyto", "parent", "in_reply_to", "parent_id"),
         ),
     ),
-    identity=("actor", "thread", "time"), 
+    identity=("actor", "thread", "time"),
     further=Column("extra", "any", "a value", "further column, kept as it came", gaps=True),
 )  # fmt: skip
 RANKINGS: Final = Schema(
@@ -239,7 +238,9 @@ def refuse_absent(source: TableSource, wanted: Iterable[str], names: Sequence[st
         raise source.refusal(Verbatim(f"no {noun} {', '.join(absent)}"), f"some of {listed(names)}")
 
 
-def map_columns(schema: Schema, source: TableSource, names: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
+def map_columns(
+    schema: Schema, source: TableSource, names: Sequence[str], columns: Mapping[str, str]
+) -> dict[str, str]:
     """Our name for a column to theirs; refuses with the columns that are there and a suggestion."""
     for ours, theirs in columns.items():
         if ours not in schema.names:

@@ -250,9 +250,7 @@ contribution; 2026-01-05 to 2026-03-03
     answer = (np.argsort(np.argsort(quality)) * classes) // papers
     confusion = draw_confusion(reviewers, classes, ability, label_rng)
     asked = np.sort(label_rng.permutation(papers)[:number])
-    task, worker = balanced_assignment(
-        np.full(number, answers_per_task), reviewers, label_rng, what="answers_per_task"
-    )
+    task, worker = balanced_assignment(np.full(number, answers_per_task), reviewers, label_rng, what="answers_per_task")
     correct = answer[asked[task]]
     label = draw_answers(confusion, worker, correct, label_rng)
     is_gold = label_rng.random(number) < gold_rate

@@ -11,13 +11,14 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
 
 import polars as pl
 
-from peerveil.core.errors import BadInput
+from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.files import target_path, write_atomically
-from peerveil.data.check import RawTable
 from peerveil.data.digest import fingerprint_of, identity_of
 from peerveil.data.problems import TableSource
-from peerveil.data.readers import read_columns
-from peerveil.data.readers.tabular import ReadOptions, mapped_table
+from peerveil.data.readers import easychair, hotcrp, mediawiki, openreview
+from peerveil.data.readers.files import InputFile
+from peerveil.data.readers.recognize import chosen_format
+from peerveil.data.readers.tabular import TABULAR, ReadOptions, mapped_table, read_tabular
 from peerveil.data.schema import Schema, map_columns, refuse_absent
 
 if TYPE_CHECKING:
@@ -25,8 +26,18 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from peerveil.data.check import RawTable
+
 _TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%.6fZ"
-_FRAME_WANTED = "a Polars or pandas frame, or a mapping of columns"
+_PLATFORMS: dict[tuple[str, str], Callable[[InputFile, ReadOptions], RawTable]] = {
+    ("openreview", "Reviews"): openreview.read_reviews,
+    ("openreview", "Events"): openreview.read_events,
+    ("hotcrp", "Reviews"): hotcrp.read_reviews,
+    ("hotcrp", "Events"): hotcrp.read_events,
+    ("easychair", "Reviews"): easychair.read_reviews,
+    ("easychair", "Events"): easychair.read_events,
+    ("mediawiki", "Events"): mediawiki.read_events,
+}
 
 
 class Table:
@@ -47,7 +58,7 @@ class Table:
     """
 
     _schema: ClassVar[Schema]
-    _content: Any  # a Polars frame, unless a kind of table holds something else
+    _frame: pl.DataFrame
     _notes: tuple[str, ...]
     _cache: dict[str, Any]
 
@@ -73,11 +84,13 @@ class Table:
             return reader.read(data, columns=columns)  # type: ignore[no-any-return]
         if is_frame(data):
             return reader.from_frame(data, columns=columns)  # type: ignore[no-any-return]
-        want = f"{kind}, a file name, or a pandas or Polars frame ({kind}.from_frame(frame, columns=...) renames columns)"
+        want = (
+            f"{kind}, a file name, or a pandas or Polars frame ({kind}.from_frame(frame, columns=...) renames columns)"
+        )
         raise BadInput(argument, got=data, want=want)
 
     def _fill(self, content: Any, notes: Sequence[str] = ()) -> None:
-        object.__setattr__(self, "_content", content)
+        object.__setattr__(self, "_frame", content)
         object.__setattr__(self, "_notes", tuple(notes))
         object.__setattr__(self, "_cache", {})
 
@@ -86,11 +99,6 @@ class Table:
         table = cls.__new__(cls)
         table._fill(content, notes)
         return table
-
-    @property
-    def _frame(self) -> pl.DataFrame:
-        frame: pl.DataFrame = self._content
-        return frame
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} cannot be changed; build a new one from .frame")
@@ -145,7 +153,7 @@ class Table:
         return hash((type(self).__name__, self.fingerprint))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self._content, self._notes)
+        return _rebuild, (type(self), self._frame, self._notes)
 
     def _distinct(self, column: str) -> int:
         return self._frame[column].n_unique()
@@ -186,35 +194,38 @@ class Table:
         return False
 
     @classmethod
-    def _raw_file(
+    def _raw(
         cls,
-        path: str | os.PathLike[str],
-        format_: str | None,
+        data: Any,
         columns: Mapping[str, str] | None,
         further: Sequence[str] | None = None,
+        *,
+        file_format: str | None = None,
     ) -> RawTable:
-        """The columns of a file by our names, and the further ones to keep."""
-        options = cls._options(columns, further)
-        return cls._choose_further(read_columns(cls._schema, path, format_, options), options.further)
-
-    @classmethod
-    def _raw_frame(
-        cls, frame: object, columns: Mapping[str, str] | None, further: Sequence[str] | None = None
-    ) -> RawTable:
-        """The same from a Polars or pandas-like frame or a mapping of columns."""
-        options = cls._options(columns, further)
-        return cls._choose_further(frame_columns(cls._schema, frame, options.columns), options.further)
-
-    @classmethod
-    def _options(cls, columns: Mapping[str, str] | None, further: Sequence[str] | None) -> ReadOptions:
+        """The columns of a file or a frame by our names, and the further ones to keep."""
         argument = "columns" if cls._schema.further is None else cls._schema.further.name
-        return ReadOptions(check_mapping(columns), check_names(argument, further))
+        options = ReadOptions(check_mapping(columns), check_names(argument, further))
+        if isinstance(data, InputFile):
+            raw = _read(cls._schema, data, file_format, options)
+        else:
+            raw = frame_columns(cls._schema, data, options.columns)
+        names = options.further
+        if names is None:
+            names = tuple(name for name, values in raw.further.items() if cls._keeps(name, values))
+        refuse_absent(raw.source, names, list(raw.further))
+        return replace(raw, further={name: raw.further[name] for name in names})
 
-    @classmethod
-    def _choose_further(cls, raw: RawTable, names: tuple[str, ...] | None) -> RawTable:
-        refuse_absent(raw.source, names or (), list(raw.further))
-        chosen = [name for name, values in raw.further.items() if cls._keeps(name, values)] if names is None else names
-        return replace(raw, further={name: raw.further[name] for name in chosen})
+
+def _read(schema: Schema, file: InputFile, file_format: str | None, options: ReadOptions) -> RawTable:
+    """The columns of a file for one kind of table, not yet checked."""
+    chosen = chosen_format(file, file_format, schema.table)
+    if chosen in TABULAR:
+        return read_tabular(file, chosen, schema, options)
+    fixed = [name for name in options.columns if name not in ("score", "time")]
+    if fixed:
+        want = f"names for score or time only: the platform's export fixes the rest of {schema.table}"
+        raise BadInput("columns", got=Verbatim(f"a name for {fixed[0]!r}"), want=want)
+    return _PLATFORMS[chosen, schema.table](file, options)
 
 
 def _rebuild(kind: type[Table], content: Any, notes: tuple[str, ...]) -> Table:
@@ -224,7 +235,7 @@ def _rebuild(kind: type[Table], content: Any, notes: tuple[str, ...]) -> Table:
 def frame_columns(schema: Schema, frame: Any, columns: Mapping[str, str]) -> RawTable:
     """The columns of a Polars or pandas-like frame, or of a mapping of columns, by our names."""
     if not is_frame(frame):
-        raise BadInput("frame", got=frame, want=_FRAME_WANTED)
+        raise BadInput("frame", got=frame, want="a Polars or pandas frame, or a mapping of columns")
     frame = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
     names = [str(name) for name in (frame if isinstance(frame, Mapping) else frame.columns)]
     mapping = map_columns(schema, TableSource(schema.table, in_memory=True), names, columns)

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from peerveil.data import Events
-from peerveil.data.events import ORDER_LEAKS
+from peerveil.data.schema import ORDER_LEAKS
 from peerveil.data.table import is_frame
 
 if TYPE_CHECKING:

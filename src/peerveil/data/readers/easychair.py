@@ -92,9 +92,8 @@ def _latest(rows: Sequence[Row]) -> list[Row]:
     for row in rows:
         cells = row.content
         version = cells.get("version", "")
-        key = (cells["submission #"], cells["member #"], cells.get("number", ""))
-        if not version.isdecimal():
-            key = ("row", str(row.row))
+        review = (cells["submission #"], cells["member #"], cells.get("number", ""))
+        key = review if version.isdecimal() else ("row", str(row.row))
         if key not in latest or int(version) >= int(latest[key].content["version"]):
             latest[key] = row
     return sorted(latest.values(), key=lambda row: row.row)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from peerveil.data.readers.files import InputFile
     from peerveil.data.readers.tabular import ReadOptions
 
+WEB = frozenset({"paper", "review"})
 LONG = frozenset({"pid", "review", "email", "status", "field", "data"})
 _SCORES = ("Overall merit", "Overall recommendation", "Overall evaluation", "Overall rating", "Recommendation")
 _NOT_FORM = frozenset({
@@ -64,8 +65,7 @@ class _Contribution:
 
 def is_web(names: Sequence[str]) -> bool:
     """Whether a header is that of the review page."""
-    present = set(names)
-    return {"paper", "review"} <= present and bool({"reviewername", "email", "title"} & present) and "pid" not in present
+    return set(names) >= WEB and bool({"reviewername", "email", "title"} & set(names)) and "pid" not in names
 
 
 def read_reviews(file: InputFile, options: ReadOptions) -> RawTable:

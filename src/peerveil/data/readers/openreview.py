@@ -87,9 +87,7 @@ def read_events(file: InputFile, options: ReadOptions) -> RawTable:
     }
     if columns["time"].null_count() == len(posts):
         raise source.refusal(Verbatim("notes without cdate and tcdate"), "a time in every note", column="cdate")
-    others = counted_note(
-        len(notes) - len(posts), f"left out {{}} of {len(notes):,} notes: submissions, not replies"
-    )
+    others = counted_note(len(notes) - len(posts), f"left out {{}} of {len(notes):,} notes: submissions, not replies")
     return RawTable(columns, source, further_columns(posts, ("number", *_CLOCKS)), others)
 
 

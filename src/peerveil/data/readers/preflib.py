@@ -221,7 +221,7 @@ def _line_by_line(file: InputFile, body: bytes, header: Header, before: int) -> 
             problems.append(Problem(file.name, error.got, error.want, line=number))
     if problems:
         raise BadTable(problems)
-    ranks = np.array([row for row, _ in orders], dtype=rank_type(len(header.items)))
+    ranks: Ranks = np.array([row for row, _ in orders], dtype=rank_type(len(header.items)))
     return ranks.reshape(-1, len(header.items)), np.array([count for _, count in orders], dtype=np.int64)
 
 

@@ -103,7 +103,7 @@ def _text(file: InputFile) -> Recognized:
         return _platform("easychair", "it has the columns submission # and member #")
     if set(names) >= hotcrp.LONG:
         return _platform("hotcrp", "it has the columns of batch/reviewcsv.php -c -x")
-    if hotcrp.is_web(names):
+    if set(names) >= hotcrp.WEB and hotcrp.is_web(names):
         return Recognized("hotcrp", ("Reviews",), "it has the columns of HotCRP's review CSV")
     if file.suffix in (".csv", ".tsv", ".tab", ".txt"):
         return _table(file, format_, f"its suffix is {file.suffix}")

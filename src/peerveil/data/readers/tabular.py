@@ -10,8 +10,8 @@ import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any
+from functools import cache, partial
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -21,6 +21,7 @@ from peerveil.data.problems import BadTable, TableSource, same_row
 from peerveil.data.readers.files import HEAD_BYTES, InputFile, csv_rows, first_records
 from peerveil.data.schema import Schema, listed, map_columns
 
+_T = TypeVar("_T")
 Locator = Callable[[int], tuple[int, int | None]]
 TABULAR = ("csv", "tsv", "jsonl", "parquet")
 _SAMPLE_ROWS = 1_000
@@ -47,7 +48,9 @@ def read_tabular(file: InputFile, format_: str, schema: Schema, options: ReadOpt
         mapping = map_columns(schema, file.source, column_names(file, format_), options.columns)
         kinds = {theirs: schema[ours].kind for ours, theirs in mapping.items()}
         frame, locate = (
-            (_parquet_frame(file), same_row) if format_ == "parquet" else _csv_frame(file, format_, kinds)
+            (_parquet(file, partial(pl.read_parquet, glob=False)), same_row)
+            if format_ == "parquet"
+            else _csv_frame(file, format_, kinds)
         )
     source = TableSource(file.name, locate, names=tuple(mapping.items()))
     if not frame.height:
@@ -204,11 +207,7 @@ def _mixed(name: str, values: list[Any]) -> pl.Series:
     return pl.Series(name, [value if value is None or isinstance(value, str) else str(value) for value in values])
 
 
-def _parquet_frame(file: InputFile) -> pl.DataFrame:
-    return _parquet(file, lambda content: pl.read_parquet(content, glob=False))
-
-
-def _parquet(file: InputFile, read: Callable[[Any], Any]) -> Any:
+def _parquet(file: InputFile, read: Callable[[Any], _T]) -> _T:
     try:
         return read(io.BytesIO(file.data()) if file.compressed else file.path)
     except (pl.exceptions.PolarsError, OSError) as error:
