@@ -62,7 +62,7 @@ ALLOWED = {
     "study/spec.py::_NAME": "a name that a user chose",
     "core/files.py::regular_file": "the name of a file",
     "core/text.py": "classes of Unicode characters",
-    "timing/clock.py::micros": "the name of a type in DuckDB",
+    "timing/engine.py::micros": "the name of a type in DuckDB",
     "timing/durations.py::parse_duration": "a duration that a user wrote",
     "truth/client.py::_INVISIBLE": "characters, not words",
 }

@@ -193,14 +193,14 @@ FAULTS: Final = (
     ),
     Fault(
         "delays-are-too-short",
-        "timing/zero_inflated.py",
+        "timing/mechanisms.py",
         "width = math.ceil(reach / margin)",
         "width = math.ceil(reach / margin * 7 / 10)",
         ("tests/timing/test_delays.py::test_lemma_a1_holds_exactly_and_on_a_grid_and_a_short_delay_fails",),
     ),
     Fault(
         "replies-appear-before-what-they-answer",
-        "timing/schedule.py",
+        "timing/post.py",
         "behind_parents(own, parent) if self.causal else own",
         "own",
         ("tests/timing/test_batches_and_post.py::test_no_reply_before_its_parent",),

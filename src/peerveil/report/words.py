@@ -35,7 +35,7 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "can be held to it.",
         "simulation": "Noise from a seed that somebody knows: it protects nobody, and is not for publication.",
         "sitting": "Posts of one person on different threads a few minutes apart.",
-        "status by predecessor": "The default way to delay: a post that follows another of the same person on another "
+        "follow-up": "The default way to delay: a post that follows another of the same person on another "
         "thread waits longer than one that follows nothing.",
         "strictness": "A reviewer's mean miscalibration. Negative: stricter than others on the same papers; positive: more "
         "lenient.",

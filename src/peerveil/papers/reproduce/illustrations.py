@@ -69,7 +69,7 @@ def timing_figure_1(quick: bool = False, progress: bool | None = None) -> Reprod
     who = ["Ana", "Ana", "Ben", "Cid"]
     events = Events(time=times, actor=who, thread=[1, 2, 1, 2])
     together = int(find_batches(events, window=300, baseline=False).batched.sum())
-    mechanism = FollowUp(epsilon=1, gap=45 * 60, beta=300)
+    mechanism = FollowUp(epsilon=1, gap=45 * 60, window=300)
     schedule = post(events, mechanism=mechanism, randomness=Randomness.simulation(_SEED)).operator
     raw = linkage_attack(events, thresholds=[300], window=300)
     errs = optimal_attack(mechanism, (0, 45 * 60)).crossover
