@@ -14,21 +14,25 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 import polars as pl
 
+from peerveil.audit.claims import register
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.randomness import Randomness
 from peerveil.core.result import Pictured, Result
 from peerveil.timing.batches import count_joint, count_within
+from peerveil.timing.check import delay_claim, shortened
 from peerveil.timing.durations import in_words, read_duration
 from peerveil.timing.log import codes, read_log
+from peerveil.timing.mechanisms import MECHANISMS
 from peerveil.timing.post import PreparedPosting
 from peerveil.timing.schedule import PostingSchedule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
+    from peerveil.audit.claims import Claim
     from peerveil.timing.durations import Duration, Flags, Floats, Integers
     from peerveil.timing.mechanism import DelayMechanism
 
@@ -310,3 +314,12 @@ def partial_adoption(
         )
         rows.append(Adoption(share, adopters, others, precision, float(schedule.delay.mean())))
     return rows
+
+
+@register
+def claims() -> Iterator[Claim]:
+    """Posting with every mechanism, as it is and with delays that are too short, for the audit's registry."""
+    for kind in MECHANISMS.values():
+        mechanism = kind(epsilon=1, gap=2700, window=300)
+        yield delay_claim(mechanism)
+        yield delay_claim(shortened(mechanism, 0.5), fault="every delay is cut by half")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from peerveil.report import COLORS, Page, house_style, new_axes, svg
+from peerveil.report import COLORS, Page, figure_style, new_axes, svg
 from peerveil.report.words import WORDS
 from peerveil.timing.batches import posterior
 from peerveil.timing.durations import in_words
@@ -114,7 +114,7 @@ def audit_page(audit: TimingAudit, events: Events) -> Page:
     """The audit as one page for the operator."""
     b = audit.batches
     waits, *attacks = audit_sketches(audit, events)
-    with house_style():
+    with figure_style():
         page = Page("How exposed are people by when they post?", lead=audit.headline)
         page.paragraph(audit.summary())
         page.see_words()
@@ -126,7 +126,7 @@ def audit_page(audit: TimingAudit, events: Events) -> Page:
         page.paragraph("For the operator only: this page states facts about the people in the log.")
         if audit.recommended is not None:
             guarantee = audit.recommended.mechanism.guarantee
-            page.promise(guarantee.short, str(guarantee))
+            page.guarantee(guarantee.short, str(guarantee))
         page.heading("The leak")
         page.paragraph(audit.leak)
         _add(page, waits)
