@@ -69,7 +69,7 @@ class InputFile:
     @cached_property
     def head(self) -> bytes:
         """The first 64 kB of the content."""
-        with self._stream() as handle:
+        with self.stream() as handle:
             return handle.read(HEAD_BYTES)
 
     @property
@@ -88,7 +88,7 @@ class InputFile:
             raise self.refusal(Verbatim(error.strerror or str(error)), "a file that can be read") from error
 
     @contextmanager
-    def _stream(self) -> Iterator[IO[bytes]]:
+    def stream(self) -> Iterator[IO[bytes]]:
         """The decompressed content as a stream; broken gzip is refused while it is read."""
         with cast("IO[bytes]", gzip.open(self.path, "rb")) if self.compressed else self._raw() as handle:
             try:
@@ -98,13 +98,13 @@ class InputFile:
 
     def data(self) -> bytes:
         """The whole decompressed content."""
-        with self._stream() as handle:
+        with self.stream() as handle:
             return handle.read()
 
     def lines(self, size: int) -> Iterator[bytes]:
         """Blocks of whole lines of about ``size`` bytes each."""
         rest = b""
-        with self._stream() as handle:
+        with self.stream() as handle:
             while block := handle.read(size):
                 cut = block.rfind(b"\n") + 1
                 if cut:
