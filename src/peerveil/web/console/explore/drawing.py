@@ -1,127 +1,86 @@
-"""Curves over the values of a slider, with the chosen one marked. Drawn for speed: a slider moves, a curve answers.
+"""Draws charts over the values of a slider, with the chosen value marked. Fast, since a chart answers a moving slider.
 
-The horizontal axis counts the slider's values, evenly spaced as they are on the slider, so that the mark moves as the hand
-does. Margins and ticks are fixed: measuring texts for a layout takes longer than all the rest.
+The horizontal axis counts the slider's values, evenly spaced as on the slider. Margins and ticks are fixed: measuring texts
+for a layout takes longer than everything else.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from math import floor, log10
 from typing import TYPE_CHECKING, Final
 
-from peerveil.report import COLORS, Svg, safe_svg
+import numpy as np
+
+from peerveil.report import COLORS, safe_svg
 from peerveil.web.console.explore.exploration import Figure
-from peerveil.web.console.explore.words import EPSILONS, chance, right_at_most
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from fractions import Fraction
-
     from matplotlib.axes import Axes
-
-WIDTH, HEIGHT = 7.0, 3.0  # inches
-_LEFT, _RIGHT, _BOTTOM, _TOP = 0.62, 1.95, 0.58, 0.34  # margins in inches; labels of the curves stand on the right
-_APART: Final = 0.085  # labels are kept this share of the height apart, for two lines of text twice that
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A curve: its name, which may have two lines, a value for each of the slider's, and a color by meaning."""
-
-    name: str
-    values: tuple[float, ...]
-    color: str = "private"
-    dashed: bool = False
-
-
-def draw_curves(
-    values: Sequence[str],
-    chosen: str,
-    curves: Sequence[Curve],
-    *,
-    across: str,
-    up: str,
-    alt: str,
-    low: float = 0.0,
-    high: float | None = None,
-) -> Svg:
-    """Curves against a slider's values, the chosen value marked by a line and by points.
-
-    Parameters
-    ----------
-    across, up
-        What the two axes show.
-    high
-        The top of the picture; a little above the curves if left out.
-    """
     from matplotlib.figure import Figure as Drawing
 
-    place = list(values).index(chosen)
-    top = high if high is not None else 1.08 * max(max(curve.values) for curve in curves) or 1.0
+    from peerveil.core.types import Floats
+    from peerveil.web.console.explore.exploration import Chart, Control, Series
 
-    def drawn() -> Drawing:
-        figure = Drawing(figsize=(WIDTH, HEIGHT))
-        box = (_LEFT / WIDTH, _BOTTOM / HEIGHT, 1 - (_LEFT + _RIGHT) / WIDTH, 1 - (_BOTTOM + _TOP) / HEIGHT)
-        ax = figure.add_axes(box)
-        ax.set_xlim(-0.25, len(values) - 0.75)
-        ax.set_ylim(low, top)
-        ax.axvline(place, color=COLORS["accent"], lw=7, alpha=0.25, solid_capstyle="butt")
-        for curve in curves:
-            color = COLORS[curve.color]
-            style = (0, (4, 2)) if curve.dashed else "-"
-            ax.plot(range(len(values)), curve.values, ls=style, lw=1.4 if curve.dashed else 2.2, color=color)
-            ax.plot([place], [curve.values[place]], "o", ms=6, color=color)
-        _name_curves(ax, curves, low, top)
-        ax.text(place, top + 0.03 * (top - low), f"chosen: {chosen}", ha="center", va="bottom", fontsize=9)
-        ax.set_xticks(range(len(values)), values)
-        ax.set_yticks(_ticks(low, top))
-        ax.set_xlabel(across)
-        ax.set_ylabel(up)
-        return figure
-
-    return safe_svg(drawn, alt)
+WIDTH, HEIGHT = 7.0, 3.0  # inches
+_LEFT, _RIGHT, _BOTTOM, _TOP = 0.62, 1.95, 0.58, 0.34  # margins in inches; names of curves are on the right
+_LINE_SHARE: Final = 0.085  # height of a line of text, as a share of the chart
 
 
-def attack_figure(epsilon: str, today: Fraction, what: str) -> Figure:
-    """How often an attacker may be right, against epsilon; exact."""
-    most = Curve("at most, with\nthis promise", tuple(100 * chance(one, today) for one in EPSILONS), "leak")
-    now = Curve("today", (float(100 * today),) * len(EPSILONS), "truth", dashed=True)
-    drawing = draw_curves(
-        EPSILONS, epsilon, [most, now], across="epsilon", up="right in 100 guesses", high=104,
-        alt=f"How often in 100 an attacker may be right about {what}, against epsilon: {right_at_most(epsilon, today)} at the "
-        "chosen value.",
-    )  # fmt: skip
-    return Figure(drawing, f"How often the best attacker may be right about {what}.")
+def draw(chart: Chart, control: Control, chosen: str) -> Figure:
+    """A chart against the values of a control; the description for screen readers gives the values at the chosen one."""
+    count, place, scale = len(control.values), control.values.index(chosen), 100.0 if chart.percent else 1.0
+    curves = [scale * np.broadcast_to(series.values, count) for series in chart.series]
+    top = 104.0 if chart.percent else 1.08 * max(curve.max() for curve in curves) or 1.0
+    values = "; ".join(
+        f"{' '.join(series.name.split())} {curve[place]:.3g}"
+        for series, curve in zip(chart.series, curves, strict=True)
+    )
+    alt = f"{chart.caption} At {chosen}, {chart.y_label}: {values}."
+    return Figure(safe_svg(lambda: _drawing(chart, control, place, curves, top), alt), chart.caption)
 
 
-def _name_curves(ax: Axes, curves: Sequence[Curve], low: float, top: float) -> None:
-    """Names at the right ends of the curves, moved apart where they would cover each other."""
-    span = top - low
-    order = sorted(range(len(curves)), key=lambda i: curves[i].values[-1])
-    heights = [curves[i].values[-1] for i in order]
-    sizes = [_APART * span * (1 + curves[i].name.count("\n")) for i in order]
-    spots: list[float] = []
-    for height, size in zip(heights, sizes, strict=True):
-        least = spots[-1] + (size + sizes[len(spots) - 1]) / 2 if spots else low + size / 2
-        spots.append(max(height, least))
-    over = spots[-1] + sizes[-1] / 2 - top
-    if over > 0:  # push back down from the top
-        ceiling = top
-        for i in range(len(spots) - 1, -1, -1):
-            spots[i] = min(spots[i], ceiling - sizes[i] / 2)
-            ceiling = spots[i] - sizes[i] / 2
+def _drawing(chart: Chart, control: Control, place: int, curves: list[Floats], top: float) -> Drawing:
+    from matplotlib.figure import Figure as Drawing
+
+    figure = Drawing(figsize=(WIDTH, HEIGHT))
+    box = (_LEFT / WIDTH, _BOTTOM / HEIGHT, 1 - (_LEFT + _RIGHT) / WIDTH, 1 - (_BOTTOM + _TOP) / HEIGHT)
+    places = range(len(control.values))
+    ax = figure.add_axes(box)
+    ax.set(xlim=(-0.25, len(places) - 0.75), ylim=(0, top), xlabel=control.label, ylabel=chart.y_label)
+    ax.axvline(place, color=COLORS["accent"], lw=7, alpha=0.25, solid_capstyle="butt")
+    for series, curve in zip(chart.series, curves, strict=True):
+        color = COLORS[series.color]
+        style = (0, (4, 2)) if series.dashed else "-"
+        ax.plot(places, curve, ls=style, lw=1.4 if series.dashed else 2.2, color=color)
+        ax.plot([place], [curve[place]], "o", ms=6, color=color)
+    _name_curves(ax, chart.series, [float(curve[-1]) for curve in curves], top)
+    ax.text(place, 1.03 * top, f"chosen: {control.values[place]}", ha="center", va="bottom", fontsize=9)
+    ax.set_xticks(places, control.values)
+    ax.set_yticks(_ticks(top))
+    return figure
+
+
+def _name_curves(ax: Axes, series: tuple[Series, ...], ends: list[float], top: float) -> None:
+    """Names at the right ends of the curves, moved apart where they would overlap."""
+    order = sorted(range(len(series)), key=lambda i: ends[i])
+    sizes = [_LINE_SHARE * top * (1 + series[i].name.count("\n")) for i in order]
+    heights: list[float] = []
+    bottom = 0.0
+    for i, size in zip(order, sizes, strict=True):  # upwards: no name begins below the end of the one before
+        heights.append(max(ends[i], bottom + size / 2))
+        bottom = heights[-1] + size / 2
+    ceiling = top
+    for k in reversed(range(len(order))):  # and back down, where the last one would be above the top
+        heights[k] = min(heights[k], ceiling - sizes[k] / 2)
+        ceiling = heights[k] - sizes[k] / 2
     right = ax.get_xlim()[1]
-    for spot, i in zip(spots, order, strict=True):
-        ax.text(right, spot, f" {curves[i].name}", color=COLORS[curves[i].color], fontsize=9, va="center",
-                linespacing=1.1)  # fmt: skip
+    for height, i in zip(heights, order, strict=True):
+        color = COLORS[series[i].color]
+        ax.text(right, height, f" {series[i].name}", color=color, fontsize=9, va="center", linespacing=1.1)
 
 
-def _ticks(low: float, top: float) -> list[float]:
+def _ticks(top: float) -> list[float]:
     """Three to six round numbers."""
-    from math import floor, log10
-
-    raw = (top - low) / 5
-    unit = 10.0 ** floor(log10(raw))
-    step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= raw)
-    first = int(-(-low // step))
-    return [round(i * step, 10) for i in range(first, int(top / step + 1e-9) + 1)]
+    unit = 10.0 ** floor(log10(top / 5))
+    step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= top / 5)
+    return [round(i * step, 10) for i in range(int(top / step + 1e-9) + 1)]

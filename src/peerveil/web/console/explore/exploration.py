@@ -1,30 +1,24 @@
-"""What exploring a room shows: controls, what the chosen setting means in words, and curves with the setting marked."""
+"""What exploring a module shows: controls, what the chosen setting means in words, and charts with the setting marked.
+
+Each module declares the same parts for a setting: a headline, the attack, facts, a sentence, charts and a recommendation.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from peerveil.report import Svg
 
 
 @dataclass(frozen=True)
 class Control:
-    """Something that can be moved.
-
-    Attributes
-    ----------
-    values : tuple of str
-        What it may be; in rising order for a slider.
-    kind : str
-        ``"slider"`` or ``"choice"``.
-    """
+    """A parameter that the reader can change: a ``"slider"`` with rising values, or a ``"choice"``."""
 
     name: str
     label: str
@@ -34,82 +28,97 @@ class Control:
     kind: str = "slider"
 
     def read(self, value: object) -> str:
-        """The value that was chosen, or a refusal that lists what may be chosen."""
+        """The chosen value, or an error that lists the possible ones."""
         if not isinstance(value, str) or value not in self.values:
             raise BadInput(self.name, got=value, want=f"one of {', '.join(self.values)}")
         return value
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A picture as inline SVG, and what it shows."""
+class Series(NamedTuple):
+    """A curve: one value for each value of the first control, or one number for a horizontal line. Colors have meanings."""
+
+    name: str
+    values: Sequence[float] | float
+    color: str = "private"
+    dashed: bool = False
+
+
+class Chart(NamedTuple):
+    """Curves over the values of the first control. With ``percent``, values are shares and are drawn as percentages."""
+
+    caption: str
+    y_label: str
+    series: tuple[Series, ...]
+    percent: bool = True
+
+
+class Figure(NamedTuple):
+    """A chart drawn as inline SVG."""
 
     svg: Svg
     caption: str
 
 
+class Attack(NamedTuple):
+    """How often an attacker is correct about ``target``, in percent: before, and with the setting.
+
+    ``guaranteed`` says that the setting's value is an upper bound; otherwise it is an average from a simulation.
+    """
+
+    target: str
+    before: str
+    after: str
+    guaranteed: bool = True
+    note: str = ""
+
+    @property
+    def fact(self) -> str:
+        """In short."""
+        return f"{self._limit} {self.after} correct about {self.target}; {self.before} today"
+
+    @property
+    def sentence(self) -> str:
+        """As a sentence, the same for every module."""
+        text = (
+            f"An attacker who is correct {self.before} of the time today about {self.target} would be correct "
+            f"{self._limit} {self.after} of the time with this setting."
+        )
+        return f"{text} {self.note}".rstrip()
+
+    @property
+    def _limit(self) -> str:
+        return "at most" if self.guaranteed else "about"
+
+
 @dataclass(frozen=True)
 class Exploration:
-    """What one setting of a room means. Computed from public facts or from invented data, never from private ones.
+    """What one setting of a module means. Computed from public facts or from synthetic data, never from private data.
+
+    A module declares the first group of fields; :func:`peerveil.web.console.explore.explore` adds the second.
 
     Attributes
     ----------
-    headline : str
-        What this setting means for people, in a sentence.
     facts : tuple of (str, str)
-        Accuracy, delay, attack success, cost: a name, and the value in words.
-    sentences : tuple of str
-        What stands beside the curves.
+        Accuracy, delay, cost: a name, and the value in words.
+    recommended : mapping
+        The recommended values of controls; the others stay as chosen.
     about : str
         What all of it was computed from.
     steps : tuple of mappings
-        The steps of a study that this setting makes, without data and account.
+        The study steps for this setting, without data and account.
     """
 
-    room: str
-    controls: tuple[Control, ...]
-    chosen: Mapping[str, str]
     headline: str
+    attack: Attack
     facts: tuple[tuple[str, str], ...]
-    sentences: tuple[str, ...]
-    figures: tuple[Figure, ...]
+    sentence: str
+    charts: tuple[Chart, ...]
     recommended: Mapping[str, str]
     reason: str
     about: str
     steps: tuple[Mapping[str, Any], ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {
-            "room": self.room,
-            "controls": [{**asdict(one), "values": list(one.values)} for one in self.controls],
-            "chosen": dict(self.chosen),
-            "headline": self.headline,
-            "facts": [list(pair) for pair in self.facts],
-            "sentences": list(self.sentences),
-            "figures": [asdict(one) for one in self.figures],
-            "recommended": dict(self.recommended),
-            "reason": self.reason,
-            "about": self.about,
-            "steps": [dict(step) for step in self.steps],
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """What :meth:`to_dict` wrote."""
-        try:
-            return cls(
-                room=data["room"],
-                controls=tuple(Control(**{**one, "values": tuple(one["values"])}) for one in data["controls"]),
-                chosen=MappingProxyType(dict(data["chosen"])),
-                headline=data["headline"],
-                facts=tuple((name, value) for name, value in data["facts"]),
-                sentences=tuple(data["sentences"]),
-                figures=tuple(Figure(**one) for one in data["figures"]),
-                recommended=MappingProxyType(dict(data["recommended"])),
-                reason=data["reason"],
-                about=data["about"],
-                steps=tuple(MappingProxyType(dict(step)) for step in data["steps"]),
-            )
-        except (KeyError, TypeError, ValueError):
-            raise BadInput("data", got=Verbatim("something else"), want="what Exploration.to_dict() returns") from None
+    module: str = ""
+    controls: tuple[Control, ...] = ()
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    figures: tuple[Figure, ...] = ()
