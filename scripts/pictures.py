@@ -8,7 +8,7 @@ from peerveil import Randomness
 from peerveil.audit import granularity
 from peerveil.audit.cases import house_cases, planted_faults
 from peerveil.core.files import write_text
-from peerveil.report import house_style, new_axes, svg
+from peerveil.report import figure_style, new_axes, svg
 from peerveil.study.audit import draw_audit
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
@@ -24,7 +24,7 @@ def main() -> None:
     ]
     reports = [case.audit(20_000, randomness=lane) for case, lane in zip(cases, lanes, strict=True)]
     (ax,) = new_axes(height=0.9 + 0.32 * len(reports))
-    with house_style():
+    with figure_style():
         draw_audit(ax, reports)
         picture = svg(ax, "Certified privacy loss of six honest mechanisms and six broken ones, each claiming 1")
     # an image of its own has no page to take its text color from; this grey reads on white and on black

@@ -272,7 +272,7 @@ def guess_answer() -> tuple[float, float]:
 def over_the_wire(_: Randomness) -> Result:
     """Clients draw from the operating system, always."""
     asked = truth.invitation(epsilon=2, classes=["no", "yes"])
-    lines = [truth.Client(asked, worker=w).report(t, "yes") for w in range(6) for t in range(4)]
+    lines = [truth.Client(asked, worker=w).randomize(t, "yes") for w in range(6) for t in range(4)]
     return truth.collect(asked, lines).fit(model="one-coin").public
 
 

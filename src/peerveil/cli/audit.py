@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from peerveil.cli.actions import add_actions
-from peerveil.cli.base import Group, debug_option, emit, json_option, print_table
+from peerveil.cli.base import CommandGroup, debug_option, emit, json_option, print_table
 
 if TYPE_CHECKING:
     from peerveil.audit.cases import Case
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def audit() -> None:
     """Test privacy guarantees by sampling, and show that broken mechanisms are detected."""
 

@@ -29,8 +29,8 @@ from peerveil.core.exact import whole
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness, Response
 from peerveil.truth.abilities import Channel, GridModel
+from peerveil.truth.answers import EncodedAnswers
 from peerveil.truth.loop import ClassPrior, MemoryEngine, iterate
-from peerveil.truth.reports import Reports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -186,7 +186,7 @@ def _published(packed: bytes, workers: int, tasks: int) -> Floats:
     sent = np.frombuffer(packed, dtype=np.int64).reshape(workers, tasks)
     start = np.arange(tasks + 1) * workers
     worker = np.tile(np.arange(workers, dtype=np.int32), tasks)
-    reports = Reports(_IDS[:tasks], _IDS[:workers], (0, 1), start, worker, sent.T.ravel().astype(np.uint8))
+    reports = EncodedAnswers(_IDS[:tasks], _IDS[:workers], (0, 1), start, worker, sent.T.ravel().astype(np.uint8))
     channel = Channel.of(1.0, 2)
     model = GridModel(channel, reports.loads)
     uniform = ClassPrior(np.array([0.5, 0.5]), 2, 0.0)

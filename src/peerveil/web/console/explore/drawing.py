@@ -7,7 +7,7 @@ for a layout takes longer than everything else.
 from __future__ import annotations
 
 from math import floor, log10
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
-    from peerveil.core.types import Floats
     from peerveil.web.console.explore.exploration import Chart, Control, Series
 
 WIDTH, HEIGHT = 7.0, 3.0  # inches
@@ -39,7 +38,7 @@ def draw(chart: Chart, control: Control, chosen: str) -> Figure:
     return Figure(safe_svg(lambda: _drawing(chart, control, place, curves, top), alt), chart.caption)
 
 
-def _drawing(chart: Chart, control: Control, place: int, curves: list[Floats], top: float) -> Drawing:
+def _drawing(chart: Chart, control: Control, place: int, curves: list[np.ndarray[Any, Any]], top: float) -> Drawing:
     from matplotlib.figure import Figure as Drawing
 
     figure = Drawing(figsize=(WIDTH, HEIGHT))

@@ -85,7 +85,7 @@ def _accuracy(crowd: Any, classes: int, epsilon: str | None = None, unit: str = 
         crowd.answers, epsilon=epsilon, classes=classes, unit=unit, randomness=randomness
     )
     estimator = PrivateDawidSkene(epsilon=sent.response.exact_epsilon, model="one-coin", classes=classes)
-    result = estimator.fit(collected.reports, tasks=tasks, guarantee=sent.guarantee)
+    result = estimator.fit(collected.answers, tasks=tasks, guarantee=sent.guarantee)
     return float(result.accuracy(crowd.truth)[0])
 
 
