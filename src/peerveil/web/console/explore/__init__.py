@@ -17,8 +17,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.web.console.explore.drawing import draw
-from peerveil.web.console.explore.exploration import Control, Exploration
+from peerveil.web.console.explore.charts import Control, draw
+from peerveil.web.console.explore.common import Exploration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,7 +42,10 @@ MODULES: Final = {
     "release": Module("Release", "Publish reviewer statistics with differential privacy.", "reviews", True),
     "timing": Module("Timing", "Measure what posting times reveal, and delay posts to hide it.", "events", False),
     "calibration": Module(
-        "Calibration", "Accept papers corrected for reviewer bias, without revealing authors of reviews.", "reviews", False
+        "Calibration",
+        "Accept papers corrected for reviewer bias, without revealing authors of reviews.",
+        "reviews",
+        False,
     ),
     "rankings": Module("Rankings", "Test whether rankings agree, with a private p-value.", "rankings", True),
     "truth": Module("Truth", "Infer correct labels from randomized answers.", "labels", True),

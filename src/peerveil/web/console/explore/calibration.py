@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from peerveil.calibration import Conference, Threshold, fit_miscalibration
 from peerveil.calibration.plan import plan_conference
 from peerveil.data import synthetic_conference
-from peerveil.web.console.explore.common import percent, sweep
-from peerveil.web.console.explore.exploration import Attack, Chart, Control, Exploration, Series
+from peerveil.web.console.explore.charts import Chart, Control, Series
+from peerveil.web.console.explore.common import Attack, Exploration, percent, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

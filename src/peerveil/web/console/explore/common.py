@@ -1,4 +1,6 @@
-"""What all explorations share: the epsilon slider, percentages, the attacker's bound, and sweeps over settings.
+"""What all explorations share: their parts, the epsilon slider, the attacker's bound, and sweeps over settings.
+
+Each module declares the same parts for a setting: a headline, the attack, facts, a sentence, charts and a recommendation.
 
 **Why one formula serves every prior.** Let an attacker consider several cases possible before anything is published, the
 likeliest with probability p: that guess is correct with probability p. Whatever is published is at most e^epsilon times as
@@ -9,9 +11,10 @@ The best guess is therefore correct at most that often. Values are rounded up.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -19,10 +22,12 @@ from scipy.optimize import isotonic_regression
 from peerveil.core.exact import exp_bounds
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.guarantee.wording import rounded
-from peerveil.web.console.explore.exploration import Chart, Control, Series
+from peerveil.web.console.explore.charts import Chart, Control, Series
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from peerveil.web.console.explore.charts import Figure
 
 EPSILONS: Final = ("0.1", "0.2", "0.3", "0.5", "1", "2", "3", "5", "10")
 """The values of epsilon sliders."""
@@ -32,6 +37,71 @@ _MAX_EPSILON: Final = 30  # nothing is guaranteed above it
 _EPSILON_HELP: Final = (
     "Strength of the guarantee. A smaller epsilon reveals less about one person and makes the result less accurate."
 )
+
+
+class Attack(NamedTuple):
+    """How often an attacker is correct about ``target``, in percent: before, and with the setting.
+
+    ``guaranteed`` says that the setting's value is an upper bound; otherwise it is an average from a simulation.
+    """
+
+    target: str
+    before: str
+    after: str
+    guaranteed: bool = True
+    note: str = ""
+
+    @property
+    def fact(self) -> str:
+        """In short."""
+        return f"{self._limit} {self.after} correct about {self.target}; {self.before} today"
+
+    @property
+    def sentence(self) -> str:
+        """As a sentence, the same for every module."""
+        text = (
+            f"An attacker who is correct {self.before} of the time today about {self.target} would be correct "
+            f"{self._limit} {self.after} of the time with this setting."
+        )
+        return f"{text} {self.note}".rstrip()
+
+    @property
+    def _limit(self) -> str:
+        return "at most" if self.guaranteed else "about"
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """What one setting of a module means. Computed from public facts or from synthetic data, never from private data.
+
+    A module declares the first group of fields; :func:`peerveil.web.console.explore.explore` adds the second.
+
+    Attributes
+    ----------
+    facts : tuple of (str, str)
+        Accuracy, delay, cost: a name, and the value in words.
+    recommended : mapping
+        The recommended values of controls; the others stay as chosen.
+    about : str
+        What all of it was computed from.
+    steps : tuple of mappings
+        The study steps for this setting, without data and account.
+    """
+
+    headline: str
+    attack: Attack
+    facts: tuple[tuple[str, str], ...]
+    sentence: str
+    charts: tuple[Chart, ...]
+    recommended: Mapping[str, str]
+    reason: str
+    about: str
+    steps: tuple[Mapping[str, Any], ...]
+
+    module: str = ""
+    controls: tuple[Control, ...] = ()
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    figures: tuple[Figure, ...] = ()
 
 
 def epsilon_control(label: str) -> Control:

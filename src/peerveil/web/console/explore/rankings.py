@@ -12,9 +12,12 @@ from peerveil.data import Rankings
 from peerveil.rankings import power_of
 from peerveil.rankings.simulate import pair_bias
 from peerveil.rankings.uniformity import TAKE_PARTIAL
+from peerveil.web.console.explore.charts import Chart, Control, Series
 from peerveil.web.console.explore.common import (
     EPSILONS,
     SMOOTHED,
+    Attack,
+    Exploration,
     epsilon_control,
     first_epsilon,
     percent,
@@ -23,7 +26,6 @@ from peerveil.web.console.explore.common import (
     success_percent,
     sweep,
 )
-from peerveil.web.console.explore.exploration import Attack, Chart, Control, Exploration, Series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -155,9 +157,7 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
 def _about(simulation: Mapping[str, Any]) -> str:
     people, items, complete = simulation["rankings"], simulation["items"], simulation["complete"]
     if simulation["built_in"]:
-        return (
-            f"Computed for {people:,} synthetic rankings of {items} items. With a file of rankings, its own numbers are used."
-        )
+        return f"Computed for {people:,} synthetic rankings of {items} items. With a file of rankings, its own numbers are used."
     text = (
         f"Computed from synthetic rankings, as many as the file has: {people:,} rankings of {items:,} items. These two numbers"
         f"{'' if complete else ', and that some rankings are incomplete,'} count as public; the rankings themselves were not "

@@ -13,16 +13,18 @@ from peerveil.core.errors import BadInput
 from peerveil.data import Reviews, synthetic_conference
 from peerveil.release import PublicScores, plan_release
 from peerveil.release.weights import WEIGHTS
+from peerveil.web.console.explore.charts import Chart, Control, Series
 from peerveil.web.console.explore.common import (
     EPSILONS,
     SMOOTHED,
+    Attack,
+    Exploration,
     epsilon_control,
     falling,
     success_chart,
     success_percent,
     sweep,
 )
-from peerveil.web.console.explore.exploration import Attack, Chart, Control, Exploration, Series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,9 +45,9 @@ _BUILT_IN: Final = (
     "Computed from a synthetic conference of 200 papers. With a file of reviews, that file's public side is used."
 )
 _FROM_FILE: Final = (
-    "Computed from what counts as public in this file: the scores of each paper ({papers:,} papers, {reviews:,} reviews), without "
-    "who gave them, and the number of reviews of each of {reviewers:,} people. Who wrote what was not read.{criteria} The scale "
-    "from {low:g} to {high:g} is what the file contains: please check it against the review form."
+    "Computed from what counts as public in this file: the scores of each paper ({papers:,} papers, {reviews:,} reviews), "
+    "without who gave them, and the number of reviews of each of {reviewers:,} people. Who wrote what was not read.{criteria} "
+    "The scale from {low:g} to {high:g} is what the file contains: please check it against the review form."
 )
 _CRITERIA: Final = (
     " Normalized scores and subjectivity also treat the scores on criteria as public: do not publish these two if the criteria "
@@ -82,9 +84,7 @@ def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dic
         side = facts["weights"][weight]
         public = PublicScores(side["papers"], facts["loads"], bounds=tuple(side["bounds"]))
         degrees = tuple(map(float, _DEGREES))
-        plan = plan_release(
-            public, epsilons=EPSILONS, weight=weight, leniency=degrees, trials=_TRIALS, progress=False
-        )
+        plan = plan_release(public, epsilons=EPSILONS, weight=weight, leniency=degrees, trials=_TRIALS, progress=False)
         rows = {
             name: sorted((row for row in plan.rows if row.leniency == float(name)), key=lambda row: row.epsilon)
             for name in _DEGREES

@@ -15,15 +15,17 @@ from peerveil.core.randomness import Randomness
 from peerveil.data import synthetic_conference
 from peerveil.timing import FollowUp, linkage_attack, optimal_attack, post
 from peerveil.timing.durations import in_words, parse_duration
+from peerveil.web.console.explore.charts import Chart, Control, Series
 from peerveil.web.console.explore.common import (
     EPSILONS,
+    Attack,
+    Exploration,
     epsilon_control,
     percent,
     success_bound,
     success_percent,
     sweep,
 )
-from peerveil.web.console.explore.exploration import Attack, Chart, Control, Exploration, Series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -130,7 +132,10 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
             ("Delay of a post that follows another", f"{follow} on average"),
             ("Delay of any other post", f"{other} on average"),
             ("Longest delay", f"{longest}; a reply may wait longer for the post that it answers"),
-            ("Cross-over error", f"the best test on one pair is wrong about {error} of the time, both ways; a coin 50%"),
+            (
+                "Cross-over error",
+                f"the best test on one pair is wrong about {error} of the time, both ways; a coin 50%",
+            ),
             ("Cost", f"recorded with epsilon {epsilon} per pair of posts; such guarantees do not add up to a budget"),
         ),
         sentence=f"With epsilon {epsilon} and a gap of {gap}, a post that follows another within {window} waits {follow} on "
@@ -144,7 +149,9 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
                 "correct links (%)",
                 (
                     Series("links by time,\nwith delays", precisions, "leak"),
-                    Series("guess about one\npair, at most", [float(success_bound(e, _PRIOR)) for e in EPSILONS], "accent"),
+                    Series(
+                        "guess about one\npair, at most", [float(success_bound(e, _PRIOR)) for e in EPSILONS], "accent"
+                    ),
                     Series("links by time, today", precision_before, "truth", dashed=True),
                 ),
             ),
@@ -183,7 +190,9 @@ def _delay_chart(mechanisms: list[FollowUp], gap: str) -> Chart:
         (
             Series("longest delay", [each.max_delay / seconds for each in mechanisms], "truth", dashed=True),
             Series(
-                "a post that follows\nanother, on average", [each.mean_batched / seconds for each in mechanisms], "accent"
+                "a post that follows\nanother, on average",
+                [each.mean_batched / seconds for each in mechanisms],
+                "accent",
             ),
             Series("any other post,\non average", [each.mean_unbatched / seconds for each in mechanisms]),
         ),

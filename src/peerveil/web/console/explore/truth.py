@@ -11,9 +11,12 @@ from peerveil.core.guarantee import ONE_ANSWER
 from peerveil.core.randomness import Randomness
 from peerveil.data import Labels
 from peerveil.truth import PrivateDawidSkene, randomize_answers, simulate_crowd
+from peerveil.web.console.explore.charts import Chart, Control, Series
 from peerveil.web.console.explore.common import (
     EPSILONS,
     SMOOTHED,
+    Attack,
+    Exploration,
     epsilon_control,
     first_epsilon,
     percent,
@@ -22,7 +25,6 @@ from peerveil.web.console.explore.common import (
     success_percent,
     sweep,
 )
-from peerveil.web.console.explore.exploration import Attack, Chart, Control, Exploration, Series
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -127,7 +129,9 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
     return Exploration(
         headline=f"{labels} of labels are correct instead of {usual}, and a guess of {target} is correct at most {after} of "
         f"the time instead of {before}.",
-        attack=Attack(target, before, after, note="Without randomizing, whoever collects the answers knows all of them."),
+        attack=Attack(
+            target, before, after, note="Without randomizing, whoever collects the answers knows all of them."
+        ),
         facts=(
             ("Accuracy", f"{labels} of labels correct; {usual} without randomizing"),
             ("To compensate", _compensation(simulation, chosen)),

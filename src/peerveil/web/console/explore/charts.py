@@ -1,4 +1,4 @@
-"""Draws charts over the values of a slider, with the chosen value marked. Fast, since a chart answers a moving slider.
+"""Charts over the values of a slider, with the chosen value marked. Drawn fast, since they follow a moving slider.
 
 The horizontal axis counts the slider's values, evenly spaced as on the slider. Margins and ticks are fixed: measuring texts
 for a layout takes longer than everything else.
@@ -6,27 +6,73 @@ for a layout takes longer than everything else.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import floor, log10
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from peerveil.core.errors import BadInput
 from peerveil.report import COLORS, safe_svg
-from peerveil.web.console.explore.exploration import Figure
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
-    from peerveil.web.console.explore.exploration import Chart, Control, Series
+    from peerveil.report import Svg
 
 WIDTH, HEIGHT = 7.0, 3.0  # inches
 _LEFT, _RIGHT, _BOTTOM, _TOP = 0.62, 1.95, 0.58, 0.34  # margins in inches; names of curves are on the right
 _LINE_SHARE: Final = 0.085  # height of a line of text, as a share of the chart
 
 
+@dataclass(frozen=True)
+class Control:
+    """A parameter that the reader can change: a ``"slider"`` with rising values, or a ``"choice"``."""
+
+    name: str
+    label: str
+    values: tuple[str, ...]
+    default: str
+    help: str
+    kind: str = "slider"
+
+    def read(self, value: object) -> str:
+        """The chosen value, or an error that lists the possible ones."""
+        if not isinstance(value, str) or value not in self.values:
+            raise BadInput(self.name, got=value, want=f"one of {', '.join(self.values)}")
+        return value
+
+
+class Series(NamedTuple):
+    """A curve: one value for each value of the first control, or one number for a horizontal line. Colors have meanings."""
+
+    name: str
+    values: Sequence[float] | float
+    color: str = "private"
+    dashed: bool = False
+
+
+class Chart(NamedTuple):
+    """Curves over the values of the first control. With ``percent``, values are shares and are drawn as percentages."""
+
+    caption: str
+    y_label: str
+    series: tuple[Series, ...]
+    percent: bool = True
+
+
+class Figure(NamedTuple):
+    """A chart drawn as inline SVG."""
+
+    svg: Svg
+    caption: str
+
+
 def draw(chart: Chart, control: Control, chosen: str) -> Figure:
-    """A chart against the values of a control; the description for screen readers gives the values at the chosen one."""
+    """A chart against the values of a slider; the description for screen readers gives the values at the chosen one."""
     count, place, scale = len(control.values), control.values.index(chosen), 100.0 if chart.percent else 1.0
     curves = [scale * np.broadcast_to(series.values, count) for series in chart.series]
     top = 104.0 if chart.percent else 1.08 * max(curve.max() for curve in curves) or 1.0
