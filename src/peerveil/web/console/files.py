@@ -242,7 +242,7 @@ def inspect(file: DataFile) -> dict[str, Any]:
         try:
             table = reader.read(file.path, columns=dict(file.columns) or None)
         except data.BadTable as error:
-            lines = [problem.told("choose the columns below") for problem in error.problems]
+            lines = [problem.sentence("choose the columns below") for problem in error.problems]
             result["problems"][kind] = {"lines": lines, "total": error.total}
         except PeerveilError as error:
             result["problems"][kind] = {"lines": [str(error)], "total": 1}
