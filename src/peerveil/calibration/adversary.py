@@ -19,7 +19,7 @@ from peerveil.calibration.functions import Affine
 from peerveil.calibration.losses import Threshold
 from peerveil.calibration.pair import Pair
 from peerveil.calibration.panel import Panel
-from peerveil.calibration.response import AssignmentResponse, respond_assignment
+from peerveil.calibration.strategy import AssignmentResponse, respond_assignment
 from peerveil.core.errors import BadInput
 from peerveil.data import Reviews
 
