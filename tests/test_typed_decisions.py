@@ -49,7 +49,7 @@ ALLOWED = {
     "web/gateway/adapters.py::OpenReviewPoster.__call__": "an invitation that an operator wrote",
     "web/gateway/feed.py::_CURSOR": "a parameter of a request",
     "web/gateway/space.py": "names, durations and addresses that an operator wrote",
-    "data/columns.py::_from_numpy": "the name of a NumPy type",
+    "data/schema.py::plain_name": "names of columns in files of other programs",
     "data/readers/": "files of other programs",
     "report/figures.py::_UNPRINTABLE": "characters, not words",
     "report/figures.py::svg": "what Matplotlib wrote",

@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 
 from peerveil.data import BadTable, Events, Labels, Rankings, Reviews
-from peerveil.data.problems import Suggestion
 from peerveil.web.console.files import File, look_at
 
 
@@ -30,7 +29,7 @@ def test_a_suggestion_is_data_that_the_console_words_in_its_own_way(tmp_path: Pa
     with pytest.raises(BadTable) as caught:
         Reviews.read(path)
     (problem,) = pickle.loads(pickle.dumps(caught.value)).problems
-    assert problem.suggestion == Suggestion("Reviews", {"paper": "submission", "score": "rating"})
+    assert problem.suggestion == {"paper": "submission", "score": "rating"}
     before = (
         "reviews.csv: got no column paper, score, need one of each among submission, rating: if they have other names"
     )

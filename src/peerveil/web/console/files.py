@@ -236,7 +236,7 @@ def look_at(file: File) -> dict[str, Any]:
         try:
             read = table.read(file.path, columns=dict(file.columns) or None)
         except data.BadTable as error:
-            lines = [problem.told("choose the columns below") for problem in error.problems]
+            lines = [problem.sentence("choose the columns below") for problem in error.problems]
             found["problems"][kind] = {"lines": lines, "total": error.total}
         except PeerveilError as error:
             found["problems"][kind] = {"lines": [str(error)], "total": 1}
