@@ -35,7 +35,7 @@ ALLOWED = {
     "study/actions.py::Parameter.flag": "the plural of a parameter's name",
     "study/execute.py::Source.several": "a path that a user wrote",
     "study/spelling.py": "values that a user wrote",
-    "calibration/reading.py::read_miscalibration": "the name of a file",
+    "calibration/functions.py::read_miscalibration": "the name of a file",
     "cli/base.py::_explained": "the name of a Python module",
     "web/collect/campaign.py::_ID": "a name that an operator chose",
     "web/collect/campaign.py::_ORIGIN": "an address",
