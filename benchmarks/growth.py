@@ -26,7 +26,7 @@ PICTURE = ROOT / "docs" / "pictures" / "growth.svg"
 def release(size: int) -> Callable[[], object]:
     """Publish the means of ``size`` reviewers, four reviews each, secure lane."""
     from peerveil.data import Reviews
-    from peerveil.data.assignment import balanced_assignment
+    from peerveil.data.simulation import balanced_assignment
     from peerveil.release import publish
 
     rng = np.random.default_rng(1)
@@ -41,7 +41,7 @@ def timing(size: int) -> Callable[[], object]:
     from peerveil.timing import FollowUp, post
 
     log = wikipedia_like(size)
-    return lambda: post(log, mechanism=FollowUp(epsilon=1, gap=660, beta=300)).public
+    return lambda: post(log, mechanism=FollowUp(epsilon=1, gap=660, window=300)).public
 
 
 def calibration(size: int) -> Callable[[], object]:
@@ -49,7 +49,7 @@ def calibration(size: int) -> Callable[[], object]:
     from peerveil.calibration import Affine, Conference, Threshold
     from peerveil.core.randomness import Randomness
     from peerveil.data import Reviews
-    from peerveil.data.assignment import balanced_assignment
+    from peerveil.data.simulation import balanced_assignment
 
     rng = np.random.default_rng(1)
     paper, person = balanced_assignment(np.full(size, 3), max(10, size // 2), rng)

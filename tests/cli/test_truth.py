@@ -245,7 +245,7 @@ def test_few_reports_show_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     code, text, _ = run(capsys, "truth", "infer", odd, *common)
     assert code == 0
     assert "Classes seen: mabye, no, yes." in text
-    assert "The reports do not tell whether people lean to different answers" in text
+    assert "The answers do not show whether people lean to different answers" in text
 
 
 def test_files_for_databases(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

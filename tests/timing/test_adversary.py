@@ -27,10 +27,10 @@ from peerveil.timing import (
     optimal_attack,
     post,
 )
-from peerveil.timing.adoption import partial_adoption
-from peerveil.timing.choose import covered, intervals
+from peerveil.timing.adversary import partial_adoption
+from peerveil.timing.batches import count_joint
 from peerveil.timing.figures import audit_page
-from peerveil.timing.pairs import count_joint
+from peerveil.timing.plan import covered, intervals
 
 LOG = Path(__file__).parent / "data" / "wikipedia_edits_2015_09_12.csv.gz"
 
@@ -48,7 +48,10 @@ def test_counted_pairs_are_the_listed_ones(informed: bool) -> None:
         actor=rng.integers(0, 8, n), thread=rng.integers(0, 5, n), time=1_600_000_000 + rng.integers(0, 4000, n)
     )
     _, schedule = post(
-        events, mechanism=FollowUp(epsilon=1, gap=600, beta=120), randomness=Randomness.simulation(1), adopters=range(4)
+        events,
+        mechanism=FollowUp(epsilon=1, gap=600, window=120),
+        randomness=Randomness.simulation(1),
+        adopters=range(4),
     )
     group = rng.integers(0, 3, n)
     gap = np.array([100.0, 200.0, 400.0])[group]
@@ -92,7 +95,9 @@ def test_a_million_events_of_one_actor_in_one_second() -> None:
 
 
 def test_wrong_attacks_are_named(edits: Events) -> None:
-    posted, schedule = post(edits, mechanism=FollowUp(epsilon=1, gap=600, beta=60), randomness=Randomness.simulation(1))
+    posted, schedule = post(
+        edits, mechanism=FollowUp(epsilon=1, gap=600, window=60), randomness=Randomness.simulation(1)
+    )
     for bad, argument in (
         (lambda: linkage_attack(edits), "window"),
         (lambda: linkage_attack([1]), "log"),
@@ -162,16 +167,16 @@ def test_choosing_a_gap(edits: Events) -> None:
     assert choose_gap(range(1, 101), crossover=0.25, epsilon=0.8) == 75
     with pytest.raises(BadInput, match="no gap does more"):
         choose_gap(range(1, 101), crossover=0.32, epsilon=0.8)
-    gap = choose_gap(edits, percentile=50, beta=300)
+    gap = choose_gap(edits, percentile=50, window=300)
     assert gap > 300
-    assert covered(edits, gap=gap, beta=300) == pytest.approx(0.5, abs=0.01)
-    wanted = choose_gap(edits, crossover=0.2, epsilon=1, beta=300)
-    share = covered(edits, gap=wanted, beta=300)
+    assert covered(edits, gap=gap, window=300) == pytest.approx(0.5, abs=0.01)
+    wanted = choose_gap(edits, crossover=0.2, epsilon=1, window=300)
+    share = covered(edits, gap=wanted, window=300)
     assert share / (share + math.e) >= 0.2  # Proposition 5.1 then leaves at least this
-    per = choose_gaps(edits, percentile=50, per="wiki", between="actor", beta=300)
+    per = choose_gaps(edits, percentile=50, per="wiki", between="actor", window=300)
     assert set(per) == set(edits.frame["wiki"].unique().to_list())
-    one = edits.frame.filter(edits.frame["wiki"] == "de.wikipedia")
-    threads = choose_gaps(Events.from_frame(one), percentile=50, default=600)
+    log = edits.frame.filter(edits.frame["wiki"] == "de.wikipedia")
+    threads = choose_gaps(Events.from_frame(log), percentile=50, default=600)
     assert 600 in threads.values()
     with pytest.raises(BadInput, match="history"):
         choose_gap(Events(actor=["a"], thread=[1], time=[1e9]), percentile=50)
@@ -181,42 +186,42 @@ def test_choosing_a_gap(edits: Events) -> None:
 
 
 def test_the_real_edits_end_to_end_with_a_picture(edits: Events, tmp_path: Path) -> None:
-    found = audit_log(edits, within="wiki", randomness=Randomness.simulation(1))
-    assert found.events == 20_025
-    assert found.actors == 7_463
-    assert 0.3 < found.batches.same_rate < 0.35
-    assert found.raw.precision_at(0.5) > 5 * found.protected[0].attack.precision_at(0.5)
-    assert found.recommended is not None
-    assert found.recommended.best_attack.crossover >= 0.25
-    assert "Delay every post once" in found.recommendation
-    assert "status by predecessor" not in found.recommendation  # plain words
-    assert str(found).count("epsilon") >= 3
-    page = audit_page(found, edits).write(tmp_path / "audit.html").read_text()
+    audit = audit_log(edits, within="wiki", randomness=Randomness.simulation(1))
+    assert audit.events == 20_025
+    assert audit.actors == 7_463
+    assert 0.3 < audit.batches.same_rate < 0.35
+    assert audit.raw.precision_at(0.5) > 5 * audit.protected[0].attack.precision_at(0.5)
+    assert audit.recommended is not None
+    assert audit.recommended.best_attack.crossover >= 0.25
+    assert "Delay every post once" in audit.recommendation
+    assert "by predecessor" not in audit.recommendation  # plain words
+    assert str(audit).count("epsilon") >= 3
+    page = audit_page(audit, edits).write(tmp_path / "audit.html").read_text()
     assert page.count("<svg ") == 3
-    assert found.to_dict()["batches"] == len(find_batches(edits, window=300))
+    assert audit.to_dict()["batches"] == len(find_batches(edits, window=300))
 
 
 def test_audits_of_small_and_strange_logs() -> None:
-    one = Events(actor=["a"], thread=[1], time=[1e9])
-    found = audit_log(one)
-    assert "No name appears on two threads" in found.recommendation
-    assert found.summary().startswith("This log cannot tell.")
+    log = Events(actor=["a"], thread=[1], time=[1e9])
+    audit = audit_log(log)
+    assert "No name appears on two threads" in audit.recommendation
+    assert audit.summary().startswith("This log cannot tell.")
     apart = audit_log(Events(actor=["a", "a"], thread=[1, 2], time=[1e9, 1e9 + 86_400]))
     assert "Nobody in this log commented on two threads in one sitting" in apart.recommendation
     assert apart.summary().startswith("Not by this")
-    assert found.protected == ()
-    audit_page(found, one)
+    assert audit.protected == ()
+    audit_page(audit, log)
     pair = Events(actor=["a", "a"], thread=[1, 2], time=[1e9, 1e9 + 60], extra={"number": [1, 2]})
     assert "Too little history" in audit_log(pair).recommendation
-    found = audit_log(pair, gap=3600)
-    assert len(found.protected) == 3
-    assert "number" in found.recommendation
-    audit_page(found, pair)
+    audit = audit_log(pair, gap=3600)
+    assert len(audit.protected) == 3
+    assert "number" in audit.recommendation
+    audit_page(audit, pair)
 
 
 def test_partial_adoption_protects_those_who_adopt() -> None:
     rows = partial_adoption(
-        wikipedia_like(3000, days=7), mechanism=FollowUp(epsilon=1, gap=1800, beta=300), shares=(0.0, 0.5, 1.0)
+        wikipedia_like(3000, days=7), mechanism=FollowUp(epsilon=1, gap=1800, window=300), shares=(0.0, 0.5, 1.0)
     )
     assert rows[0].mean_delay == 0
     assert rows[1].adopters < 0.5 * rows[1].others
@@ -225,7 +230,7 @@ def test_partial_adoption_protects_those_who_adopt() -> None:
 
 @pytest.mark.slow
 def test_an_audit_of_a_month_of_wikipedia() -> None:
-    found = audit_log(many_events(3_500_000), randomness=Randomness.simulation(1))
-    assert found.events == 3_500_000
-    assert 0 < found.batches.other_error < 0.01 * found.batches.other_rate
-    assert found.raw.best[1] > 100 * found.protected[0].attack.best[1]
+    audit = audit_log(many_events(3_500_000), randomness=Randomness.simulation(1))
+    assert audit.events == 3_500_000
+    assert 0 < audit.batches.other_error < 0.01 * audit.batches.other_rate
+    assert audit.raw.best[1] > 100 * audit.protected[0].attack.best[1]

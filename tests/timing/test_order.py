@@ -15,19 +15,19 @@ import pytest
 from peerveil import Randomness
 from peerveil.data import Events
 from peerveil.timing import FollowUp, Uniform, post
-from peerveil.timing.order import file_order, shuffle_ties
+from peerveil.timing.log import file_order, shuffle_ties
 
 START, APART = 1_700_000_000, 500
-MECHANISM = FollowUp(epsilon=1, gap=600, beta=300)
+MECHANISM = FollowUp(epsilon=1, gap=600, window=300)
 
 
 def shown_early(log: Any, thread: str, draws: int = 100) -> int:
     """How often the post on this thread appears before the moment at which it arrives in the harmless log."""
-    found = 0
+    early = 0
     for seed in range(draws):
         public = post(log, mechanism=MECHANISM, randomness=Randomness.simulation(seed)).public.frame()
-        found += public.filter(pl.col("thread") == thread)["time"][0].timestamp() < START + APART
-    return found
+        early += public.filter(pl.col("thread") == thread)["time"][0].timestamp() < START + APART
+    return early
 
 
 @pytest.mark.parametrize(("first", "second"), [("T", "S"), ("S", "T")])
@@ -95,7 +95,7 @@ def test_where_the_file_is_sorted_by_actor_the_order_of_a_moment_is_random(kind:
         first += mine[0]
     assert abs(first - draws / 2) < 5 * math.sqrt(draws / 4)
     assert "drawn at random" in str(posted.guarantee)
-    both_ways = post(log, mechanism=Uniform(epsilon=1, gap=600, beta=300), randomness=Randomness.simulation(1))
+    both_ways = post(log, mechanism=Uniform(epsilon=1, gap=600, window=300), randomness=Randomness.simulation(1))
     assert "drawn at random" not in str(both_ways.public.guarantee)  # its status does not depend on the order
 
 
@@ -107,14 +107,14 @@ def test_the_random_order_keeps_epsilon_where_either_was_first_exactly() -> None
     bound = math.exp(MECHANISM.epsilon) * (1 + 1e-9)
     assert u.sum() == pytest.approx(1)
     worst_by_name = 0.0
-    for later in range(6, 11):  # more than beta, at most the gap
+    for later in range(6, 11):  # more than the window, at most the gap
         shifted = np.concatenate([np.zeros(later), u[:-later]])
         assert u[-later:].sum() == 0
         alone = (np.outer(u, shifted) + np.outer(shifted, u)) / 2
         together = (np.outer(u, b) + np.outer(b, u)) / 2
         assert (together <= bound * alone).all()
-        seen = alone > 0
-        worst_by_name = max(worst_by_name, float((np.outer(u, b)[seen] / alone[seen]).max()))
+        possible = alone > 0
+        worst_by_name = max(worst_by_name, float((np.outer(u, b)[possible] / alone[possible]).max()))
         assert (np.outer(b, u)[np.outer(u, shifted) == 0] > 0).any()  # known who came first, and the wrong one taken
     assert worst_by_name > 1.5 * bound  # the deliberately broken order: always the same one first
 

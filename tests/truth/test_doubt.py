@@ -139,7 +139,7 @@ def test_right_answers_come_in_many_shapes() -> None:
     for bad in ([0, 1], 3, None, pd.DataFrame({"a": [1]})):
         with pytest.raises(BadInput, match="^truth: got .* need correct answers by task"):
             result.accuracy(bad)
-    with pytest.raises(BadInput, match="^truth: got right answers to 1 other tasks"):
+    with pytest.raises(BadInput, match="^truth: got correct answers to 1 other tasks"):
         result.accuracy({7: 1})
 
 

@@ -1,4 +1,4 @@
-"""What an account's releases promise together, unit by unit, in words."""
+"""What an account's releases guarantee together, unit by unit, in words."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from peerveil.core.exact import printed
-from peerveil.ledger.errors import safe_words
+from peerveil.core.exact import printed, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from peerveil.ledger.records import AccountState
 
 EXPLANATION = (
-    "What adds up is the subtotal of one line: all releases of that line together keep its promise, with the "
+    "What adds up is the subtotal of one line: all releases of that line together keep its guarantee, with the "
     "subtotal as epsilon, for the unit and the neighbors named there. Releases under another line protect "
     "something else and are not bounded by it. The account is debited by the plain sum, so no subtotal can "
     "exceed its budget."
@@ -56,7 +55,7 @@ class Subtotal:
         whom = f"{self.unit} ({self.notion.value}; neighbors: {self.neighbors})"
         if self.exact_epsilon is not None:
             together = " together" if self.releases > 1 else ""
-            return f"{whom}: {count}, epsilon {safe_words(self.exact_epsilon, 'up')}{together}"
+            return f"{whom}: {count}, epsilon {words(self.exact_epsilon, 'up')}{together}"
         each = "it holds" if self.releases == 1 else "each holds by itself, they do not add up"
         return f"{whom}: {count} recorded, nothing debited ({each})"
 
@@ -90,9 +89,9 @@ class Statement:
 
     def __str__(self) -> str:
         lines = [
-            f"Account {self.account!r}: epsilon {safe_words(self.exact_spent, 'up')} of "
-            f"{safe_words(self.exact_epsilon, 'up')} is spent, "
-            f"{safe_words(self.exact_remaining, 'down')} remains."
+            f"Account {self.account!r}: epsilon {words(self.exact_spent, 'up')} of "
+            f"{words(self.exact_epsilon, 'up')} is spent, "
+            f"{words(self.exact_remaining, 'down')} remains."
         ]
         lines += [f"- {subtotal}" for subtotal in self.subtotals]
         if self.subtotals:
@@ -104,13 +103,13 @@ class Statement:
 
 
 def make_statement(state: AccountState, entries: Iterable[Entry]) -> Statement:
-    """Group an account's entries by what they promise to whom."""
+    """Group an account's entries by what they guarantee to whom."""
     groups: dict[tuple[Notion, str, str], list[Entry]] = {}
     data_sets = set()
     for entry in entries:
-        promise = entry.guarantee
+        guarantee = entry.guarantee
         data_sets.add(entry.fingerprint)
-        groups.setdefault((promise.notion, promise.unit, promise.neighbors), []).append(entry)
+        groups.setdefault((guarantee.notion, guarantee.unit, guarantee.neighbors), []).append(entry)
     return Statement(
         account=state.name,
         exact_epsilon=state.epsilon,
