@@ -16,8 +16,8 @@ from peerveil.data import Labels
 from peerveil.rankings import aggregate_reports
 from peerveil.truth import Client, PrivateDawidSkene, read_reports
 from peerveil.web.collect import Campaign, Store, export, infer
-from peerveil.web.collect.schema import people, reports
 from peerveil.web.collect.service import build_app
+from peerveil.web.collect.tables import answers, people
 from peerveil.web.common import Journal
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Bench:
         """How many reports there are, and how many answers are left in all."""
         with self.store.database.reading() as connection:
             return (
-                connection.execute(select(func.count()).select_from(reports)).scalar_one(),
+                connection.execute(select(func.count()).select_from(answers)).scalar_one(),
                 int(connection.execute(select(func.coalesce(func.sum(people.c.left), 0))).scalar_one()),
             )
 

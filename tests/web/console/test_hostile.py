@@ -15,7 +15,7 @@ from sqlalchemy import update
 from tests.web.console.desk import ADDRESS, SENTENCE, Browser, Desk, said, token_of, where
 
 from peerveil.data import synthetic_conference
-from peerveil.web.common.clock import SECOND
+from peerveil.web.common.database import SECOND
 from peerveil.web.console import people
 from peerveil.web.console.schema import people as people_table
 from peerveil.web.console.schema import sessions

@@ -12,7 +12,7 @@ from peerveil.storage import Address
 
 if TYPE_CHECKING:
     from peerveil.web.collect import Store
-    from peerveil.web.collect.background import Inferrer
+    from peerveil.web.collect.service import Inferrer
     from peerveil.web.console.house import Settings
     from peerveil.web.gateway import Gateway
 
@@ -62,7 +62,7 @@ class Annex:
 
     def inferrer(self) -> Inferrer:
         """Starts inference in processes of their own, and knows what became of them."""
-        from peerveil.web.collect.background import Inferrer
+        from peerveil.web.collect.service import Inferrer
 
         with self._lock:
             if self._inferrer is None:
@@ -78,14 +78,14 @@ class Annex:
 
     def gateway(self) -> Gateway:
         """The gateway, with the keys and the watch on time that its own commands would use."""
-        from peerveil.web.gateway import Gateway, Settings
+        from peerveil.web.gateway import Gateway, GatewaySettings
 
         if self.gateway_url is None:
             want = "the address of its database: start the console with --gateway"
             raise BadInput("gateway", got=Verbatim("nothing"), want=want)
         with self._lock:
             if self._gateway is None:
-                settings = Settings.find(os.environ.get(_CONFIG), self.gateway_url)
+                settings = GatewaySettings.find(os.environ.get(_CONFIG), self.gateway_url)
                 self._gateway = Gateway(settings.db, settings.vault(), watch=settings.watch())
             return self._gateway
 

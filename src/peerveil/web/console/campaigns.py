@@ -11,8 +11,8 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.web.collect import Campaign, export
 from peerveil.web.collect.campaign import KINDS
-from peerveil.web.collect.exporting import SUFFIXES, count_reports
-from peerveil.web.collect.invitations import invitation_links
+from peerveil.web.collect.exporting import SUFFIXES, count_answers
+from peerveil.web.collect.store import invitation_links
 from peerveil.web.collect.tasks import SUFFIXES as TASK_SUFFIXES
 from peerveil.web.collect.tasks import lines_of_tasks, read_tasks, tasks_of_lines
 from peerveil.web.common.errors import Conflict
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from peerveil.web.collect import Store
-    from peerveil.web.collect.background import Inferrer
+    from peerveil.web.collect.service import Inferrer
     from peerveil.web.collect.store import Known
     from peerveil.web.console.house import House
     from peerveil.web.console.people import Asker
@@ -197,7 +197,7 @@ def begin(house: House, asker: Asker, store: Store, known: Known, inferrer: Infe
         raise Conflict("this campaign is closed: infer its result instead")
     if not so_far and state != "closed":
         raise Conflict("this campaign is open: close it first, or make an estimate")
-    if not count_reports(store, known):
+    if not count_answers(store, known):
         raise Conflict("there are no reports yet")
     if not inferrer(known.campaign.id, so_far=so_far):
         raise Conflict("it is under way already; load the page again in a moment")
@@ -208,7 +208,7 @@ def export_into(folder: Path, store: Store, known: Known, suffix: str) -> Path:
     """All reports in a new file of a folder."""
     if suffix not in SUFFIXES:
         raise BadInput("format", got=suffix, want=f"one of {', '.join(SUFFIXES)}")
-    if not count_reports(store, known):
+    if not count_answers(store, known):
         raise Conflict("there are no reports yet")
     return export(store, known, folder / f"reports-{known.campaign.id}{suffix}")
 

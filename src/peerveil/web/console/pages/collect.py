@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from peerveil.core.errors import BadInput, PeerveilError
 from peerveil.storage import Address
 from peerveil.web.collect.campaign import KINDS
-from peerveil.web.collect.operator import operator_page
-from peerveil.web.collect.outcomes import found_labels, stored_result
+from peerveil.web.collect.results import found_labels, operator_page, stored_result
 from peerveil.web.common.errors import NotFound
 from peerveil.web.console import campaigns
 from peerveil.web.console.annex import start_command
