@@ -12,7 +12,7 @@ import pytest
 from peerveil.core.errors import BadInput
 from peerveil.rankings import LocalReporter, Report
 from peerveil.truth import Client
-from peerveil.truth.client import FORMAT
+from peerveil.truth.wire import FORMAT
 from peerveil.web.collect import Campaign
 from peerveil.web.collect.answers import LONGEST_BYTES, AnswerReader, RandomizedAnswer
 
@@ -152,7 +152,7 @@ def test_what_the_python_clients_send_is_understood() -> None:
     client = Client(campaign.described(), bits=lambda _: 0)  # 0 keeps every answer
     for number, (task, _) in enumerate(campaign.tasks):
         for code, answer in enumerate(campaign.classes):
-            line = Client(campaign.described(), bits=lambda _: 0).report(task, answer)
+            line = Client(campaign.described(), bits=lambda _: 0).randomize(task, answer)
             assert intake.read(line.encode()) == RandomizedAnswer(number, code)
             assert len(line.encode()) == widths[number]
     assert client.classes == list(campaign.classes)

@@ -159,7 +159,7 @@ def test_both_clients_keep_to_the_terms_in_memory_too(module: Page, listed: list
     client, made = Client(terms), []
     for task in ("0", "1", "2"):
         try:
-            made.append(client.report(task, "a"))
+            made.append(client.randomize(task, "a"))
         except BadInput as error:
             made.append(str(error))
     for lines in (module.evaluate(code, terms), made):
@@ -182,7 +182,7 @@ def test_the_words_are_rounded_to_the_safe_side(module: Page) -> None:
     terms = labels_campaign({"epsilon": "1", "classes": ["a", "b"]}).described()
     assert module.evaluate(code, terms) == {"kept": 73.1, "guess": 73.2}
     five = labels_campaign({"epsilon": "1", "classes": list("abcde")}).described()
-    assert str(Response(1, list("abcde"))).endswith("40.4 times in 100")
+    assert str(Response(1, list("abcde"))).endswith("40.4% of the time")
     assert module.evaluate(code, five)["kept"] == 40.4
 
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.rankings import LocalProtocol, LocalReporter
 from peerveil.truth import Client
-from peerveil.truth.client import seen
+from peerveil.truth.wire import visible_text
 from peerveil.web.collect.campaign import RANKINGS_FORMAT
 from peerveil.web.collect.device import Device
 from peerveil.web.common.client import ServiceClient, read_address
@@ -97,7 +97,7 @@ class CollectClient(ServiceClient):
             raise BadInput("task", got=task, want="vote(ranking): this campaign is about rankings")
         if task not in dict(self.tasks):
             raise BadInput("task", got=task, want="the id of one of the campaign's tasks")
-        return self._deliver(*self._device.draw(labels.question(task), lambda: labels.report(task, answer)))
+        return self._deliver(*self._device.draw(labels.question(task), lambda: labels.randomize(task, answer)))
 
     def vote(self, ranking: ArrayLike | Sequence[int]) -> str:
         """Randomize one answer about a ranking (the place of every item, from 0) and send it; returns what was sent."""
@@ -106,7 +106,7 @@ class CollectClient(ServiceClient):
             raise BadInput(
                 "ranking", got=Verbatim("a ranking"), want="answer(task, answer): this campaign is about labels"
             )
-        question = seen(self.terms["question"], *sorted(seen(name) for name in self.terms["names"]))
+        question = visible_text(self.terms["question"], *sorted(visible_text(name) for name in self.terms["names"]))
         return self._deliver(*self._device.draw(question, lambda: reporter.report(ranking).to_json()))
 
     def _deliver(self, line: str, key: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import delete, insert, select
 
 from peerveil.report import Page, Svg
-from peerveil.truth.outcome import CONFIDENCE
+from peerveil.truth.result import CONFIDENCE
 from peerveil.web.collect.tables import abilities, labels, results
 from peerveil.web.common import database_time
 from peerveil.web.common.database import SECOND
@@ -123,7 +123,7 @@ def operator_page(store: Store, known: Known, *, commands: bool = True) -> Page:
     campaign, counts = known.campaign, store.participation(known)
     estimate, final = (stored_result(store, known, kind) for kind in ("so far", "final"))
     page = Page(campaign.title, lead=f"Campaign {campaign.id} is {counts['state']}.{_times(known, counts['state'])}")
-    page.promise(str(campaign.guarantee))
+    page.guarantee(str(campaign.guarantee))
     page.heading("Participation")
     most = counts["most_reports"]
     share = f" ({counts['reports'] / most:.0%} of those possible)" if most else ""
@@ -153,7 +153,7 @@ def operator_page(store: Store, known: Known, *, commands: bool = True) -> Page:
             "Inference failed", [f"Run it again, and see why: peerveil collect infer --campaign {campaign.id}"]
         )
     page.heading("What is protected, and what is not")
-    page.promise(str(campaign.person_guarantee))
+    page.guarantee(str(campaign.person_guarantee))
     page.paragraph(f"{campaign.response}. {_LINKS}")
     page.footer("Counts and estimates; no single answer is shown here.")
     return page

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import func, select
 
 from peerveil.report import Page, svg
-from peerveil.report.figures import COLORS, house_style, new_axes
+from peerveil.report.figures import COLORS, figure_style, new_axes
 from peerveil.timing.durations import in_words, percent
 from peerveil.web.common.database import SECOND
 from peerveil.web.gateway.tables import clock, feed, hooks
@@ -59,7 +59,7 @@ def _add_space(page: Page, connection: Connection, space: Space, now: int) -> No
     counts = read_tally(connection, space.name)
     published, late = counts["released"], counts["late"]
     page.heading(space.name)
-    page.promise(space.in_words())
+    page.guarantee(space.in_words())
     recent = select(func.count()).where(feed.c.space == space.name, feed.c.posted_at > now - _HOUR)
     rows = {
         "published in all": f"{published:,}",
@@ -97,7 +97,7 @@ def _webhooks(connection: Connection, space: str) -> str:
 
 def _bars(positions: range, heights: Sequence[int], colors: Any, **more: Any) -> Any:
     (ax,) = new_axes(7, 2.4)
-    with house_style():
+    with figure_style():
         ax.bar(positions, heights, color=colors, **more)
         ax.set_ylabel("posts")
     return ax

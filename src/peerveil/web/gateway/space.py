@@ -36,7 +36,7 @@ from peerveil.core.errors import BadInput
 from peerveil.core.exact import whole
 from peerveil.study.spec import only
 from peerveil.timing.durations import in_words, parse_duration
-from peerveil.timing.post import named_mechanism
+from peerveil.timing.mechanisms import named_mechanism
 from peerveil.web.common.database import DAY, SECOND
 from peerveil.web.common.values import read_flag, read_time
 
@@ -51,7 +51,7 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _FINEST_GRID: Final = SECOND // 1000
 _LONGEST_POST: Final = 200_000  # characters
 _KEYS: Final = (
-    "mechanism", "epsilon", "gap", "beta", "gaps", "grid", "quiet", "deadline", "declared", "public", "longest",
+    "mechanism", "epsilon", "gap", "window", "gaps", "grid", "quiet", "deadline", "declared", "public", "longest",
     "webhooks", "history", "percentile", "per",
 )  # fmt: skip
 
@@ -95,7 +95,7 @@ class Quiet:
 class Space:
     """The settings of one space. Durations in seconds.
 
-    >>> space = Space.read("iclr", {"epsilon": 1, "gap": "45m", "beta": "5m"})
+    >>> space = Space.read("iclr", {"epsilon": 1, "gap": "45m", "window": "5m"})
     >>> space.longest_delay("paper 7") // 60
     72
     >>> space.due_at(arrival=0, delay=61 * SECOND) // SECOND  # on the grid of one minute
@@ -106,7 +106,7 @@ class Space:
     mechanism: str
     epsilon: str
     gap: float
-    beta: float
+    window: float
     gaps: Mapping[str, float] = field(default_factory=dict)
     grid: float = 60.0
     quiet: Quiet | None = None
@@ -124,14 +124,14 @@ class Space:
             )
         if self.mechanism not in _MECHANISMS:
             raise BadInput(f"{self.name}.mechanism", got=self.mechanism, want=" or ".join(_MECHANISMS))
-        if self.declared and self.base.by_predecessor:
-            want = "false: with status by predecessor nothing is held, and a declaration would weaken the guarantee"
+        if self.declared and self.base.follow_ups_only:
+            want = "false: with follow-up delays nothing is held, and a declaration would weaken the guarantee"
             raise BadInput(f"{self.name}.declared", got=True, want=want)
         if not _FINEST_GRID <= self.grid_micros <= DAY:
             raise BadInput(f"{self.name}.grid", got=self.grid, want="a grid from a millisecond to a day")
         whole(self.longest, f"{self.name}.longest", 1, _LONGEST_POST)
         for gap in {self.gap, *self.gaps.values()}:
-            _mechanism(self.mechanism, self.epsilon, gap, self.beta)  # refuses what cannot be
+            _mechanism(self.mechanism, self.epsilon, gap, self.window)  # refuses what cannot be
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
@@ -140,9 +140,9 @@ class Space:
         """A space from its table in the configuration file."""
         where = f"spaces.{name}"
         only(table, _KEYS, where)
-        beta = read_seconds(table.get("beta", "5m"), f"{where}.beta")
+        window = read_seconds(table.get("window", "5m"), f"{where}.window")
         if "history" in table:
-            gap, gaps = _learn_gaps(table, beta, where, folder)
+            gap, gaps = _learn_gaps(table, window, where, folder)
         elif "gap" in table:
             gap = read_seconds(table["gap"], f"{where}.gap")
             gaps = {str(k): read_seconds(v, f"{where}.gaps.{k}") for k, v in table.get("gaps", {}).items()}
@@ -157,7 +157,7 @@ class Space:
             mechanism=str(table.get("mechanism", "follow-up")),
             epsilon=str(table.get("epsilon", "1")),
             gap=gap,
-            beta=beta,
+            window=window,
             gaps=gaps,
             grid=read_seconds(table.get("grid", "1m"), f"{where}.grid"),
             quiet=None if quiet is None else Quiet(**{k: str(v) for k, v in quiet.items()}),
@@ -179,6 +179,8 @@ class Space:
     def from_json(cls, text: str) -> Space:
         """The settings from the database."""
         values = json.loads(text)
+        if "beta" in values:  # stored before the setting was renamed
+            values["window"] = values.pop("beta")
         values["quiet"] = None if values["quiet"] is None else Quiet(*values["quiet"])
         values["webhooks"] = tuple((a, b) for a, b in values["webhooks"])
         return cls(**values)
@@ -188,11 +190,11 @@ class Space:
     @property
     def base(self) -> DelayMechanism:
         """The mechanism with the space's own gap."""
-        return _mechanism(self.mechanism, self.epsilon, self.gap, self.beta)
+        return _mechanism(self.mechanism, self.epsilon, self.gap, self.window)
 
     def mechanism_for(self, thread: str) -> DelayMechanism:
         """The mechanism for a post on a thread."""
-        return _mechanism(self.mechanism, self.epsilon, self.gaps.get(thread, self.gap), self.beta)
+        return _mechanism(self.mechanism, self.epsilon, self.gaps.get(thread, self.gap), self.window)
 
     @property
     def hold(self) -> int:
@@ -200,9 +202,9 @@ class Space:
         return 0 if self.declared else round(self.base.hold * SECOND)
 
     @property
-    def beta_micros(self) -> int:
+    def window_micros(self) -> int:
         """Microseconds within which posts of one person are of one sitting."""
-        return round(self.beta * SECOND)
+        return round(self.window * SECOND)
 
     @property
     def grid_micros(self) -> int:
@@ -270,8 +272,8 @@ class Space:
 
 
 @lru_cache(maxsize=10_000)
-def _mechanism(name: str, epsilon: str, gap: float, beta: float) -> DelayMechanism:
-    return named_mechanism(name, epsilon=epsilon, gap=gap, beta=beta)
+def _mechanism(name: str, epsilon: str, gap: float, window: float) -> DelayMechanism:
+    return named_mechanism(name, epsilon=epsilon, gap=gap, window=window)
 
 
 def _micros(moment: datetime) -> int:
@@ -308,7 +310,7 @@ def _webhooks(value: Any, where: str) -> tuple[tuple[str, str], ...]:
     return tuple((str(hook["url"]), str(hook["secret_env"])) for hook in value)
 
 
-def _learn_gaps(table: Mapping[str, Any], beta: float, where: str, folder: str) -> tuple[float, dict[str, float]]:
+def _learn_gaps(table: Mapping[str, Any], window: float, where: str, folder: str) -> tuple[float, dict[str, float]]:
     """The space's gap and the threads' gaps from ``history`` (a file), ``percentile`` and ``per`` (a column).
 
     History is public by assumption: give an earlier log, never the one that the gateway is to protect. Threads that it
@@ -321,12 +323,12 @@ def _learn_gaps(table: Mapping[str, Any], beta: float, where: str, folder: str) 
 
     percentile, per = table.get("percentile", 25), str(table.get("per", "none"))
     history = Events.read(Path(folder) / str(table["history"]))
-    default = choose_gap(history, percentile=percentile, beta=beta)
+    default = choose_gap(history, percentile=percentile, window=window)
     if per == "none":
         return default, {}
     if per != "thread" and per not in history.extra:
         raise BadInput(f"{where}.per", got=per, want="none, thread, or another column of the history")
-    learned = choose_gaps(history, percentile=percentile, per=per, beta=beta, default=default)
+    learned = choose_gaps(history, percentile=percentile, per=per, window=window, default=default)
     gaps: dict[str, float] = {}
     for thread, group in history.frame.select("thread", pl.col(per).alias("group")).unique().iter_rows():
         # a thread that stood in several tracks takes the longest gap: longer covers more
