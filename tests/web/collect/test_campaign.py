@@ -76,7 +76,7 @@ def test_a_file_with_its_tasks_in_a_table(tmp_path: Path) -> None:
         ({"title": "two\nlines"}, "title"),
         ({"classes": ["no"]}, "classes"),
         ({"classes": ["no", "no"]}, "classes"),
-        ({"classes": [0, 1]}, "classes"),
+        ({"classes": [0, 1]}, "classes\\[1\\]"),
         ({"classes": ["no", " no"]}, "classes"),
         ({"classes": [str(i) for i in range(101)]}, "classes"),
         ({"tasks": []}, "tasks"),

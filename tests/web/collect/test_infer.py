@@ -37,7 +37,7 @@ def test_inference_waits_for_the_end_and_for_reports(tmp_path: Path) -> None:
         with pytest.raises(BadInput, match="a closed campaign, or --so-far"):
             infer(store, known)
         store.end(known, now=True)
-        with pytest.raises(BadInput, match="no reports"):
+        with pytest.raises(BadInput, match="no answers"):
             infer(store, known)
         assert store.participation(known)["inference"]["state"] == "done"
         assert stored_result(store, known, "final") is None

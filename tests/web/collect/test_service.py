@@ -279,7 +279,7 @@ def test_results_are_the_librarys_on_the_exported_reports(bench: Bench, tmp_path
                     text("SELECT person, reports, ability FROM collect_abilities ORDER BY person")
                 )
                 kept = [tuple(row) for row in rows]
-            assert kept == workers.frame().select("worker", "reports", "ability").rows()
+            assert kept == workers.frame().select("worker", "answers", "ability").rows()
     short = bench.http.get("/v1/campaigns/lake/results?limit=5").json()
     assert [one["number"] for one in short["labels"]] == [0, 1, 2, 3, 4]
     rest = bench.http.get(f"/v1/campaigns/lake/results?after={short['next']}&limit=100").json()

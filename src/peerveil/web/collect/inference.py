@@ -171,7 +171,7 @@ def _infer_labels(job: _Job, model: str, engine: str) -> dict[str, Any]:
             questions[result.tasks.to_numpy()], result.labels, result.confidence, strict=True
         )
     )
-    abilities = workers.rename({"worker": "person"}).iter_rows(named=True)
+    abilities = workers.rename({"worker": "person", "answers": "reports"}).iter_rows(named=True)
     figure = _figure(result, plan, content)
     store_result(job.store, job.known, job.kind, content, figure, label_rows=labels, ability_rows=abilities)
     return content
