@@ -127,7 +127,7 @@ def test_from_a_new_campaign_to_labels_and_on_into_truth(
     finally:
         service.stop()  # so that the console, not the service, infers at the end
     page.reload()
-    assert f"{PEOPLE * TASKS} (100 in 100 of those possible)" in page.inner_text("main")
+    assert f"{PEOPLE * TASKS} (100% of those possible)" in page.inner_text("main")
     press(page, "Compute an estimate")
     page.wait_for_selector("text=more answers needed for the aim")
     press(page, "Close this campaign")  # the browser asks for the box first

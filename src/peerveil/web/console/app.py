@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from peerveil.web.collect import Store
-    from peerveil.web.collect.background import Inferrer
+    from peerveil.web.collect.service import Inferrer
     from peerveil.web.gateway import Gateway
 
 _T = TypeVar("_T")
@@ -194,16 +194,16 @@ class Services:
 
     def inferrer(self) -> Inferrer:
         """Starts inference in processes of their own, and knows their state."""
-        from peerveil.web.collect.background import Inferrer
+        from peerveil.web.collect.service import Inferrer
 
         return self._open("inferrer", lambda: Inferrer(self.collect_url))
 
     def gateway(self) -> Gateway:
         """The gateway, with the keys and the clock watch that its own commands would use."""
-        from peerveil.web.gateway import Gateway, Settings
+        from peerveil.web.gateway import Gateway, GatewaySettings
 
         def opened() -> Gateway:
-            settings = Settings.find(os.environ.get("PEERVEIL_GATEWAY_CONFIG"), self.gateway_url)
+            settings = GatewaySettings.find(os.environ.get("PEERVEIL_GATEWAY_CONFIG"), self.gateway_url)
             return Gateway(settings.db, settings.vault(), watch=settings.watch())
 
         if self.gateway_url is None:

@@ -19,10 +19,9 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.web.collect import Campaign
 from peerveil.web.collect import export as export_reports
 from peerveil.web.collect.campaign import KINDS
-from peerveil.web.collect.exporting import SUFFIXES, count_reports
-from peerveil.web.collect.invitations import invitation_links
-from peerveil.web.collect.operator import operator_page
-from peerveil.web.collect.outcomes import found_labels, stored_result
+from peerveil.web.collect.exporting import SUFFIXES, count_answers
+from peerveil.web.collect.results import found_labels, operator_page, stored_result
+from peerveil.web.collect.store import invitation_links
 from peerveil.web.collect.tasks import SUFFIXES as TASK_SUFFIXES
 from peerveil.web.collect.tasks import lines_of_tasks, read_tasks, tasks_of_lines
 from peerveil.web.common.errors import Conflict, NotFound
@@ -272,7 +271,7 @@ def infer(request: PageRequest, *, so_far: bool = False) -> Response:
 
 
 def _require_reports(store: Store, known: Known) -> None:
-    if not count_reports(store, known):
+    if not count_answers(store, known):
         raise Conflict("there are no answers yet")
 
 
