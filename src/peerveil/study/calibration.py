@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from annotated_types import Ge, Le
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.study.actions import Action, Setting, Suggestion
+from peerveil.study.actions import Action, PlanAction, SuggestedStep
+from peerveil.study.declared import Setting
+from peerveil.study.outcome import Outcome
 from peerveil.study.spelling import File, InnerShare, ReviewsName, ScaleAndBias, Share  # noqa: TC001 (read at run time)
 
 if TYPE_CHECKING:
     from peerveil.calibration import Conference
     from peerveil.calibration.fit import Fit
+    from peerveil.core.result import Plan
     from peerveil.data import Reviews
     from peerveil.study.actions import Context
-    from peerveil.study.execute import Inputs
-    from peerveil.study.outcome import Outcome
+    from peerveil.study.inputs import Inputs
 
 _NOTHING: Final = Verbatim("nothing")
 
@@ -110,7 +112,6 @@ class _Decisions(Action["Reviews"]):
         """Strictness learned from the past, once per run; None if it was given as a table."""
         if not self.history:
             return None
-        fit: Fit | None
         fitted, fit = self.__dict__.get("_fit", (None, None))
         if fitted is not inputs:
             from peerveil.calibration import fit_miscalibration
@@ -135,14 +136,9 @@ class _Decisions(Action["Reviews"]):
             functions = read_miscalibration(self.reviewers, reviewers=people)
         else:
             functions, noise = fit.functions(people, draws=self.draws), fit.noise if noise is None else noise
-        return {
-            "functions": functions,
-            "noise": noise,
-            "accept": self.accept if self.accepted is None else Threshold.share(self.accepted),
-            "group_size": self.group_size,
-            "exactly": self.exactly,
-            "exchange": self.exchange,
-        }
+        accept = self.accept if self.accepted is None else Threshold.share(self.accepted)
+        settings = {name: getattr(self, name) for name in ("group_size", "exactly", "exchange")}
+        return {"functions": functions, "noise": noise, "accept": accept, **settings}
 
     def conference(self, inputs: Inputs[Reviews]) -> Conference:
         """The conference; building it refuses what could not be decided."""
@@ -150,8 +146,12 @@ class _Decisions(Action["Reviews"]):
 
         return Conference(inputs.table, **self.model(inputs))
 
+    def show_progress(self, context: Context) -> None:
+        """Say what takes longest."""
+        context.progress(0.0, "fitting reviewers' strictness" if self.history else "deciding")
 
-class Decide(_Decisions):
+
+class DecideConference(_Decisions):
     """Decide a conference once."""
 
     name, title = "calibration.decide", "Decide a conference"
@@ -179,11 +179,11 @@ class Decide(_Decisions):
     ]
 
     @classmethod
-    def suggest(cls, table: Reviews) -> Suggestion | None:
+    def suggest(cls, table: Reviews) -> SuggestedStep | None:
         """A commented step: it needs a past conference."""
         if not table.has_reviewers:
             return None
-        return Suggestion(
+        return SuggestedStep(
             "Which papers should be accepted, correcting for strict reviewers? Needs a past conference under [data].",
             {"history": ["past"], "adversary_error": 0.5, "accepted": 0.25},
             {"adversary_error": "the best guess of a review's writer is wrong at least this often"},
@@ -209,10 +209,7 @@ class Decide(_Decisions):
 
     def run(self, inputs: Inputs[Reviews], context: Context) -> Outcome:
         """Decide once."""
-        from peerveil.study.outcome import Outcome
-
-        if self.history:
-            context.progress(0.0, "fitting reviewers' strictness")
+        self.show_progress(context)
         conference = self.conference(inputs)
         context.progress(0.5, "deciding")
         decision, sheet = conference.decide(
@@ -222,44 +219,36 @@ class Decide(_Decisions):
             progress=False,
         )
         outcome = Outcome("Which papers should be accepted, correcting for strict reviewers?")
-        outcome.promises(decision.guarantee)
-        figures = outcome.results = decision.figures()
-        outcome.answer = (
+        outcome.set_guarantee(decision.guarantee)
+        public, private, fit = outcome.public, outcome.private, self.fit(inputs)
+        figures = public.results = decision.figures()
+        public.answer = (
             f"{figures['accepted']} of {figures['papers']} papers are accepted (decisions.csv); {decision.conference_error:.1%} "
             "of the decisions are expected to be wrong."
         )
-        outcome.found = [
+        public.findings = [
             f"{decision.protection}.",
             f"The expected share of papers on the wrong side of the line is {decision.conference_error:.3f}.",
             "The guarantee is about the review that is easiest to guess. What the scores alone reveal, no decision can hide.",
         ]
+        public.csv("decisions.csv", decision.frame())
+        public.json("decisions.json", decision)
         outcome.protect("the writer of one review", decision.guarantee)
         outcome.protect("all reviews by one person", "not guaranteed: each review by itself")
         outcome.attack = [
             "The guarantee is about one review, chosen before the decisions are known: an attacker who chooses the review "
             "afterwards, or knows more, can do better."
         ]
-        fit = self.fit(inputs)
-        outcome.private_found = [
-            f"{sheet.summary()}.",
-            *conference.not_covered,
-            *self._known_from_past(inputs),
-            *([f"Fitted from the history: {fit.summary()}."] if fit is not None else []),
-        ]
-        outcome.private_results = sheet.figures()
-        outcome.picture(
-            sheet.plot,
-            "How often the best guess of each review's writer is wrong, sorted.",
-            "How often the best adversary is wrong about each review's writer, against what the scores alone leave.",
-            public=False,
-        )
-        outcome.csv("decisions.csv", decision.frame(), public=True)
-        outcome.json("decisions.json", decision, public=True)
-        outcome.csv("sheet.csv", sheet.frame(), public=False)
+        private.findings = [f"{sheet.summary()}.", *conference.not_covered, *self._known_from_past(inputs)]
+        private.findings += [f"Fitted from the history: {fit.summary()}."] if fit is not None else []
+        private.results = sheet.figures()
+        private.csv("sheet.csv", sheet.frame())
+        caption = "How often the best adversary is wrong about each review's writer, against what the scores alone leave."
+        outcome.figure(sheet.plot, caption, caption, public=False)
         return outcome
 
 
-class Plan(_Decisions):
+class PlanDecisions(_Decisions, PlanAction["Reviews"]):
     """What protection costs."""
 
     name, title = "calibration.plan", "Plan decisions"
@@ -274,6 +263,9 @@ class Plan(_Decisions):
         "reviews.csv --history past.csv --accept 40",
         "reviews.csv --reviewers truth_reviewers.csv --noise 0.5 --accepted 0.25 --demand 0 --demand 0.5 --demand 1",
     )
+    question = "What does it cost to protect who reviewed what?"
+    caption = "How often the adversary is wrong, against the share of wrong decisions."
+    costs_nothing = "Nothing is decided or spent."
 
     adversary: Annotated[
         Literal["paper", "assignment"],
@@ -300,30 +292,18 @@ class Plan(_Decisions):
         self.conference(inputs)
         check_adversary(inputs.table, self.adversary)
 
-    def run(self, inputs: Inputs[Reviews], context: Context) -> Outcome:
+    def plan(self, inputs: Inputs[Reviews], context: Context) -> Plan:
         """Try several demands."""
-        from peerveil.calibration import plan_decisions
-        from peerveil.study.outcome import Outcome
-
-        if self.history:
-            context.progress(0.0, "fitting reviewers' strictness")
+        self.show_progress(context)
         model = self.model(inputs)
         context.progress(0.5, "trying demands")
-        plan = plan_decisions(
-            inputs.table,
-            **model,
-            adversary=self.adversary,
-            demands=self.demands,
-            most_groups=self.most_groups,
-            progress=False,
-        )
-        outcome = Outcome("What does it cost to protect who reviewed what?")
-        outcome.promise = "Nothing is decided or spent."
-        outcome.plan(plan, "How often the adversary is wrong, against the share of wrong decisions.", public=False)
-        return outcome
+        own = ("adversary", "demands", "most_groups")
+        but = tuple(item.name for item in self.parameters() if item.name not in own)
+        plan: Plan = self.call(inputs.table, but=but, **model, progress=False)
+        return plan
 
 
-class Simulate(Action[None]):
+class SimulateDecisions(Action[None]):
     """Guaranteed against observed errors."""
 
     name, title = "calibration.simulate", "Simulate decisions"
@@ -367,28 +347,24 @@ class Simulate(Action[None]):
         """Simulate pairs or panels."""
         from peerveil.calibration import Affine
         from peerveil.calibration.simulate import simulate_decisions
-        from peerveil.study.outcome import Outcome
 
         people = [Affine(scale, bias) for scale, bias in self.functions]
         if len(people) > 2:
             context.progress(0.0, "simulating panels")
         simulation = simulate_decisions(people, **self.arguments(but=("functions",)))
-        outcome = Outcome("Do the errors that are guaranteed come true?")
-        outcome.mark = simulation.mark
-        outcome.promise = "No data are read: papers and reviewers are synthetic."
-        outcome.failed = simulation.farthest >= 5
-        verdict = "DISAGREE" if outcome.failed else "agree"
-        over = f"{simulation.draws:,} draws (at most {simulation.farthest:.1f} standard errors apart)"
-        outcome.answer = f"Guaranteed and observed errors {verdict} over {over}."
-        outcome.found = [f"{simulation.conference}.", f"{simulation.adversary}."]
-        outcome.picture(
-            simulation.plot,
-            simulation.summary(),
-            "Guaranteed errors (lines) and observed ones (points, with five standard errors).",
-            public=True,
+        outcome = Outcome(
+            "Do guaranteed and observed errors agree?",
+            "No data are read: papers and reviewers are synthetic.",
+            simulation.mark,
+            failed=simulation.farthest >= 5,
         )
-        outcome.results = simulation.to_dict()
+        part, verdict = outcome.public, "DISAGREE" if outcome.failed else "agree"
+        over = f"{simulation.draws:,} draws (at most {simulation.farthest:.1f} standard errors apart)"
+        part.answer = f"Guaranteed and observed errors {verdict} over {over}."
+        part.findings, part.results = [f"{simulation.conference}.", f"{simulation.adversary}."], simulation.to_dict()
+        caption = "Guaranteed errors (lines) and observed ones (points, with five standard errors)."
+        outcome.figure(simulation.plot, simulation.summary(), caption, public=True)
         return outcome
 
 
-ACTIONS: Final[tuple[type[Action[Any]], ...]] = (Decide, Plan, Simulate)
+ACTIONS: Final[tuple[type[Action[Any]], ...]] = (DecideConference, PlanDecisions, SimulateDecisions)
