@@ -74,7 +74,7 @@ def truth(size: int) -> Callable[[], object]:
     from peerveil.truth import PrivateDawidSkene, simulate_crowd
 
     crowd = simulate_crowd(tasks=size // 10, workers=max(20, size // 2000), answers=10, epsilon=2, seed=1)
-    return lambda: PrivateDawidSkene(epsilon=2, model="one-coin").fit(crowd.reports)
+    return lambda: PrivateDawidSkene(epsilon=2, model="one-coin").fit(crowd.randomized)
 
 
 ROOMS: dict[str, tuple[Callable[[int], Callable[[], object]], str, tuple[int, ...]]] = {

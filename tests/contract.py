@@ -59,10 +59,10 @@ def reviews() -> Reviews:
     return synthetic_conference(30, 20, seed=1).reviews
 
 
-def sampled(cases: Any, name: str, samples: int = 10_000) -> bool:
-    """One of a room's audit cases, by sampling; a false alarm is rarer than one in a million."""
-    (case,) = [case for case in cases if name in case.name]
-    return bool(case.audit(min(case.samples, samples), randomness=lane(), progress=False).passed)
+def sampled(claims: Any, name: str, samples: int = 10_000) -> bool:
+    """One of a module's claims, by sampling; a false alarm is rarer than one in a million."""
+    (claim,) = [claim for claim in claims if name in claim.name]
+    return bool(claim.audit(min(claim.samples, samples), randomness=lane()).passed)
 
 
 def swap() -> tuple[float, float]:
@@ -75,15 +75,15 @@ def swap() -> tuple[float, float]:
 
 RELEASE = Entry(
     make=lambda r: release.publish(reviews(), epsilon=1, scale=(1, 10), randomness=r),
-    honest=lambda: sampled(release_adversary.audit_cases(), "publish, the whole function", 100),
-    broken=lambda: sampled(release_adversary.planted_faults(), "one reviewer counted"),
+    honest=lambda: sampled(release_adversary.claims(), "publish, the whole function", 100),
+    broken=lambda: sampled(release_adversary.claims(), "one reviewer counted"),
     adversary=release_adversary.swap_attack,
     attack=swap,
 )
 LAPLACE = Entry(
     make=lambda r: release.publish(reviews(), scale=(1, 10), mechanism=release.LaplaceMeans(epsilon=1), randomness=r),
-    honest=lambda: sampled(release_adversary.audit_cases(), "sorted means, Laplace"),
-    broken=lambda: sampled(release_adversary.planted_faults(), "largest loads"),
+    honest=lambda: sampled(release_adversary.claims(), "sorted means, Laplace"),
+    broken=lambda: sampled(release_adversary.claims(), "largest loads"),
     adversary=release_adversary.swap_attack,
     attack=swap,
 )
@@ -272,7 +272,7 @@ def guess_answer() -> tuple[float, float]:
 def over_the_wire(_: Randomness) -> Result:
     """Clients draw from the operating system, always."""
     asked = truth.invitation(epsilon=2, classes=["no", "yes"])
-    lines = [truth.Client(asked, worker=w).report(t, "yes") for w in range(6) for t in range(4)]
+    lines = [truth.Client(asked, worker=w).randomize(t, "yes") for w in range(6) for t in range(4)]
     return truth.collect(asked, lines).fit(model="one-coin").public
 
 

@@ -19,8 +19,8 @@ TABLES = {"reviews", "events", "rankings", "labels", "history"}
 POSITIONAL = {
     "release.PublicScores", "calibration.Affine", "calibration.MapAdversary", "calibration.Monotone", "calibration.Pair",
     "calibration.Panel", "calibration.Threshold", "rankings.Mallows", "rankings.Report", "rankings.kendall_distance",
-    "rankings.spread_at", "rankings.total_variation", "timing.optimal_attack", "truth.collect", "truth.write_reports",
-    "truth.CollectedReports",
+    "rankings.spread_at", "rankings.total_variation", "timing.optimal_attack", "truth.collect", "truth.write_answers",
+    "truth.CollectedAnswers",
 }  # fmt: skip
 
 

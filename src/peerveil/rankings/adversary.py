@@ -8,7 +8,7 @@ which of two rankings the last person has. Here the output's probabilities are k
   :func:`noised_loss`: of any statistic with Laplace noise.
 - :func:`report_loss`: the largest loss of one local report over all pairs of rankings.
 - :func:`guess_last_ranking`: the attack itself, and how often it is right.
-- :func:`audit_cases`, :func:`planted_faults`: whole tests under audit (:mod:`peerveil.audit.cases`).
+- :func:`claims`: whole tests, sound and deliberately broken, for the audit's registry.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from itertools import combinations_with_replacement, permutations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from peerveil.audit import ExactLoss, exact_loss
-from peerveil.audit.cases import Case
-from peerveil.audit.driver import Pair
+from peerveil.audit.check import Neighbors
+from peerveil.audit.claims import Claim, register
 from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.randomness import Randomness, laplace_scale
@@ -200,12 +201,12 @@ def _noised(method: str, share: float = 1.0) -> Callable[[Any, int, Randomness],
     return mechanism
 
 
-def _pairs_of_data(items: int = 20, rankings: int = 6) -> tuple[Pair, ...]:
+def _pairs_of_data(items: int = 20, rankings: int = 6) -> tuple[Neighbors, ...]:
     """Everybody agrees but one, who agrees too or is the opposite: what moves norms most."""
     up = np.arange(items)
     agreed = np.array([up] * rankings)
     other = np.vstack([agreed[1:], up[::-1]])
-    return (Pair("the last agrees or opposes", agreed, other),)
+    return (Neighbors("the last agrees or opposes", agreed, other),)
 
 
 def _one_report(ranking: Any, count: int, randomness: Randomness) -> list[str]:
@@ -218,32 +219,29 @@ def _two_answers(ranking: Any, count: int, randomness: Randomness) -> list[str]:
     return [a + b for a, b in zip(*(_one_report(ranking, count, randomness) for _ in range(2)), strict=True)]
 
 
-def audit_cases() -> Iterator[Case]:
-    """Every kind of output of the room, for epsilon 1."""
-    claim = ranking_guarantee(_EPSILON)
-    for method in PRIVATE:
-        yield Case(f"rankings, {method}, epsilon 1", _noised(method), _pairs_of_data(), claim, samples=20_000)
-    rankings = (Pair("a ranking and its reverse", np.arange(6), np.arange(6)[::-1]),)
-    yield Case(
-        "rankings, one local report, epsilon 1", _one_report, rankings, LocalProtocol(6, epsilon=1).guarantee, 200_000
-    )
-
-
-def planted_faults() -> Iterator[Case]:
-    """Tests that break their claim, and must be refuted."""
-    yield Case(
-        "rankings, noise for one ranking less",
-        _noised("rank-norm", 0.5),
-        _pairs_of_data(),
-        ranking_guarantee(_EPSILON),
+@register
+def claims() -> Iterator[Claim]:
+    """Every kind of output of the module for epsilon 1, and two that break their claim."""
+    central = partial(
+        Claim,
+        covers=("rankings.uniformity_test",),
+        pairs=_pairs_of_data(),
+        guarantee=ranking_guarantee(_EPSILON),
         samples=20_000,
+    )
+    local = partial(
+        Claim,
+        covers=("rankings.LocalReporter", "rankings.randomize_rankings", "rankings.aggregate_reports"),
+        pairs=(Neighbors("a ranking and its reverse", np.arange(6), np.arange(6)[::-1]),),
+        guarantee=LocalProtocol(6, epsilon=1).guarantee,
+        samples=200_000,
+    )
+    for method in PRIVATE:
+        yield central(name=f"rankings, {method}, epsilon 1", mechanism=_noised(method))
+    yield local(name="rankings, one randomized ranking, epsilon 1", mechanism=_one_report)
+    yield central(
+        name="rankings, noise for one ranking less",
+        mechanism=_noised("rank-norm", 0.5),
         fault="noise for adding a ranking (sensitivity 1), though one is replaced by its opposite (2)",
     )
-    yield Case(
-        "rankings, two local reports",
-        _two_answers,
-        (Pair("a ranking and its reverse", np.arange(6), np.arange(6)[::-1]),),
-        LocalProtocol(6, epsilon=1).guarantee,
-        samples=200_000,
-        fault="a person reports twice and pays once",
-    )
+    yield local(name="rankings, randomized twice", mechanism=_two_answers, fault="a person answers twice and pays once")

@@ -138,7 +138,7 @@ def test_what_the_python_clients_send_is_understood() -> None:
     client = Client(campaign.described(), bits=lambda _: 0)  # 0 keeps every answer
     for number, (task, _) in enumerate(campaign.tasks):
         for code, answer in enumerate(campaign.classes):
-            line = Client(campaign.described(), bits=lambda _: 0).report(task, answer)
+            line = Client(campaign.described(), bits=lambda _: 0).randomize(task, answer)
             assert intake.read(line.encode()) == Received(number, code)
             assert len(line.encode()) == widths[number]
     assert client.classes == list(campaign.classes)

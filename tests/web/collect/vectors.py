@@ -98,7 +98,7 @@ def label_vectors() -> list[dict[str, Any]]:
             drawn = [given(f"{case['epsilon']} {number} {i}", size) for i in range(4)]
             for part in [*edges, *drawn]:
                 lane = GivenBytes(part)
-                line = Client(terms, bits=lane.word).report("task 7", answer)
+                line = Client(terms, bits=lane.word).randomize("task 7", answer)
                 code = int(GivenBytes(part).respond(np.array([number]), Response(case["epsilon"], response.k))[0])
                 assert json.loads(line)["label"] == campaign.classes[code]
                 cases.append({"bytes": part.hex(), "answer": answer, "line": line})

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
 from peerveil.rankings import LocalProtocol, LocalReporter
 from peerveil.truth import Client
-from peerveil.truth.client import seen
+from peerveil.truth.wire import visible_text
 from peerveil.web.collect.campaign import RANKINGS_FORMAT
 from peerveil.web.collect.device import Device
 
@@ -110,7 +110,7 @@ class CollectClient:
             raise BadInput("task", got=task, want="vote(ranking): this campaign is about rankings")
         if task not in dict(self.tasks):
             raise BadInput("task", got=task, want="the id of one of the campaign's tasks")
-        return self._deliver(*self._device.draw(labels.question(task), lambda: labels.report(task, answer)))
+        return self._deliver(*self._device.draw(labels.question(task), lambda: labels.randomize(task, answer)))
 
     def vote(self, ranking: ArrayLike | Sequence[int]) -> str:
         """Send the one report of a ranking (the place of every item, from 0); returns what was sent."""
@@ -119,7 +119,7 @@ class CollectClient:
             raise BadInput(
                 "ranking", got=Verbatim("a ranking"), want="answer(task, answer): this campaign is about labels"
             )
-        question = seen(self.terms["question"], *sorted(seen(name) for name in self.terms["names"]))
+        question = visible_text(self.terms["question"], *sorted(visible_text(name) for name in self.terms["names"]))
         return self._deliver(*self._device.draw(question, lambda: reporter.report(ranking).to_json()))
 
     def _deliver(self, line: str, key: str) -> str:

@@ -17,7 +17,7 @@ from peerveil.core.errors import BadInput
 from peerveil.core.files import target_path, write_atomically
 from peerveil.rankings import Report
 from peerveil.rankings.randomize import FORMAT as REPORTS_FORMAT
-from peerveil.truth.client import FORMAT
+from peerveil.truth.wire import FORMAT
 from peerveil.web.collect.schema import reports
 
 if TYPE_CHECKING:

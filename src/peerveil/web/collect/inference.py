@@ -26,7 +26,7 @@ from peerveil.data.engines import quiet
 from peerveil.rankings.aggregate import answer_of_sums
 from peerveil.report import Svg, new_axes, safe_svg
 from peerveil.truth import PrivateDawidSkene, plan_truth
-from peerveil.truth.outcome import CONFIDENCE
+from peerveil.truth.result import CONFIDENCE
 from peerveil.web.collect.exporting import count_reports, raw_pieces, write_parquet
 from peerveil.web.collect.outcomes import store_result
 from peerveil.web.collect.schema import campaigns

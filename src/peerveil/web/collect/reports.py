@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.rankings import Report
-from peerveil.truth.client import FORMAT
+from peerveil.truth.wire import FORMAT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
