@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from annotated_types import Ge, Le
-
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.study.actions import Action, PlanAction, SuggestedStep
-from peerveil.study.declared import Setting
+from peerveil.study.actions import Action, PlanAction, Setting
 from peerveil.study.outcome import Outcome
-from peerveil.study.spelling import File, InnerShare, ReviewsName, ScaleAndBias, Share  # noqa: TC001 (read at run time)
+from peerveil.study.spelling import File, InnerShare, Limits, ReviewsName, ScaleAndBias, Share
+from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
     from peerveil.calibration import Conference
     from peerveil.calibration.fit import Fit
     from peerveil.core.result import Plan
     from peerveil.data import Reviews
-    from peerveil.study.actions import Context
-    from peerveil.study.inputs import Inputs
+    from peerveil.study.execute import Context, Inputs
 
 _NOTHING: Final = Verbatim("nothing")
 
@@ -29,7 +26,7 @@ class _Decisions(Action["Reviews"]):
     kinds = ("reviews",)
 
     accept: Annotated[
-        int | None, Ge(0), Le(1_000_000), Setting("How many papers to accept.", "Papers to accept", common=True)
+        int | None, Limits(ge=0, le=1_000_000), Setting("How many papers to accept.", "Papers to accept", common=True)
     ] = None
     accepted: Annotated[
         InnerShare | None,
@@ -57,13 +54,12 @@ class _Decisions(Action["Reviews"]):
     ] = None
     noise: Annotated[
         float | None,
-        Ge(0),
+        Limits(ge=0),
         Setting("Standard deviation of scores; by default fitted with the history.", "Noise of scores"),
     ] = None
     draws: Annotated[
         int,
-        Ge(1),
-        Le(50),
+        Limits(ge=1, le=50),
         Setting(
             "With a history: how many credible functions of each reviewer to average over; 1 takes the mean.",
             "Draws per reviewer",
@@ -71,14 +67,12 @@ class _Decisions(Action["Reviews"]):
     ] = 8
     iterations: Annotated[
         int,
-        Ge(60),
-        Le(1_000_000),
+        Limits(ge=60, le=1_000_000),
         Setting("With a history: iterations of each of four chains.", "Iterations of the fit"),
     ] = 1500
     group_size: Annotated[
         int,
-        Ge(2),
-        Le(6),
+        Limits(ge=2, le=6),
         Setting(
             "Papers whose committees could have been exchanged. Larger groups hide a writer among more people, and take "
             "longer.",
@@ -112,6 +106,7 @@ class _Decisions(Action["Reviews"]):
         """Strictness learned from the past, once per run; None if it was given as a table."""
         if not self.history:
             return None
+        fit: Fit | None
         fitted, fit = self.__dict__.get("_fit", (None, None))
         if fitted is not inputs:
             from peerveil.calibration import fit_miscalibration
@@ -243,7 +238,9 @@ class DecideConference(_Decisions):
         private.findings += [f"Fitted from the history: {fit.summary()}."] if fit is not None else []
         private.results = sheet.figures()
         private.csv("sheet.csv", sheet.frame())
-        caption = "How often the best adversary is wrong about each review's writer, against what the scores alone leave."
+        caption = (
+            "How often the best adversary is wrong about each review's writer, against what the scores alone leave."
+        )
         outcome.figure(sheet.plot, caption, caption, public=False)
         return outcome
 
@@ -282,7 +279,7 @@ class PlanDecisions(_Decisions, PlanAction["Reviews"]):
         ),
     ] = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
     most_groups: Annotated[
-        int, Ge(1), Le(1_000_000), Setting("For a conference: groups to try, evenly chosen.", "Groups to try")
+        int, Limits(ge=1, le=1_000_000), Setting("For a conference: groups to try, evenly chosen.", "Groups to try")
     ] = 100
 
     def guarantee(self, inputs: Inputs[Reviews]) -> None:
@@ -322,22 +319,23 @@ class SimulateDecisions(Action[None]):
             common=True,
         ),
     ] = ((1.0, 0.5), (0.7, -0.5))
-    noise: Annotated[float, Ge(0), Setting("Standard deviation of scores.", "Noise of scores", common=True)] = 0.4
+    noise: Annotated[float, Limits(ge=0), Setting("Standard deviation of scores.", "Noise of scores", common=True)] = (
+        0.4
+    )
     share: Annotated[
         Share,
         Setting("Pairs: how much of the possible protection to use, from none (0) to all (1).", "Share of protection"),
     ] = 0.5
-    accept: Annotated[int, Ge(0), Le(20), Setting("Panels: how many papers to accept.", "Papers to accept")] = 1
+    accept: Annotated[int, Limits(ge=0, le=20), Setting("Panels: how many papers to accept.", "Papers to accept")] = 1
     adversary_error: Annotated[
         Share, Setting("Panels: how often the best guess of a review's writer shall be wrong.", "Error of the guess")
     ] = 0.5
     draws: Annotated[
         int | None,
-        Ge(1),
-        Le(10_000_000),
+        Limits(ge=1, le=10_000_000),
         Setting("How many pairs or panels to simulate; by default 100,000 pairs or 1,000 panels.", "Simulations"),
     ] = None
-    seed: Annotated[int, Ge(0), Setting("The same seed gives the same papers.")] = 0
+    seed: Annotated[int, Limits(ge=0), Setting("The same seed gives the same papers.")] = 0
 
     def __post_init__(self) -> None:
         if len(self.functions) < 2:

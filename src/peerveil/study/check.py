@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import printed
 from peerveil.ledger import BudgetExceeded, Ledger
-from peerveil.study.inputs import DataFile, Inputs, kind_of, read_inputs
+from peerveil.study.execute import DataFile, Inputs, kind_of, read_inputs
 from peerveil.study.refusals import Refusals
 
 if TYPE_CHECKING:
@@ -58,13 +58,18 @@ class Checked:
     """What an interrupted run has paid already."""
 
     @property
+    def names(self) -> list[str]:
+        """The names of all steps."""
+        return [planned.step.name for planned in self.planned]
+
+    @property
     def spends(self) -> dict[str, Fraction]:
         """What each account would be debited."""
         total: dict[str, Fraction] = defaultdict(Fraction)
         for planned in self.planned:
-            if planned.step.account is not None and not self.simulated:
-                total[planned.step.account] += planned.debit
-        return {name: amount for name, amount in total.items() if amount}
+            if planned.debit and not self.simulated:
+                total[str(planned.step.account)] += planned.debit
+        return dict(total)
 
     @property
     def due(self) -> dict[str, Fraction]:
@@ -161,7 +166,7 @@ def _read_step(
             got = Verbatim(f"{name}, which holds {stated}")
             raise BadInput(f"{step.place}.{setting}", got=got, want=" or ".join(wanted))
         kinds[name] = stated or (wanted[0] if len(wanted) == 1 else kind_of(action, file))
-        return replace(file, kind=kinds[name])
+        return replace(file, kind=kinds[name])  # type: ignore[arg-type]
 
     others: dict[str, list[DataFile]] = {}
     for parameter in action.parameters():
@@ -193,13 +198,17 @@ def _afford(checked: Checked, key: Callable[[str], str] | None) -> Checked:
                 raise BadInput(f"accounts.{account.name}.epsilon", got=str(remaining[account.name]),
                                want=f"{account.exact_epsilon}, with which it was opened in the ledger")  # fmt: skip
             remaining[account.name] = account.exact_remaining
-            own = (entry.exact_debit for entry in account.entries() if entry.key is not None and entry.key in keys.values())
+            own = (
+                entry.exact_debit for entry in account.entries() if entry.key is not None and entry.key in keys.values()
+            )
             paid[account.name] = sum(own, Fraction(0))
         known = replace(checked, remaining=remaining, paid=paid)
         for name, amount in known.due.items():
             if amount > remaining[name]:
                 raise BudgetExceeded(name, requested=amount, remaining=remaining[name])
-        for planned in spending if ledger is not None else ():
+        for planned in spending:
+            if ledger is None:
+                break
             step = planned.step
             ledger.require_free(str(step.account), planned.inputs.table, once=planned.action.once, key=keys[step.name])
     return known

@@ -8,8 +8,7 @@ from peerveil.study.actions import KINDS, Action
 from peerveil.study.outcome import Outcome
 
 if TYPE_CHECKING:
-    from peerveil.study.actions import Context
-    from peerveil.study.inputs import Inputs
+    from peerveil.study.execute import Context, Inputs
 
 
 class DescribeData(Action[Any]):

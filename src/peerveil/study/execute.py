@@ -5,23 +5,155 @@ What is public and what is not go to different folders. A study (:mod:`peerveil.
 
 from __future__ import annotations
 
+import hashlib
+import shlex
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.files import check_out
-from peerveil.study.actions import Context, no_progress
-from peerveil.study.inputs import read_inputs
+from peerveil.study.actions import Declared, Kind, Setting, Table
+from peerveil.study.spelling import Columns, DataPath, Name  # noqa: TC001 (read at run time)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from peerveil.core.randomness import Randomness
     from peerveil.ledger import Account
     from peerveil.study.actions import Action
-    from peerveil.study.inputs import DataFile
     from peerveil.study.outcome import Outcome
+
+
+class DataFile(Declared):
+    """A file of data and how to read it: ``[data.NAME]`` of a study, or FILE and its options on the command line."""
+
+    path: Annotated[DataPath, Setting("The file, beside the study unless the path is absolute.")]
+    kind: Annotated[Kind | None, Setting("What it holds; recognized if left out.")] = None
+    format: Annotated[Name | None, Setting("The file's format; recognized if left out.")] = None
+    columns: Annotated[Columns | None, Setting("Our columns and their names in the file.")] = None
+    time_zone: Annotated[Name | None, Setting("The zone of times that name none; UTC if left out.")] = None
+    layout: Annotated[
+        Literal["orders", "places"] | None, Setting("What the cells of a wide table of rankings hold.")
+    ] = None
+
+    @property
+    def several(self) -> bool:
+        """Whether the path stands for several files."""
+        return "*" in str(self.path)
+
+    def files(self) -> list[Path]:
+        """The files, sorted."""
+        anchor = Path(self.path.anchor)
+        return sorted(anchor.glob(str(self.path.relative_to(anchor)))) if self.several else [self.path]
+
+    def as_typed(self) -> str:
+        """The file with the options that it is read with, as they stand on a command line.
+
+        >>> DataFile(path=Path("my log.csv"), columns={"actor": "user"}).as_typed()
+        "'my log.csv' --column actor=user"
+        """
+        options = [part for ours, theirs in (self.columns or {}).items() for part in ("--column", f"{ours}={theirs}")]
+        options += ["--format", self.format] if self.format else []
+        options += ["--time-zone", self.time_zone] if self.time_zone else []
+        return shlex.join([str(self.path), *options])
+
+    def refuse(self, settings: Iterable[str], want: str) -> None:
+        """Refuse settings that an action which opens the file itself cannot use."""
+        for name in settings:
+            if getattr(self, name):
+                raise BadInput(name, got=getattr(self, name), want=want)
+
+    def check_files(self) -> None:
+        """Refuse files that an action could not open itself."""
+        from peerveil.data.readers.files import InputFile
+
+        if not self.files():
+            raise BadInput(str(self.path), got=Verbatim("no such file"), want="at least one Parquet file")
+        for path in self.files():
+            InputFile.open(path)
+
+    def digest(self) -> str:
+        """SHA-256 of what the files hold."""
+        digests = []
+        for path in self.files():
+            with path.open("rb") as handle:
+                digests.append(hashlib.file_digest(handle, "sha256").hexdigest())
+        return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+
+    def read(self, kind: str, extra: tuple[str, ...] = ()) -> Any:
+        """The table, with further columns where they are needed."""
+        options: dict[str, Any] = {"columns": self.columns or None}
+        if kind in ("events", "reviews") and self.time_zone is not None:
+            options["time_zone"] = self.time_zone
+        if kind == "rankings" and self.layout is not None:
+            options["layout"] = self.layout
+        table: Any = getattr(import_module("peerveil.data"), kind.capitalize())
+        if extra:  # naming a further column must not drop those that are read without
+            options["extra"] = [*dict.fromkeys((*table.read(self.path, self.format, **options).extra, *extra))]
+        return table.read(self.path, self.format, **options)
+
+
+@dataclass(frozen=True)
+class Inputs(Generic[Table]):
+    """What an action is given: its table, further tables by parameter, and the file of the table.
+
+    An action that opens its file itself is given no table.
+    """
+
+    table: Table
+    source: DataFile | None = None
+    others: Mapping[str, Any] = field(default_factory=dict)
+
+
+def no_progress(share: float, text: str = "") -> None:
+    """Show nothing."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a run is given beside its data: the source of noise, the account to debit, and where to show progress."""
+
+    randomness: Randomness
+    account: Account | None = None
+    progress: Callable[[float, str], None] = field(default=no_progress)
+
+
+def read_inputs(
+    action: Action[Any],
+    source: DataFile | None,
+    others: Mapping[str, Sequence[DataFile]],
+    read: Callable[[DataFile, str, tuple[str, ...]], Any] = DataFile.read,
+) -> Inputs[Any]:
+    """Read what an action needs, through ``read``; a parameter that names several files gets a list of tables."""
+    further: dict[str, Any] = {}
+    for parameter in action.parameters():
+        if parameter.named_data and others.get(parameter.name):
+            tables = [read(file, parameter.named_data, ()) for file in others[parameter.name]]
+            further[parameter.name] = tables if parameter.many else tables[0]
+    table = None
+    if source is not None and action.in_memory(source):
+        table = read(source, kind_of(action, source), action.extra_columns())
+    return Inputs(table, source, further)
+
+
+def kind_of(action: Action[Any], source: DataFile) -> str:
+    """What a file is read as."""
+    if source.kind is not None:
+        if source.kind not in action.kinds:
+            raise BadInput("kind", got=source.kind, want=" or ".join(action.kinds))
+        return source.kind
+    if len(action.kinds) == 1:
+        return action.kinds[0]
+    from peerveil.data import recognize
+
+    kinds = [kind.lower() for kind in recognize(source.path).kinds if kind.lower() in action.kinds]
+    if len(kinds) != 1:
+        got = Verbatim(f"a file that could hold {' or '.join(kinds) or 'anything'}")
+        raise BadInput("kind", got=got, want=f"what to read it as: {', '.join(action.kinds)}")
+    return kinds[0]
 
 
 @dataclass(frozen=True)

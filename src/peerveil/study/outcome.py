@@ -9,9 +9,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from peerveil.core.files import write_text
-from peerveil.report import Line, Svg, new_axes, safe_svg
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
@@ -21,6 +18,7 @@ if TYPE_CHECKING:
 
     from peerveil.core.guarantee import Guarantee
     from peerveil.core.result import Pictured
+    from peerveil.report import Line, Svg
 
     GuaranteeOf = Callable[[int], Guarantee]
 
@@ -103,11 +101,18 @@ class Part:
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
         figures = [[figure.svg.attributes, figure.svg.content, figure.caption] for figure in self.figures]
-        return {**vars(self), "figures": figures, "tables": [*map(asdict, self.tables)], "files": [*map(asdict, self.files)]}
+        return {
+            **vars(self),
+            "figures": figures,
+            "tables": [*map(asdict, self.tables)],
+            "files": [*map(asdict, self.files)],
+        }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Part:
         """The part that :meth:`to_dict` describes."""
+        from peerveil.report import Line, Svg
+
         return cls(
             data["answer"],
             [line if isinstance(line, str) else Line(*line) for line in data["findings"]],
@@ -159,6 +164,16 @@ class Outcome:
         """The public answer; the operator's if there is none."""
         return self.public.answer or self.private.answer
 
+    def public_results(self) -> dict[str, Any]:
+        """What programs may read: the public findings and figures, with their guarantee."""
+        return {
+            "found": self.public.findings,
+            "results": self.public.results,
+            "guarantee": self.guarantee,
+            "guarantee_in_words": self.guarantee_text,
+            "mark": self.mark,
+        }
+
     # ---- guarantees ------------------------------------------------------------------------------------------
 
     def set_guarantee(self, guarantee: Guarantee) -> None:
@@ -198,13 +213,16 @@ class Outcome:
     def withhold(self, reason: str, whom: str) -> None:
         """Publish nothing after all: everything becomes the operator's, and ``whom`` it is about is stated as protected."""
         public, private = self.public, self.private
-        self.public, self.private = Part(), Part(
-            public.answer,
-            [reason, *public.findings, *private.findings],
-            {**public.results, **private.results},
-            public.figures + private.figures,
-            public.tables + private.tables,
-            public.files + private.files,
+        self.public, self.private = (
+            Part(),
+            Part(
+                public.answer,
+                [reason, *public.findings, *private.findings],
+                {**public.results, **private.results},
+                public.figures + private.figures,
+                public.tables + private.tables,
+                public.files + private.files,
+            ),
         )
         self.attack, self.guarantee, self.protections = [], None, [[whom, NOT_PUBLISHED]]
         self.guarantee_text = self.guarantee_short = reason
@@ -222,23 +240,20 @@ class Outcome:
         columns: int = 1,
     ) -> None:
         """Draw on new axes (as many as ``columns``); the mark is written across each."""
+        from peerveil.core.result import stamp_axes
+        from peerveil.report import new_axes, safe_svg
 
         def drawn() -> Axes:
             axes = new_axes(height=height, columns=columns)
             draw(*axes)
-            if self.mark:
-                from peerveil.core.result import stamp_axes
-
-                for ax in axes:
-                    if not any(text.get_gid() == "mark" for text in ax.texts):
-                        stamp_axes(ax, self.mark)
+            for ax in axes if self.mark else ():
+                if not any(text.get_gid() == "mark" for text in ax.texts):
+                    stamp_axes(ax, str(self.mark))
             return axes[0]
 
         self.part(public).figures.append(DrawnFigure(safe_svg(drawn, alt), caption))
 
-    def add_result(
-        self, name: str, result: Any, answer: str, caption: str, *, public: bool, cells: Any = None
-    ) -> None:
+    def add_result(self, name: str, result: Any, answer: str, caption: str, *, public: bool, cells: Any = None) -> None:
         """Add a result with a table and a figure, such as a plan, and write them as ``name.csv`` and ``name.json``.
 
         ``cells`` are the columns and rows of the table in the report; by default those of the result.
@@ -257,6 +272,8 @@ class Outcome:
 
         Names of simulated files say so, wherever they are copied to.
         """
+        from peerveil.core.files import write_text
+
         written = [
             (write_text(public / public_name(name, simulated), text), not simulated)
             for name, text in self.public.contents().items()

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from annotated_types import Ge, Le, Lt
-
 from peerveil.core.errors import BadInput
-from peerveil.study.actions import Action, PlanAction, SuggestedStep
-from peerveil.study.declared import Setting, sentence_case
+from peerveil.study.actions import Action, PlanAction, Setting, sentence_case
 from peerveil.study.outcome import Outcome
-from peerveil.study.spelling import Epsilon, EpsilonOrNone, InnerShare
+from peerveil.study.spelling import Epsilon, EpsilonOrNone, InnerShare, Limits
+from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
     from peerveil.core.guarantee import Guarantee
     from peerveil.core.result import Plan
     from peerveil.data import Rankings
     from peerveil.rankings import LocalProtocol, UniformityTest
-    from peerveil.study.actions import Context
-    from peerveil.study.inputs import DataFile, Inputs
+    from peerveil.study.execute import Context, DataFile, Inputs
 
 _QUESTION: Final = "Do the rankings differ from chance?"
 _READER: Final = "Whoever reads the reports guesses between two possible rankings of one person"
@@ -132,7 +129,9 @@ class PlanRankings(PlanAction[None]):
     caption = "Power against the number of people, one line per test; the dotted line is the power wanted."
     costs_nothing = "Computed by simulation, without any data: nothing is spent."
 
-    items: Annotated[int, Ge(2), Le(10_000_000), Setting("How many items are ranked.", "Number of items", common=True)]
+    items: Annotated[
+        int, Limits(ge=2, le=10_000_000), Setting("How many items are ranked.", "Number of items", common=True)
+    ]
     spread: Annotated[InnerShare, Setting("Spread of the signal to detect; 1 would be chance.", common=True)]
     epsilon: Annotated[
         Epsilon | None,
@@ -158,9 +157,9 @@ class PlanRankings(PlanAction[None]):
         Setting("Tests to compare; by default auto and local with an epsilon, friedman without.", "Tests"),
     ] = None
     trials: Annotated[
-        int, Ge(2), Le(100_000), Setting("Simulated data sets for each number of people.", "Simulations")
+        int, Limits(ge=2, le=100_000), Setting("Simulated data sets for each number of people.", "Simulations")
     ] = 100
-    seed: Annotated[int, Ge(0), Setting("Seed of the simulation.")] = 0
+    seed: Annotated[int, Limits(ge=0), Setting("Seed of the simulation.")] = 0
 
     def __post_init__(self) -> None:
         if self.power <= self.level:
@@ -203,10 +202,10 @@ class RandomizeRankings(Action["Rankings"]):
         ),
     ] = "items"
     questions: Annotated[
-        int, Ge(1), Setting("How many questions all people share.", "Number of questions", common=True)
+        int, Limits(ge=1), Setting("How many questions all people share.", "Number of questions", common=True)
     ] = 3
     public_seed: Annotated[
-        int, Ge(0), Lt(2**53), Setting("Fixes the shared questions; publish it beforehand.", common=True)
+        int, Limits(ge=0, lt=2**53), Setting("Fixes the shared questions; publish it beforehand.", common=True)
     ] = 0
 
     def _protocol(self, table: Rankings) -> LocalProtocol:

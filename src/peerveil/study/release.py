@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from annotated_types import Ge, Le
-
-from peerveil.study.actions import Action, PlanAction, SuggestedStep
-from peerveil.study.declared import Setting
+from peerveil.study.actions import Action, PlanAction, Setting
 from peerveil.study.outcome import Outcome, guess_percent, person_cautions, typical_and_most
-from peerveil.study.spelling import Epsilon, Scale
+from peerveil.study.spelling import Epsilon, Limits, Scale
+from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
     from peerveil.core.guarantee import Guarantee
     from peerveil.data import Reviews
     from peerveil.release import PublicScores, PublishedMeans
-    from peerveil.study.actions import Context
-    from peerveil.study.inputs import Inputs
+    from peerveil.study.execute import Context, Inputs
 
 # the question, what is measured, and which way is which
 _WORDS: Final = {
@@ -152,7 +149,7 @@ class PublishMeans(Action["Reviews"]):
         part.answer = f"For 80% of reviewers their {noun} is between {low:.3g} and {high:.3g}{sign}. {beyond_public}"
         part.findings = [f"{published.summary()}.", beyond_public, ASSUMES_PUBLIC]
         part.results = {"weight": self.weight, "estimate": published.estimate, "means": published.means.tolist()}
-        part.csv(f"means-{self.weight}.csv", published.frame())
+        part.file(f"means-{self.weight}.csv", published.to_csv())
         part.json(f"means-{self.weight}.json", published)
         outcome.figure(
             lambda left, right: draw_release(published, left, right),
@@ -213,7 +210,7 @@ class PlanRelease(PlanAction["Reviews"]):
     weight: Weight = "rating"
     scale: DeclaredScale = None
     bounds: Bounds = "counting"
-    trials: Annotated[int, Ge(2), Le(1000), Setting("Simulated releases for each epsilon.", "Simulations")] = 20
+    trials: Annotated[int, Limits(ge=2, le=1000), Setting("Simulated releases for each epsilon.", "Simulations")] = 20
 
     def guarantee(self, inputs: Inputs[Reviews]) -> None:
         """None: only public data are used."""

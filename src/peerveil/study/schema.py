@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from peerveil.study.actions import all_actions
-from peerveil.study.inputs import DataFile
+from peerveil.study.execute import DataFile
 from peerveil.study.spec import AccountBudget, StudyHead
 
 if TYPE_CHECKING:
-    from peerveil.study.actions import Action
+    from peerveil.study.actions import Action, Declared
 
 _TEXT = {"type": "string", "minLength": 1}
 
@@ -23,9 +23,9 @@ def study_schema() -> dict[str, Any]:
         "required": ["study", "steps"],
         "additionalProperties": False,
         "properties": {
-            "study": StudyHead.schema(),
-            "accounts": {"type": "object", "additionalProperties": AccountBudget.schema()},
-            "data": {"type": "object", "additionalProperties": DataFile.schema()},
+            "study": table_schema(StudyHead),
+            "accounts": {"type": "object", "additionalProperties": table_schema(AccountBudget)},
+            "data": {"type": "object", "additionalProperties": table_schema(DataFile)},
             "steps": {"type": "array", "minItems": 1, "items": _any_step()},
         },
     }
@@ -78,7 +78,33 @@ def step_schema(kind: type[Action[Any]]) -> dict[str, Any]:
         own["data"] = {**_TEXT, "description": f"The name of {' or '.join(kind.kinds)} under [data]."}
     if kind.spends:
         own["account"] = {**_TEXT, "description": "The account to debit, a name under [accounts]."}
-    schema = kind.schema()
+    schema = table_schema(kind)
     schema["properties"] = own | schema["properties"]
     schema["required"] += ["data"] if kind.kinds else []
     return {"description": kind.about, **schema}
+
+
+def table_schema(kind: type[Declared]) -> dict[str, Any]:
+    """The schema of a table of settings: each with its help and what it may be."""
+    made = kind.adapter().json_schema()
+    properties = {
+        parameter.name: {
+            **{
+                key: value
+                for key, value in made["properties"][parameter.name].items()
+                if key not in ("title", "default")
+            },
+            "description": f"{parameter.setting.help} {parameter.want_sentence}",
+            **({} if parameter.default is None else {"default": parameter.plain(parameter.default)}),
+        }
+        for parameter in kind.parameters()
+    }
+    required = [parameter.name for parameter in kind.parameters() if parameter.required]
+    definitions = {"$defs": made["$defs"]} if "$defs" in made else {}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+        **definitions,
+    }

@@ -35,16 +35,13 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
-from annotated_types import Ge
-
 from peerveil.core.errors import BadInput, unknown
 from peerveil.core.files import read_toml, regular_file
 from peerveil.core.guarantee import read_epsilon
-from peerveil.study.actions import find_action
-from peerveil.study.declared import Declared, Setting
-from peerveil.study.inputs import DataFile
+from peerveil.study.actions import Declared, Setting, find_action
+from peerveil.study.execute import DataFile
 from peerveil.study.refusals import Refusals
-from peerveil.study.spelling import EPSILON_SCHEMA, Address, Spelling, Title
+from peerveil.study.spelling import EPSILON_SCHEMA, Address, Limits, Spelling, Title
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -64,7 +61,7 @@ class StudyHead(Declared):
     ledger: Annotated[
         Address | None, Setting("Where spending is recorded: a file, or the address of a PostgreSQL database.")
     ] = None
-    seed: Annotated[int | None, Ge(0), Setting("Simulate: nothing is spent, everything is marked.")] = None
+    seed: Annotated[int | None, Limits(ge=0), Setting("Simulate: nothing is spent, everything is marked.")] = None
 
 
 class AccountBudget(Declared):

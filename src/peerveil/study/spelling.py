@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
-
-from annotated_types import Ge, Gt, Le, Lt
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,6 +59,36 @@ class Refers:
     want: str
 
 
+class Limits(NamedTuple):
+    """Limits of a number, as pydantic calls them."""
+
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic import Field
+
+        return handler.generate_schema(Annotated[source, Field(ge=self.ge, gt=self.gt, le=self.le, lt=self.lt)])
+
+    def stated(self) -> dict[str, float]:
+        """Those that are set."""
+        return {name: limit for name, limit in self._asdict().items() if limit is not None}
+
+    def in_words(self) -> str:
+        """What they allow, such as "from 0 to 1".
+
+        >>> Limits(ge=2, le=1000).in_words(), Limits(gt=0, lt=1).in_words()
+        ('from 2 to 1,000', 'above 0 and below 1')
+        """
+        values = {name: f"{limit:,}" for name, limit in self.stated().items()}
+        if values.keys() == {"ge", "le"}:
+            return f"from {values['ge']} to {values['le']}"
+        words = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
+        return " and ".join(f"{word} {values[name]}" for name, word in words.items() if name in values)
+
+
 # ---- epsilon ---------------------------------------------------------------------------------------------------------
 
 # at most six digits before the point, and not zero: the schema's words and the reader's are the same
@@ -104,8 +132,8 @@ EpsilonOrNone = Annotated[
     ),
 ]
 
-Share = Annotated[float, Ge(0), Le(1)]
-InnerShare = Annotated[float, Gt(0), Lt(1)]
+Share = Annotated[float, Limits(ge=0, le=1)]
+InnerShare = Annotated[float, Limits(gt=0, lt=1)]
 
 # ---- durations, scales, pairs ----------------------------------------------------------------------------------------
 
@@ -177,7 +205,13 @@ def _pair(want: str, separator: str, *are_positive: bool, is_rising: bool = Fals
 
 Scale = Annotated[
     tuple[float, float],
-    _pair("the lowest and highest possible score, such as 1:10 (in a study file [1, 10])", ":", False, False, is_rising=True),
+    _pair(
+        "the lowest and highest possible score, such as 1:10 (in a study file [1, 10])",
+        ":",
+        False,
+        False,
+        is_rising=True,
+    ),
 ]
 PositivePair = Annotated[
     tuple[float, float], _pair("two numbers above 0, such as 4,2 (in a study file [4, 2])", ",", True, True)

@@ -6,19 +6,16 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from annotated_types import Ge, Gt, Le
-
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.study.actions import Action, PlanAction, SuggestedStep
-from peerveil.study.declared import Setting
+from peerveil.study.actions import Action, PlanAction, Setting
 from peerveil.study.outcome import NOT_PUBLISHED, Outcome
-from peerveil.study.spelling import Duration, Epsilon, File, InnerShare, Name, Share
+from peerveil.study.spelling import Duration, Epsilon, File, InnerShare, Limits, Name, Share
+from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
     from peerveil.core.guarantee import Guarantee
     from peerveil.data import Events
-    from peerveil.study.actions import Context
-    from peerveil.study.inputs import DataFile, Inputs
+    from peerveil.study.execute import Context, DataFile, Inputs
     from peerveil.timing import Queue
     from peerveil.timing.mechanism import DelayMechanism
 
@@ -68,14 +65,14 @@ class AuditLog(Action["Events"]):
         Setting("How far apart lone posts may be and still be covered; by default taken from the log.", common=True),
     ] = None
     percentile: Annotated[
-        float, Gt(0), Le(100), Setting("Without a gap: the percentile of the log's intervals to take as the gap.")
+        float, Limits(gt=0, le=100), Setting("Without a gap: the percentile of the log's intervals to take as the gap.")
     ] = 50.0
     epsilons: Epsilons = ("0.5", "1", "2")
     within: Annotated[
         Name | None, Setting("Compare only posts with the same value of this column.", "Compare within")
     ] = None
     suspects: Annotated[
-        int, Ge(2), Le(1_000_000), Setting("How many people an observer suspects before looking at times.")
+        int, Limits(ge=2, le=1_000_000), Setting("How many people an observer suspects before looking at times.")
     ] = 10
     engine: Annotated[
         Literal["memory", "duckdb", "spark"],
@@ -195,8 +192,7 @@ class PlanDelays(PlanAction["Events"]):
     window: Window = 300.0
     percentile: Annotated[
         float | None,
-        Gt(0),
-        Le(100),
+        Limits(gt=0, le=100),
         Setting("Cover this percentage of the log's intervals; 50 if no crossover is given either.", common=True),
     ] = None
     crossover: Annotated[
@@ -358,7 +354,11 @@ class PostLog(Action["Events"]):
         # how well linking posts by time works before and after, and how long posts wait: for the operator
         before, after = (linkage_attack(log, window=self.window) for log in (inputs.table, schedule))
         outcome.private.csv("schedule.csv", schedule.frame())
-        outcome.private.findings = [f"Before: {before}.", f"After, in this draw of the delays: {after}.", f"{schedule}."]
+        outcome.private.findings = [
+            f"Before: {before}.",
+            f"After, in this draw of the delays: {after}.",
+            f"{schedule}.",
+        ]
         outcome.private.results = {name: value for name, value in schedule.to_dict().items() if name != "schedule"}
         return outcome
 
