@@ -132,7 +132,7 @@ class Parameter:
     @property
     def want_sentence(self) -> str:
         """What it may be, as a sentence."""
-        return f"{sentence_case(self.want)}."
+        return f"{self.want[0].upper()}{self.want[1:]}."
 
     @property
     def named_data(self) -> str | None:
@@ -265,11 +265,6 @@ class Declared:
 def _whole(value: Any) -> Any:
     """20.0 is a whole number, as in JSON."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def sentence_case(text: str) -> str:
-    """A text that begins with a capital."""
-    return f"{text[0].upper()}{text[1:]}"
 
 
 # ---- actions ---------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from peerveil.core.errors import BadInput
-from peerveil.study.actions import Action, PlanAction, Setting, sentence_case
+from peerveil.study.actions import Action, PlanAction, Setting
 from peerveil.study.outcome import Outcome
 from peerveil.study.spelling import Epsilon, EpsilonOrNone, InnerShare, Limits
 from peerveil.study.toml import SuggestedStep
@@ -301,7 +301,8 @@ def _add_test(outcome: Outcome, test: UniformityTest, name: str, *, public: bool
     pvalue = f"p-value {test.pvalue:.2g}" if test.pvalue >= 1e-6 else "p-value below 0.000001"
     verdict = "Yes, the rankings" if test.reject else "No evidence that the rankings"
     part.answer = f"{verdict} differ from chance ({pvalue}, level {test.level:g})."
-    part.findings = [f"{sentence_case(test.summary())}."]
+    summary = test.summary()
+    part.findings = [f"{summary[0].upper()}{summary[1:]}."]
     fields = ("reject", "pvalue", "statistic", "critical", "level", "method", "rankings", "items")
     part.results = {field: getattr(test, field) for field in fields}
     part.json(name, test)
