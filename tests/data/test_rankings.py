@@ -111,14 +111,14 @@ def test_from_orders() -> None:
 
 
 def test_fingerprint_counts_people_not_rows() -> None:
-    one = Rankings([[0, 1], [1, 0]], counts=[2, 1], items=["a", "b"])
-    two = Rankings([[1, 0], [0, 1], [0, 1]], items=["a", "b"])
+    counted = Rankings([[0, 1], [1, 0]], counts=[2, 1], items=["a", "b"])
+    repeated = Rankings([[1, 0], [0, 1], [0, 1]], items=["a", "b"])
     turned = Rankings([[1, 0], [0, 1]], counts=[2, 1], items=["b", "a"])
-    assert one == two == turned
-    assert hash(one) == hash(two)
-    assert one != Rankings([[0, 1], [1, 0]], counts=[1, 2], items=["a", "b"])
-    assert one != Rankings([[0, 1], [1, 0]], counts=[2, 1], items=["a", "c"])
-    assert one != "something else"
+    assert counted == repeated == turned
+    assert hash(counted) == hash(repeated)
+    assert counted != Rankings([[0, 1], [1, 0]], counts=[1, 2], items=["a", "b"])
+    assert counted != Rankings([[0, 1], [1, 0]], counts=[2, 1], items=["a", "c"])
+    assert counted != "something else"
 
 
 def test_wide_and_long_frames_from_zero_and_from_one() -> None:
@@ -136,7 +136,7 @@ def test_wide_and_long_frames_from_zero_and_from_one() -> None:
         assert Rankings.from_frame(long, {"ranking": "voter"}) == expected
         counted = long.with_columns(count=pl.Series([3, 3, 1, 1, 1]))
         assert Rankings.from_frame(counted, {"ranking": "voter"}).total == 4
-    with pytest.raises(BadTable, match="one count a ranking"):
+    with pytest.raises(BadTable, match="one count per ranking"):
         Rankings.from_frame(long.with_columns(count=pl.Series([3, 2, 1, 1, 1])), {"ranking": "voter"})
     assert Rankings.from_frame(wide, items=["a", "b"]).items == ("a", "b")
     with pytest.raises(BadTable, match="no column z, need some of a, b, c"):

@@ -85,7 +85,7 @@ class Part:
 
     def csv(self, name: str, frame: pl.DataFrame) -> None:
         """Add a table as a CSV file."""
-        from peerveil.data.writing import csv_text
+        from peerveil.data.table import csv_text
 
         self.file(name, csv_text(frame))
 
