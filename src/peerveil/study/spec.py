@@ -148,6 +148,14 @@ def only(content: Mapping[str, Any], known: Iterable[str], place: str) -> None:
     refusals.raise_any()
 
 
+def table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A table of the file, empty if it is not there."""
+    entries = content.get(key, {})
+    if not isinstance(entries, dict):
+        raise BadInput(key, got=entries, want=f"a table, written [{key}]")
+    return entries
+
+
 def words(value: object, place: str, longest: int = 200) -> str:
     """A text on one line."""
     if not isinstance(value, str) or not value.strip() or len(value) > longest or not value.isprintable():
@@ -165,12 +173,9 @@ def _read_entries(
     kind: type[Settings], content: Mapping[str, Any], section: str, refusals: Refusals
 ) -> dict[str, Settings]:
     """Every entry of a section that can be read."""
-    entries = content.get(section, {})
-    if not isinstance(entries, dict):
-        refusals.add(BadInput(section, got=entries, want=f"a table, written [{section}]"))
-        return {}
+    entries: Mapping[str, Any] = refusals.attempt(table, content, section, default={})
     tables = {name: refusals.attempt(_read_table, kind, entry, f"{section}.{name}") for name, entry in entries.items()}
-    return {name: table for name, table in tables.items() if table is not None}
+    return {name: settings for name, settings in tables.items() if settings is not None}
 
 
 # ---- steps -----------------------------------------------------------------------------------------------------------
