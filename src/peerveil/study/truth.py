@@ -112,8 +112,8 @@ class RandomizeAnswers(Action["Labels"]):
     def guarantee(self, inputs: Inputs[Labels]) -> Guarantee:
         """Local privacy of an answer or of a person."""
         from peerveil.data.labels import check_classes
-        from peerveil.truth.answers import read_classes
-        from peerveil.truth.randomize import full_sheet, missing_class, task_guarantee
+        from peerveil.truth.answers import full_sheet, missing_class, read_classes
+        from peerveil.truth.randomize import task_guarantee
 
         table = inputs.table
         classes = check_classes(read_classes(self.classes, table))
@@ -229,7 +229,7 @@ class InferLabels(Action["Labels"]):
 
     def guarantee(self, inputs: Inputs[Labels]) -> None:
         """Nothing to debit: the answers were randomized before they were collected. Impossible answers are refused here."""
-        from peerveil.truth.source import stated_answers
+        from peerveil.truth.wire import stated_answers
 
         if inputs.table is None and inputs.source is not None:
             terms = {"epsilon": self.epsilon, "classes": self.classes, "model": self.model}
@@ -304,7 +304,7 @@ def _infer(
     action: InferLabels | LabelAnswers, inputs: Inputs[Labels], question: str, epsilon: str | None
 ) -> tuple[Outcome, TruthResult]:
     """Infer labels from answers that were randomized with this epsilon, or not at all."""
-    from peerveil.truth.source import fit_source
+    from peerveil.truth.estimate import fit_source
 
     settings = action.arguments(but=("epsilon", "randomized"))
     result, workers = fit_source(_answers(inputs), epsilon=epsilon, **settings)
