@@ -51,7 +51,7 @@ def intake(url: str, folder: Path) -> tuple[dict[str, float], float]:
                 number = (number + 1) % 1000
             seen[mine, str(number)] = None
             tasks[k] = str(number)
-        bodies = [Client(terms).report(task, "yes") for task in tasks]
+        bodies = [Client(terms).randomize(task, "yes") for task in tasks]
     server = Server(url, folder)
     try:
         before = _processor(server.process.pid)

@@ -74,7 +74,7 @@ def truth(size: int) -> Callable[[], object]:
     from peerveil.truth import PrivateDawidSkene, simulate_crowd
 
     crowd = simulate_crowd(tasks=size // 10, workers=max(20, size // 2000), answers=10, epsilon=2, seed=1)
-    return lambda: PrivateDawidSkene(epsilon=2, model="one-coin").fit(crowd.reports)
+    return lambda: PrivateDawidSkene(epsilon=2, model="one-coin").fit(crowd.randomized)
 
 
 ROOMS: dict[str, tuple[Callable[[int], Callable[[], object]], str, tuple[int, ...]]] = {
@@ -114,10 +114,10 @@ def measure() -> dict[str, list[dict[str, float]]]:
 def draw(found: dict[str, list[dict[str, Any]]]) -> None:
     """Seconds and memory against size, a line a room."""
     from peerveil.core.files import write_text
-    from peerveil.report import COLORS, house_style, logarithmic, new_axes, svg
+    from peerveil.report import COLORS, figure_style, logarithmic, new_axes, svg
 
     axes = new_axes(9, 3.6, columns=2)
-    with house_style():
+    with figure_style():
         for (room, rows), color in zip(found.items(), COLORS.values(), strict=True):
             sizes = [row["size"] for row in rows]
             axes[0].plot(

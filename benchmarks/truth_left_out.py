@@ -18,7 +18,7 @@ from peerveil.core.randomness import Randomness
 from peerveil.data import Labels
 from peerveil.papers.reproduce.truth import EPSILONS, SETS, read_set
 from peerveil.truth import PrivateDawidSkene, PrivateMajority, randomize
-from peerveil.truth.reports import Reports
+from peerveil.truth.answers import EncodedAnswers
 
 SHRINKS = (0.05, 0.2, 0.5)  # how far the shares of classes are estimated
 CENTERS = (6.0, 20.0)  # how strong a prior on abilities is usual
@@ -39,7 +39,7 @@ def gains(name: str, seeds: int) -> np.ndarray:
             sent = frame.with_columns(
                 label=randomize(frame["label"], epsilon=epsilon, classes=classes, randomness=lane)
             )
-            reports = Reports.of(Labels.from_frame(sent), classes)
+            reports = EncodedAnswers.of(Labels.from_frame(sent), classes)
             votes = np.array(PrivateMajority(epsilon=epsilon).fit(reports).accuracy(truth))
             for j, (shrink, center) in enumerate(SETTINGS):
                 with (

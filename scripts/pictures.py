@@ -6,9 +6,9 @@ from pathlib import Path
 
 from peerveil import Randomness
 from peerveil.audit import granularity
-from peerveil.audit.cases import house_cases, planted_faults
+from peerveil.audit.randomness import claims
 from peerveil.core.files import write_text
-from peerveil.report import house_style, new_axes, svg
+from peerveil.report import figure_style, new_axes, svg
 from peerveil.study.audit import draw_audit
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
@@ -16,17 +16,20 @@ PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 
 def main() -> None:
     """Write docs/pictures/audit.svg."""
-    cases = [*house_cases(), *planted_faults()]
-    # the bits of the simulation lane do leak; that case is drawn from the secure lane, as users get it
-    lanes = [
-        Randomness.secure() if case.event is granularity and not case.fault else Randomness.simulation(1)
-        for case in cases
+    # the bits of simulated noise do leak; that claim is drawn with secure randomness, as users get it
+    audits = [
+        claim.audit(
+            20_000,
+            randomness=Randomness.secure()
+            if claim.event is granularity and not claim.fault
+            else Randomness.simulation(1),
+        )
+        for claim in claims()
     ]
-    reports = [case.audit(20_000, randomness=lane) for case, lane in zip(cases, lanes, strict=True)]
-    (ax,) = new_axes(height=0.9 + 0.32 * len(reports))
-    with house_style():
-        draw_audit(ax, reports)
-        picture = svg(ax, "Certified privacy loss of six honest mechanisms and six broken ones, each claiming 1")
+    (ax,) = new_axes(height=0.9 + 0.32 * len(audits))
+    with figure_style():
+        draw_audit(ax, audits)
+        picture = svg(ax, "Certified privacy loss of six sound mechanisms and five broken ones, each claiming 1")
     # an image of its own has no page to take its text color from; this grey reads on white and on black
     write_text(PICTURES / "audit.svg", picture.alone("#7a828c", background=None))
 

@@ -59,10 +59,10 @@ def reviews() -> Reviews:
     return synthetic_conference(30, 20, seed=1).reviews
 
 
-def sampled(cases: Any, name: str, samples: int = 10_000) -> bool:
-    """One of a room's audit cases, by sampling; a false alarm is rarer than one in a million."""
-    (case,) = [case for case in cases if name in case.name]
-    return bool(case.audit(min(case.samples, samples), randomness=lane(), progress=False).passed)
+def sampled(claims: Any, name: str, samples: int = 10_000) -> bool:
+    """One of a module's claims, by sampling; a false alarm is rarer than one in a million."""
+    (claim,) = [claim for claim in claims if name in claim.name]
+    return bool(claim.audit(min(claim.samples, samples), randomness=lane()).passed)
 
 
 def swap() -> tuple[float, float]:
@@ -75,15 +75,15 @@ def swap() -> tuple[float, float]:
 
 RELEASE = Entry(
     make=lambda r: release.publish(reviews(), epsilon=1, scale=(1, 10), randomness=r),
-    honest=lambda: sampled(release_adversary.audit_cases(), "publish, the whole function", 100),
-    broken=lambda: sampled(release_adversary.planted_faults(), "one reviewer counted"),
+    honest=lambda: sampled(release_adversary.claims(), "publish, the whole function", 100),
+    broken=lambda: sampled(release_adversary.claims(), "one reviewer counted"),
     adversary=release_adversary.swap_attack,
     attack=swap,
 )
 LAPLACE = Entry(
     make=lambda r: release.publish(reviews(), scale=(1, 10), mechanism=release.LaplaceMeans(epsilon=1), randomness=r),
-    honest=lambda: sampled(release_adversary.audit_cases(), "sorted means, Laplace"),
-    broken=lambda: sampled(release_adversary.planted_faults(), "largest loads"),
+    honest=lambda: sampled(release_adversary.claims(), "sorted means, Laplace"),
+    broken=lambda: sampled(release_adversary.claims(), "largest loads"),
     adversary=release_adversary.swap_attack,
     attack=swap,
 )
@@ -228,15 +228,15 @@ def guess_ranking() -> tuple[float, float]:
 
 
 def local(r: Randomness) -> Result:
-    reporter = rankings.LocalReporter(6, epsilon=1, seed=7)
-    sent = reporter.reports(votes(), randomness=r)
-    return rankings.aggregate_reports(sent, protocol=reporter.protocol, simulated=not r.is_secure)
+    protocol = rankings.LocalProtocol(6, epsilon=1, seed=7)
+    sent = protocol.randomize_all(votes(), randomness=r)
+    return rankings.aggregate_rankings(sent, protocol=protocol, simulated=not r.is_secure)
 
 
 def guess_report() -> tuple[float, float]:
     """The best guess between a ranking and its reverse from one report: half plus half the total variation."""
     protocol = rankings.LocalProtocol(6, epsilon=1)
-    laws = [rankings_adversary.report_distribution(protocol, row) for row in (np.arange(6), np.arange(6)[::-1])]
+    laws = [rankings_adversary.local_distribution(protocol, row) for row in (np.arange(6), np.arange(6)[::-1])]
     apart = sum(abs(laws[0][key] - laws[1][key]) for key in laws[0])
     return float(Fraction(1, 2) + apart / 4), 1 / (1 + math.exp(-1))
 
@@ -250,9 +250,9 @@ CENTRAL = Entry(
 )
 LOCAL = Entry(
     make=local,
-    honest=lambda: rankings_adversary.report_loss(rankings.LocalProtocol(4, epsilon=1)) <= 1,
-    broken=lambda: rankings_adversary.report_loss(rankings.LocalProtocol(4, epsilon="1.2")) <= 1,
-    adversary=rankings_adversary.report_loss,
+    honest=lambda: rankings_adversary.local_loss(rankings.LocalProtocol(4, epsilon=1)) <= 1,
+    broken=lambda: rankings_adversary.local_loss(rankings.LocalProtocol(4, epsilon="1.2")) <= 1,
+    adversary=rankings_adversary.local_loss,
     attack=guess_report,
 )
 RANDOMIZED = replace(LOCAL, make=lambda r: rankings.randomize_rankings(votes(), epsilon=1, randomness=r))
@@ -272,7 +272,7 @@ def guess_answer() -> tuple[float, float]:
 def over_the_wire(_: Randomness) -> Result:
     """Clients draw from the operating system, always."""
     asked = truth.invitation(epsilon=2, classes=["no", "yes"])
-    lines = [truth.Client(asked, worker=w).report(t, "yes") for w in range(6) for t in range(4)]
+    lines = [truth.Client(asked, worker=w).randomize(t, "yes") for w in range(6) for t in range(4)]
     return truth.collect(asked, lines).fit(model="one-coin").public
 
 

@@ -108,7 +108,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables of a small conference; few enough workers that a figure could show a name for each."""
     folder = tmp_path_factory.mktemp("marked")
     now, past = synthetic_conference(24, 16, seed=4), synthetic_conference(48, 16, seed=5, people_seed=4)
-    sent = randomize_answers(now.labels, epsilon=2, classes=2, randomness=Randomness.simulation(1)).operator.reports
+    sent = randomize_answers(now.labels, epsilon=2, classes=2, randomness=Randomness.simulation(1)).operator.answers
     tables = {"reviews": now.reviews, "past": past.reviews, "events": now.events, "labels": now.labels, "reports": sent}
     for name, table in tables.items():
         table.write(folder / f"{name}.csv")

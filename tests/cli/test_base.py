@@ -81,6 +81,7 @@ def test_help_imports_only_what_it_shows(command: list[str]) -> None:
         "peerveil.cli",
         "peerveil.cli.base",
         *group,
+        "peerveil.core",
         "peerveil.core.errors",
         *(["peerveil.core.files"] if group else []),
     ]
@@ -285,8 +286,8 @@ def test_the_audit_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     code, out, _ = run(capsys, "audit", "list", "--json")
     assert code == 0
     listed = json.loads(out)
-    assert {row["module"] for row in listed} == {"randomness", "release", "rankings", "truth"}
-    assert all(row["claimed"]["epsilon"] for row in listed)
+    assert {row["module"] for row in listed} == {"randomness", "release", "timing", "calibration", "rankings", "truth"}
+    assert all(row["claimed"]["epsilon"] or row["claimed"]["error"] for row in listed)
     code, out, _ = run(capsys, "audit", "list")
     assert code == 0
     assert all(row["name"].split(",")[0] in out for row in listed)
@@ -303,12 +304,12 @@ def test_the_audit_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_a_refuted_claim_is_exit_code_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from peerveil.audit import cases
-    from peerveil.release import adversary
+    from peerveil.audit import claims
+    from peerveil.study.audit import load_claims
 
-    broken = next(cases.planted_faults())
-    monkeypatch.setattr(cases, "house_cases", lambda: iter([broken]))
-    monkeypatch.setattr(adversary, "audit_cases", lambda: iter([]))
+    load_claims()
+    fault = claims.registered(broken=True)[0]
+    monkeypatch.setattr(claims, "registered", lambda *, broken: [] if broken else [fault])
     code, out, _ = run(capsys, "audit", "run", "--samples", 5000, "--no-broken", "--out", tmp_path / "out")
     assert code == CHECK_FAILED
     assert "REFUTED" in out

@@ -15,9 +15,10 @@ from peerveil import Ledger, Randomness
 from peerveil.core.errors import BadInput
 from peerveil.data import Rankings
 from peerveil.rankings import Mallows, UniformityTest, uniformity_test
-from peerveil.rankings import intake as intake_module
-from peerveil.rankings.intake import Ballots, fair_signs
-from peerveil.rankings.uniformity import METHODS, PRIVATE, WITHOUT_EPSILON
+from peerveil.rankings import ballots as ballots_module
+from peerveil.rankings.ballots import Ballots, fair_signs
+from peerveil.rankings.central import PRIVATE
+from peerveil.rankings.uniformity import METHODS, WITHOUT_EPSILON
 from peerveil.report import svg
 
 SIGNAL = Mallows(12, 0.8).sample(300, seed=1)
@@ -109,7 +110,7 @@ def test_counts_are_people() -> None:
 
 
 def test_a_long_stream_is_read_once_and_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake_module, "MOST_HELD", 2000)
+    monkeypatch.setattr(ballots_module, "MOST_HELD", 2000)
     pieces = (SIGNAL[i : i + 50] for i in range(0, 300, 50))
     found = run(pieces, epsilon=1)
     assert (found.method, found.rankings) == ("rank-norm", 300)

@@ -15,7 +15,7 @@ from markupsafe import escape
 
 from peerveil import BadInput, Guarantee, PeerveilError, Randomness, Result
 from peerveil.core.result import plain
-from peerveil.report import Line, Page, Svg, house_style, new_axes, svg
+from peerveil.report import Line, Page, Svg, figure_style, new_axes, svg
 from peerveil.report.page import _HTML
 
 HOSTILE = "<script>alert(1)</script> & \"quotes\" 'and'"
@@ -36,7 +36,7 @@ def page() -> Page:
     built = Page(f"Title {HOSTILE}", lead=HOSTILE)
     built.heading(HOSTILE)
     built.paragraph(HOSTILE)
-    built.promise(HOSTILE, HOSTILE)
+    built.guarantee(HOSTILE, HOSTILE)
     built.answers([(HOSTILE, HOSTILE)])
     built.code(HOSTILE)
     built.warning(HOSTILE, [HOSTILE, Line(HOSTILE, HOSTILE)])
@@ -44,7 +44,7 @@ def page() -> Page:
     built.glossary({HOSTILE: HOSTILE})
     built.table([HOSTILE], [[HOSTILE]])
     (ax,) = new_axes()
-    with house_style():
+    with figure_style():
         ax.plot([1, 2], label=HOSTILE)
         ax.legend()
     built.figure(svg(ax, alt=HOSTILE), HOSTILE)

@@ -17,7 +17,7 @@ from peerveil.report import Line, Page
 from peerveil.report.words import WORDS
 from peerveil.study import Study, check_study, run_study
 from peerveil.study.cost import cost_of
-from peerveil.study.problems import BadStudy
+from peerveil.study.refusals import BadStudy
 
 TRUTH = """
 [data.answers]
@@ -58,7 +58,7 @@ def test_answers_come_first_and_what_is_hidden_is_said(tmp_path: Path) -> None:
     for word in WORDS:
         assert word in public
     # the promise in one sentence, the whole of it folded away
-    assert "between two neighboring cases is right at most 73.2 times in 100. The whole promise" in public
+    assert "between two neighboring cases is right at most 73.2 times in 100. The full guarantee" in public
     assert "73.1" not in whole
     assert "how many reviews each wrote stays as it is" in public
     folder = done.folder / "private" / "truth-randomize"
@@ -162,13 +162,13 @@ def test_short_promises_are_built_and_not_cut_out_of_the_whole_ones() -> None:
 def test_pages_stack_fold_and_leave_out() -> None:
     page = Page("A page")
     page.table(["a", "b", "c"], [[1, "-", "x\ny"], [2, "", "z"]])
-    page.promise("short", "long <b>")
+    page.guarantee("short", "long <b>")
     page.warning("Careful", [Line("first", "peerveil run <file>"), "second"])
     text = page.html()
     assert '<td data-label="a">1</td>' in text
     assert ">b</th>" not in text  # not a single entry
     assert "<p>x</p><p>y</p>" in text
-    assert "<details><summary>The whole promise</summary><p>long &lt;b&gt;</p></details>" in text
+    assert "<details><summary>The full guarantee</summary><p>long &lt;b&gt;</p></details>" in text
     assert "<pre><code>peerveil run &lt;file&gt;</code></pre>" in text
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from peerveil import BadInput, Randomness
 from peerveil.timing import Exponential, FollowUp, Staircase, Uniform, ZeroInflatedUniform, exact_check
-from peerveil.timing.check import grid_check, sampled_check, shortened
+from peerveil.timing.check import delay_claim, grid_check, shortened
 from peerveil.timing.mechanism import DelayMechanism
 from peerveil.timing.zero_inflated import best_eta
 
@@ -72,16 +72,16 @@ def test_lemma_a1_holds_exactly_and_on_a_grid_and_a_short_delay_fails(mechanism:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_a_sampled_audit_of_what_is_posted_passes_and_a_short_delay_fails(mechanism: DelayMechanism) -> None:
-    assert sampled_check(mechanism, samples=8_000, randomness=Randomness.simulation(1)).passed
+    assert delay_claim(mechanism).audit(8_000, randomness=Randomness.simulation(1)).passed
     for others_too in (False, True):
         broken = shortened(mechanism, 0.1, others_too=others_too)
-        assert not sampled_check(broken, samples=20_000, randomness=Randomness.simulation(2)).passed
+        assert not delay_claim(broken).audit(20_000, randomness=Randomness.simulation(2)).passed
 
 
-def test_the_secure_lane_is_audited_too() -> None:
-    report = sampled_check(FollowUp(epsilon=1, gap=600, beta=60), samples=4_000)
-    assert report.passed
-    assert not report.guarantee.simulated
+def test_secure_randomness_is_audited_too() -> None:
+    audit = delay_claim(FollowUp(epsilon=1, gap=600, beta=60)).audit(4_000)
+    assert audit.passed
+    assert not audit.guarantee.simulated
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 6.0])

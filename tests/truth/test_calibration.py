@@ -22,7 +22,7 @@ def test_of_labels_given_90_percent_85_to_95_are_right(model: str, epsilon: floa
         crowd = simulate_crowd(
             tasks=1500, workers=60, answers=25 if epsilon < 1 else 12, classes=k, kind=kind, epsilon=epsilon, seed=seed
         )
-        result = PrivateDawidSkene(epsilon=epsilon, model=model).fit(crowd.reports)
+        result = PrivateDawidSkene(epsilon=epsilon, model=model).fit(crowd.randomized)
         given += result.confidence.tolist()
         right += [
             label == crowd.truth[task]
@@ -38,7 +38,7 @@ def test_of_labels_given_90_percent_85_to_95_are_right(model: str, epsilon: floa
 
 def test_majority_probabilities_are_calibrated_for_equal_abilities() -> None:
     crowd = simulate_crowd(tasks=8000, workers=50, answers=15, ability=(3000, 1000), epsilon=1, seed=1)
-    result = PrivateMajority(epsilon=1).fit(crowd.reports)
+    result = PrivateMajority(epsilon=1).fit(crowd.randomized)
     hit = np.array(
         [label == crowd.truth[t] for t, label in zip(result.tasks.to_list(), result.labels.tolist(), strict=True)]
     )
@@ -51,7 +51,7 @@ def test_standard_errors_cover_the_abilities(epsilon: float) -> None:
     score = []
     for seed in range(10):
         crowd = simulate_crowd(tasks=800, workers=30, answers=10, epsilon=epsilon, seed=seed)
-        result = PrivateDawidSkene(epsilon=epsilon, model="one-coin").fit(crowd.reports)
+        result = PrivateDawidSkene(epsilon=epsilon, model="one-coin").fit(crowd.randomized)
         score += ((result.abilities - crowd.abilities) / result.standard_errors).tolist()
     inside = float(np.mean(np.abs(score) < 2))
     assert 0.87 < inside < 0.995  # 95% if the errors were exactly normal

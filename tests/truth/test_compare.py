@@ -45,7 +45,7 @@ def test_a_row_is_what_randomizing_by_hand_gives() -> None:
     assert row.agreement == pytest.approx(np.mean(same))
     assert row.agreement_error == pytest.approx(abs(same[0] - same[1]) / 2)
     assert row.accuracy == pytest.approx(np.mean(right))
-    assert (row.reports, row.covered) == (600, 1.0)
+    assert (row.answers, row.covered) == (600, 1.0)
     assert found.base_accuracy == base.accuracy(table)[0]
 
 
@@ -56,8 +56,8 @@ def test_more_epsilon_keeps_more_and_a_person_sends_less() -> None:
     assert found.rows[0].accuracy is found.base_accuracy is None
     person = compare_truth(table, epsilons=[2], unit="person", draws=2).rows[0]
     assert person.covered < 0.3
-    assert person.reports == 15
-    assert found.frame().columns[:2] == ["epsilon", "reports"]
+    assert person.answers == 15
+    assert found.frame().columns[:2] == ["epsilon", "answers"]
 
 
 def test_it_says_that_it_must_not_be_published() -> None:

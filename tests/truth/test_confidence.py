@@ -15,7 +15,7 @@ from peerveil.core.randomness import Randomness
 from peerveil.data import Labels
 from peerveil.study import run_study
 from peerveil.truth import Client, randomize_answers
-from peerveil.truth.outcome import CONFIDENCE
+from peerveil.truth.result import CONFIDENCE
 from peerveil.web.collect import Campaign, Store, infer
 from peerveil.web.collect.operator import operator_page
 from peerveil.web.collect.store import Job, report_key
@@ -68,7 +68,7 @@ def test_confidences_are_too_high_where_people_share_errors(epsilon: int) -> Non
 def test_the_public_report_of_a_study_claims_no_share_of_correct_labels(tmp_path: Path) -> None:
     answers, _ = misled(60, 20, 8)
     sent, _ = randomize_answers(answers, epsilon=2, classes=2, randomness=Randomness.simulation(1))
-    sent.reports.write(tmp_path / "reports.csv")
+    sent.answers.write(tmp_path / "reports.csv")
     (tmp_path / "study.toml").write_text(STUDY, encoding="utf-8")
     done = run_study(tmp_path / "study.toml", tmp_path / "out", progress=False)
     results = json.loads((done.folder / "public" / "results.json").read_text(encoding="utf-8"))
@@ -95,7 +95,7 @@ def test_a_campaign_claims_no_share_of_correct_labels(tmp_path: Path, capsys: py
         for token in store.invite(known, 6):
             digest = hash_token(token)
             for task in terms["tasks"]:
-                line = Client(known.campaign.described()).report(task, "yes")
+                line = Client(known.campaign.described()).randomize(task, "yes")
                 jobs.append(Job(known, digest, report_key(digest, task), known.intake.read(line.encode())))
         with store.database.writing("take") as connection:
             assert all(store.take(connection, jobs))

@@ -17,12 +17,12 @@ from peerveil.truth import (
     PrivateDawidSkene,
     PrivateMajority,
     randomize_answers,
-    read_reports,
+    read_answers,
     simulate_crowd,
-    write_reports,
+    write_answers,
 )
 from peerveil.truth.doubt import LARGEST_Z, _divergence, agreement, doubt, largest_agreement
-from peerveil.truth.outcome import device_promise
+from peerveil.truth.result import device_guarantee
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])
@@ -93,18 +93,18 @@ def test_raw_answers_get_a_condition_and_a_warning() -> None:
 
 def test_reports_that_peerveil_made_keep_the_promise_without_a_condition(tmp_path: Path) -> None:
     crowd = simulate_crowd(tasks=200, workers=20, answers=6, ability=(9, 1), epsilon=1, seed=1)
-    assert PrivateDawidSkene(epsilon=1).fit(crowd.reports).doubt is None
-    assert PrivateDawidSkene(epsilon=1).fit(crowd.reports).mark is None
+    assert PrivateDawidSkene(epsilon=1).fit(crowd.randomized).doubt is None
+    assert PrivateDawidSkene(epsilon=1).fit(crowd.randomized).mark is None
     sent, collected = randomize_answers(crowd.answers, epsilon=1, classes=2)
     assert sent.fit().guarantee.assumption is None
-    assert read_reports(write_reports(collected, tmp_path / "reports.jsonl")).fit().public.guarantee == sent.guarantee
+    assert read_answers(write_answers(collected, tmp_path / "reports.jsonl")).fit().public.guarantee == sent.guarantee
 
 
 def test_a_conditional_promise_is_not_entered_in_a_ledger(tmp_path: Path) -> None:
     with Ledger.open(tmp_path / "b.db") as ledger:
         account = ledger.account("x", epsilon=5)
         with pytest.raises(BadInput, match="holds only if these answers were randomized"):
-            account.spend(device_promise(1), purpose="infer", data="x", randomness=Randomness.secure())
+            account.spend(device_guarantee(1), purpose="infer", data="x", randomness=Randomness.secure())
         assert account.remaining == 5
 
 
@@ -112,7 +112,7 @@ def test_frames_are_taken_wherever_a_table_is() -> None:
     frame = pd.DataFrame({"item": [1, 1, 2], "who": ["a", "b", "a"], "said": ["yes", "no", "yes"]})
     names = {"task": "item", "worker": "who", "label": "said"}
     ours = frame.rename(columns={theirs: name for name, theirs in names.items()})
-    assert len(randomize_answers(ours, epsilon=1, classes=["yes", "no"]).public.reports) == 3
+    assert len(randomize_answers(ours, epsilon=1, classes=["yes", "no"]).public.answers) == 3
     assert PrivateMajority(epsilon=1).fit(frame, columns=names).labels.size == 2
     assert PrivateDawidSkene(epsilon=1, model="one-coin").fit(frame, columns=names).labels.size == 2
     with pytest.raises(BadInput, match=r"^labels: got 3, need Labels, a file name, or a pandas or Polars frame"):
@@ -159,7 +159,7 @@ def test_what_a_person_is_told() -> None:
     small = str(randomize_answers(crowd.answers, epsilon="0.05", classes=2, randomness=lane).public)
     assert "a 50:50 guess between two sheets of answers is right at most 9" in small
     whole, _ = randomize_answers(crowd.answers, epsilon=4, classes=2, unit="person", randomness=lane)
-    assert f"{whole.unreported} of 200 tasks got no report; at this epsilon a person sends 2 answers." in str(whole)
-    assert whole.unreported == 200 - whole.reports.frame["task"].n_unique() > 100
+    assert f"{whole.unsent} of 200 tasks got no report; at this epsilon a person sends 2 answers." in str(whole)
+    assert whole.unsent == 200 - whole.answers.frame["task"].n_unique() > 100
     assert str(whole).count("Local differential privacy") == 1
-    assert whole.to_dict()["tasks_without_report"] == whole.unreported
+    assert whole.to_dict()["tasks_without_answer"] == whole.unsent

@@ -13,9 +13,9 @@ from tests.truth import oracle
 
 from peerveil import BadInput, Guarantee, PeerveilError
 from peerveil.data import BadTable, Labels
-from peerveil.truth import NotConverged, PrivateDawidSkene, PrivateMajority, TruthResult, simulate_crowd
-from peerveil.truth.outcome import device_promise
-from peerveil.truth.reports import Reports
+from peerveil.truth import EMNotConverged, PrivateDawidSkene, PrivateMajority, TruthResult, simulate_crowd
+from peerveil.truth.answers import EncodedAnswers
+from peerveil.truth.result import device_guarantee
 from peerveil.truth.simulate import CROWDS
 
 MODELS = ["auto", "one-coin", "two-coin", "confusion"]
@@ -33,8 +33,8 @@ def test_without_privacy_it_is_dawid_and_skene(k: int, iterations: int) -> None:
     settings: dict[str, Any] = {"class_prior": "estimated", "ability_prior": None}
     result = PrivateDawidSkene(
         epsilon=None, model="confusion", **settings, iterations=iterations, tolerance=0, must_converge=False
-    ).fit(crowd.reports)
-    slow = oracle.dawid_skene(rows(crowd.reports), k, iterations)
+    ).fit(crowd.randomized)
+    slow = oracle.dawid_skene(rows(crowd.randomized), k, iterations)
     want = np.array([slow[t] for t in result.tasks.to_list()])
     assert np.abs(result.probabilities - want).max() < 1e-9
     assert result.mark == "not private"
@@ -46,7 +46,7 @@ def test_the_objective_never_falls(model: str, prior: str) -> None:
     for seed, kind in enumerate(CROWDS):
         crowd = simulate_crowd(tasks=120, workers=20, answers=8, classes=2, kind=kind, epsilon=1, seed=seed)
         result = PrivateDawidSkene(epsilon=1, model=model, class_prior=prior, tolerance=1e-9, iterations=5000).fit(
-            crowd.reports
+            crowd.randomized
         )
         steps = np.diff(result.details["objectives"])
         assert steps.min() > -1e-8 * abs(result.objective), (kind, steps.min())
@@ -55,8 +55,10 @@ def test_the_objective_never_falls(model: str, prior: str) -> None:
 def test_a_strong_prior_is_majority_voting() -> None:
     """Private majority is the limit of one-coin for equal abilities: no tie is broken, no order changed."""
     crowd = simulate_crowd(tasks=300, workers=30, answers=7, epsilon=1, seed=5)
-    strong = PrivateDawidSkene(epsilon=1, model="one-coin", ability_prior=1e5, class_prior="uniform").fit(crowd.reports)
-    votes = PrivateMajority(epsilon=1).fit(crowd.reports)
+    strong = PrivateDawidSkene(epsilon=1, model="one-coin", ability_prior=1e5, class_prior="uniform").fit(
+        crowd.randomized
+    )
+    votes = PrivateMajority(epsilon=1).fit(crowd.randomized)
     assert (strong.labels == votes.labels).all()
 
 
@@ -67,7 +69,7 @@ def test_it_beats_majority_where_abilities_differ(kind: str) -> None:
     for seed in range(10):
         crowd = simulate_crowd(tasks=200, workers=30, answers=15, kind=kind, epsilon=3, seed=seed)
         ours, votes = (
-            e.fit(crowd.reports).accuracy(crowd.truth)[0]
+            e.fit(crowd.randomized).accuracy(crowd.truth)[0]
             for e in (PrivateDawidSkene(epsilon=3), PrivateMajority(epsilon=3))
         )
         gains.append(ours - votes)
@@ -77,10 +79,10 @@ def test_it_beats_majority_where_abilities_differ(kind: str) -> None:
 
 def test_personal_biases_are_noticed_and_common_ones_are_not() -> None:
     own = PrivateDawidSkene(epsilon=3).fit(
-        simulate_crowd(tasks=300, workers=40, answers=15, kind="spammers", epsilon=3, seed=1).reports
+        simulate_crowd(tasks=300, workers=40, answers=15, kind="spammers", epsilon=3, seed=1).randomized
     )
     common = PrivateDawidSkene(epsilon=3).fit(
-        simulate_crowd(tasks=300, workers=40, answers=15, kind="biased", epsilon=3, seed=1).reports
+        simulate_crowd(tasks=300, workers=40, answers=15, kind="biased", epsilon=3, seed=1).randomized
     )
     assert own.evidence is not None
     assert common.evidence is not None
@@ -90,44 +92,46 @@ def test_personal_biases_are_noticed_and_common_ones_are_not() -> None:
 
 def test_starts_lead_to_the_same_place() -> None:
     crowd = simulate_crowd(tasks=200, workers=25, answers=9, classes=3, epsilon=2, seed=2)
-    first = PrivateDawidSkene(epsilon=2, model="one-coin", tolerance=1e-10).fit(crowd.reports)
+    first = PrivateDawidSkene(epsilon=2, model="one-coin", tolerance=1e-10).fit(crowd.randomized)
     start = np.full((200, 3), 1 / 3) + np.eye(3)[[crowd.truth[task] for task in first.tasks.to_list()]]
-    second = PrivateDawidSkene(epsilon=2, model="one-coin", tolerance=1e-10, start=start).fit(crowd.reports)
+    second = PrivateDawidSkene(epsilon=2, model="one-coin", tolerance=1e-10, start=start).fit(crowd.randomized)
     assert np.abs(first.probabilities - second.probabilities).max() < 1e-3
     with pytest.raises(BadInput, match="start: got 'spectral', need 'majority', or an array"):
         PrivateDawidSkene(epsilon=2, model="one-coin", start="spectral")
     with pytest.raises(BadInput, match="shape"):
-        PrivateDawidSkene(epsilon=2, model="one-coin", start=np.ones((3, 3))).fit(crowd.reports)
+        PrivateDawidSkene(epsilon=2, model="one-coin", start=np.ones((3, 3))).fit(crowd.randomized)
 
 
 def test_gold_answers_are_kept_and_teach() -> None:
     crowd = simulate_crowd(tasks=200, workers=10, answers=4, epsilon=2, ability=(2, 2), seed=3)
     gold = {t: crowd.truth[t] for t in range(100)}
-    plain = PrivateDawidSkene(epsilon=2, model="one-coin").fit(crowd.reports)
-    taught = PrivateDawidSkene(epsilon=2, model="one-coin", gold=gold).fit(crowd.reports)
+    plain = PrivateDawidSkene(epsilon=2, model="one-coin").fit(crowd.randomized)
+    taught = PrivateDawidSkene(epsilon=2, model="one-coin", gold=gold).fit(crowd.randomized)
     assert all(taught.labels[t] == crowd.truth[t] for t in range(100))
     assert np.abs(taught.abilities - crowd.abilities).mean() < np.abs(plain.abilities - crowd.abilities).mean()
     with pytest.raises(BadInput, match=r"gold"):
-        PrivateDawidSkene(epsilon=2, gold={"nobody": 1}).fit(crowd.reports)
+        PrivateDawidSkene(epsilon=2, gold={"nobody": 1}).fit(crowd.randomized)
     with pytest.raises(BadInput, match=r"gold\[1\]"):
-        PrivateDawidSkene(epsilon=2, gold={1: 7}).fit(crowd.reports)
+        PrivateDawidSkene(epsilon=2, gold={1: 7}).fit(crowd.randomized)
 
 
 @pytest.mark.parametrize("model", ["one-coin", "two-coin", "confusion", "auto"])
 def test_history_is_a_prior(model: str) -> None:
     crowd = simulate_crowd(tasks=60, workers=10, answers=3, epsilon=1, seed=6)
     past = {w: (1000 * a, 1000 * (1 - a)) for w, a in enumerate(crowd.abilities.tolist())}
-    known = PrivateDawidSkene(epsilon=1, model=model, history={**past, "somebody else": (1.0, 2.0)}).fit(crowd.reports)
+    known = PrivateDawidSkene(epsilon=1, model=model, history={**past, "somebody else": (1.0, 2.0)}).fit(
+        crowd.randomized
+    )
     assert np.abs(known.abilities - crowd.abilities).max() < 0.1
     for bad in ((1.0,), (-1.0, 2.0), (math.nan, 1.0), "ab"):
         with pytest.raises(BadInput, match="history"):
-            PrivateDawidSkene(epsilon=1, model=model, history={0: bad}).fit(crowd.reports)  # type: ignore[dict-item]
+            PrivateDawidSkene(epsilon=1, model=model, history={0: bad}).fit(crowd.randomized)  # type: ignore[dict-item]
 
 
 def test_history_of_a_result_carries_over() -> None:
     old = simulate_crowd(tasks=400, workers=12, answers=8, epsilon=2, seed=7)
     estimator = PrivateDawidSkene(epsilon=2, model="one-coin")
-    estimator.fit(old.reports)
+    estimator.fit(old.randomized)
     learnt = estimator.workers_.history()
     assert all(right >= 0 and wrong >= 0 for right, wrong in learnt.values())
     sizes = np.array([sum(pair) for pair in learnt.values()])
@@ -136,7 +140,7 @@ def test_history_of_a_result_carries_over() -> None:
 
 def test_updates_give_the_answer_of_all_at_once() -> None:
     crowd = simulate_crowd(tasks=150, workers=20, answers=8, epsilon=2, seed=8)
-    frame = crowd.reports.frame
+    frame = crowd.randomized.frame
     first, rest = frame[:700], frame[700:]
     estimator = PrivateDawidSkene(epsilon=2, model="one-coin", tolerance=1e-9)
     with pytest.raises(BadInput, match="before it"):
@@ -155,12 +159,12 @@ def test_updates_give_the_answer_of_all_at_once() -> None:
 
 def test_non_convergence_is_raised() -> None:
     crowd = simulate_crowd(tasks=100, workers=20, answers=5, epsilon=1, seed=1)
-    with pytest.raises(NotConverged) as error:
-        PrivateDawidSkene(epsilon=1, model="one-coin", iterations=2, tolerance=1e-12).fit(crowd.reports)
+    with pytest.raises(EMNotConverged) as error:
+        PrivateDawidSkene(epsilon=1, model="one-coin", iterations=2, tolerance=1e-12).fit(crowd.randomized)
     assert error.value.iterations == 2
     assert isinstance(error.value, PeerveilError)
     kept = PrivateDawidSkene(epsilon=1, model="one-coin", iterations=2, tolerance=1e-12, must_converge=False).fit(
-        crowd.reports
+        crowd.randomized
     )
     assert not kept.converged
 
@@ -240,7 +244,7 @@ def test_repeated_reports_follow_the_stated_rule() -> None:
         for rule in ("all", "first", "last")
     }
     assert loads == {"all": [2, 2], "first": [1, 2], "last": [1, 2]}
-    first, last = (Reports.of(table, repeated=r) for r in ("first", "last"))
+    first, last = (EncodedAnswers.of(table, repeated=r) for r in ("first", "last"))
     assert sorted(first.label.tolist()) == [0, 0, 1]
     assert sorted(last.label.tolist()) == [0, 1, 1]
     with pytest.raises(BadInput, match="1 reports by a worker"):
@@ -281,7 +285,7 @@ def test_wrong_settings_are_named(settings: dict[str, Any]) -> None:
     crowd = simulate_crowd(tasks=10, workers=4, answers=2)
     given = {"epsilon": 1, **settings}
     with pytest.raises(BadInput) as error:
-        PrivateDawidSkene(**given).fit(crowd.reports)
+        PrivateDawidSkene(**given).fit(crowd.randomized)
     assert error.value.argument in settings
 
 
@@ -290,7 +294,7 @@ def test_wrong_settings_are_named(settings: dict[str, Any]) -> None:
 
 def test_frames_of_both_kinds() -> None:
     crowd = simulate_crowd(tasks=40, workers=8, answers=4, epsilon=3, seed=1)
-    polars = crowd.reports.frame
+    polars = crowd.randomized.frame
     pandas = pd.DataFrame({name: polars[name].to_numpy() for name in ("task", "worker", "label")})
     estimator = PrivateDawidSkene(epsilon=3)
     ours = estimator.fit_predict(polars)
@@ -307,9 +311,9 @@ def test_frames_of_both_kinds() -> None:
 
 def test_the_result_says_what_protects_it() -> None:
     crowd = simulate_crowd(tasks=40, workers=8, answers=4, epsilon=2, seed=1)
-    result = PrivateDawidSkene(epsilon=2).fit(crowd.reports)
+    result = PrivateDawidSkene(epsilon=2).fit(crowd.randomized)
     assert isinstance(result, TruthResult)
-    assert result.guarantee == device_promise(2)
+    assert result.guarantee == device_guarantee(2)
     assert result.guarantee != Guarantee.local_attribute_dp(2)
     most = int(result.loads.max())
     assert result.person_guarantee.epsilon == 2 * most
@@ -317,7 +321,7 @@ def test_the_result_says_what_protects_it() -> None:
         f"For a whole person: no promise worth the name. Somebody gave {most} answers, which add up to epsilon "
         in str(result)
     )
-    marked = PrivateDawidSkene(epsilon=2).fit(crowd.reports, guarantee=crowd.guarantee)
+    marked = PrivateDawidSkene(epsilon=2).fit(crowd.randomized, guarantee=crowd.guarantee)
     assert marked.mark == "simulation, not private"
     data = marked.to_dict()
     assert data["mark"] == marked.mark
@@ -325,7 +329,7 @@ def test_the_result_says_what_protects_it() -> None:
     ax = marked.plot()
     assert any(text.get_gid() == "mark" for text in ax.texts)
     with pytest.raises(BadInput, match="guarantee"):
-        PrivateDawidSkene(epsilon=2).fit(crowd.reports, guarantee="trust me")  # type: ignore[arg-type]
+        PrivateDawidSkene(epsilon=2).fit(crowd.randomized, guarantee="trust me")  # type: ignore[arg-type]
 
 
 def test_ties_are_broken_evenly_and_repeatably() -> None:

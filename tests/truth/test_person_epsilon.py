@@ -19,8 +19,8 @@ from peerveil.truth import (
     collect,
     invitation,
     randomize_answers,
-    read_reports,
-    write_reports,
+    read_answers,
+    write_answers,
 )
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def answers() -> Labels:
 def test_a_repeated_task_is_not_counted_twice(answers: Labels, tmp_path: Path) -> None:
     """By hand: ann sent five reports of epsilon 2, the other two three each."""
     sent, collected = randomize_answers(answers, epsilon=EPSILON, classes=2, randomness=Randomness.simulation(1))
-    read = read_reports(write_reports(collected, tmp_path / "reports.jsonl"))
-    majority = PrivateMajority(epsilon=EPSILON).fit(sent.reports, guarantee=sent.guarantee)
+    read = read_answers(write_answers(collected, tmp_path / "reports.jsonl"))
+    majority = PrivateMajority(epsilon=EPSILON).fit(sent.answers, guarantee=sent.guarantee)
     assert sent.guarantee.epsilon == 2 * EPSILON  # one task of ann: two reports
     for found in (sent, sent.fit(), read.fit().public, majority):
         assert found.person_guarantee.epsilon == 5 * EPSILON
@@ -66,7 +66,7 @@ def test_a_repeated_task_is_not_counted_twice(answers: Labels, tmp_path: Path) -
 def test_collected_lines_are_counted_as_often_as_they_came() -> None:
     terms = invitation(epsilon=EPSILON, classes=[0, 1])
     # two devices of one person, each with a draw of its own for task 1
-    lines = [Client(terms, worker="ann").report(task, 1) for task in (1, 1, 2)]
+    lines = [Client(terms, worker="ann").randomize(task, 1) for task in (1, 1, 2)]
     found = collect(terms, lines)
     assert found.guarantee.epsilon == 2 * EPSILON
     assert found.fit(model="one-coin").public.person_guarantee.epsilon == 3 * EPSILON
@@ -77,7 +77,7 @@ def test_collected_lines_are_counted_as_often_as_they_came() -> None:
 def test_engines_add_up_alike(answers: Labels, engine: str, promised: bool) -> None:
     sent, _ = randomize_answers(answers, epsilon=EPSILON, classes=2)
     more: dict[str, Any] = {"guarantee": sent.guarantee} if promised else {}
-    result = PrivateDawidSkene(epsilon=EPSILON, model="one-coin", classes=2).fit(sent.reports, engine=engine, **more)
+    result = PrivateDawidSkene(epsilon=EPSILON, model="one-coin", classes=2).fit(sent.answers, engine=engine, **more)
     assert sorted(result.loads.tolist(), reverse=True) == LOADS
     assert result.person_guarantee.epsilon == 5 * EPSILON
     assert result.guarantee_of(int(np.median(result.loads))).epsilon == 3 * EPSILON

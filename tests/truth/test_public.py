@@ -16,9 +16,9 @@ from peerveil.truth import (
     PrivateMajority,
     compare_truth,
     randomize_answers,
-    read_reports,
+    read_answers,
     simulate_crowd,
-    write_reports,
+    write_answers,
 )
 
 MARK = "CANARY"
@@ -43,8 +43,8 @@ def test_public_results_name_no_worker(tmp_path: Path) -> None:
         "sent": sent,
         "fitted": fitted,
         "numbered": sent.fit(model="one-coin"),
-        "majority": PrivateMajority(epsilon=2).fit(collected.reports),
-        "duckdb": PrivateDawidSkene(epsilon=2, model="one-coin").fit(collected.reports, engine="duckdb"),
+        "majority": PrivateMajority(epsilon=2).fit(collected.answers),
+        "duckdb": PrivateDawidSkene(epsilon=2, model="one-coin").fit(collected.answers, engine="duckdb"),
         "compared": compare_truth(answers(), epsilons=[2], draws=2, progress=False),
     }
     for name, result in results.items():
@@ -60,9 +60,9 @@ def test_numbers_of_workers_are_random_and_reports_stay_together() -> None:
     def loads(reports: Labels) -> list[int]:
         return [int(load) for load in np.bincount(reports.numbered("worker")[0])]
 
-    assert sorted(loads(sent.reports)) == sorted(loads(collected.reports))
-    assert loads(collected.reports) == loads(same.reports)
-    assert loads(sent.reports) != loads(other.reports)
+    assert sorted(loads(sent.answers)) == sorted(loads(collected.answers))
+    assert loads(collected.answers) == loads(same.answers)
+    assert loads(sent.answers) != loads(other.answers)
     assert sent.frame()["worker"].unique().sort().to_list() == list(range(1, 11))
     assert sent.frame().equals(sent.frame().sort("task", "worker", "label"))
 
@@ -72,9 +72,9 @@ def test_the_operator_can_name_the_abilities(hide_tasks: bool, tmp_path: Path) -
     table = answers()
     tasks = table.frame["task"].unique().to_list() if hide_tasks else None
     _, collected = randomize_answers(table, epsilon=6, classes=2, hide_tasks=hide_tasks, tasks=tasks)
-    result, workers = read_reports(write_reports(collected, tmp_path / "reports.jsonl")).fit(model="one-coin")
+    result, workers = read_answers(write_answers(collected, tmp_path / "reports.jsonl")).fit(model="one-coin")
     frame = workers.frame()
     assert frame["worker"].to_list() == sorted(set(table.frame["worker"].to_list()))
-    assert frame["reports"].to_list() == result.loads.tolist()
+    assert frame["answers"].to_list() == result.loads.tolist()
     assert frame["ability"].to_numpy() == pytest.approx(result.abilities)
     assert set(workers.history()) == set(frame["worker"])

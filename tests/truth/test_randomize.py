@@ -23,12 +23,12 @@ from peerveil.truth import (
     invitation,
     randomize,
     randomize_answers,
-    read_reports,
+    read_answers,
     simulate_crowd,
-    write_reports,
+    write_answers,
 )
 from peerveil.truth.abilities import Channel
-from peerveil.truth.randomize import answered_share, effective_epsilon, reports_per_person
+from peerveil.truth.randomize import answered_share, answers_per_person, effective_epsilon
 
 
 @pytest.mark.parametrize(
@@ -116,10 +116,10 @@ def test_how_many_reports_tell_most() -> None:
     for epsilon in (0.3, 1, 3, 8, 20):
         for k in (2, 4):
             best = max(range(1, 31), key=lambda m: told(m, epsilon, k))
-            assert reports_per_person(epsilon=epsilon, answers=30, classes=k) == best
-    assert reports_per_person(epsilon=20, answers=3, classes=2) == 3  # never more than there are answers
+            assert answers_per_person(epsilon=epsilon, answers=30, classes=k) == best
+    assert answers_per_person(epsilon=20, answers=3, classes=2) == 3  # never more than there are answers
     with pytest.raises(BadInput):
-        reports_per_person(epsilon=1, answers=0, classes=2)
+        answers_per_person(epsilon=1, answers=0, classes=2)
 
 
 def test_a_person_never_costs_more_than_epsilon() -> None:
@@ -158,15 +158,15 @@ def test_per_person_sends_the_few_that_the_budget_allows() -> None:
     sent, collected = randomize_answers(
         crowd.answers, epsilon=8, classes=2, unit="person", randomness=Randomness.simulation(4)
     )
-    each = sent.reports.frame.group_by("worker").len()["len"]
+    each = sent.answers.frame.group_by("worker").len()["len"]
     load = int(np.bincount(crowd.answers.numbered("worker")[0]).max())
-    m = reports_per_person(epsilon=8, answers=load, classes=2)
+    m = answers_per_person(epsilon=8, answers=load, classes=2)
     assert set(each) == {m}
     assert sent.response.exact_epsilon == Fraction(8, m)
     assert sent.guarantee.epsilon == 8
     assert sent.person_guarantee == sent.guarantee
     asked = crowd.answers.frame.select("task", "worker")
-    assert collected.reports.frame.select("task", "worker").join(asked, on=["task", "worker"], how="anti").height == 0
+    assert collected.answers.frame.select("task", "worker").join(asked, on=["task", "worker"], how="anti").height == 0
     with pytest.raises(BadInput, match="somebody gave so many"):
         randomize_answers(crowd.answers, epsilon=8, classes=2, unit="person", most=2)
 
@@ -177,10 +177,10 @@ def test_hidden_tasks_look_alike_and_can_still_be_read() -> None:
     sent, _ = randomize_answers(
         crowd.answers, epsilon=3, classes=2, hide_tasks=True, tasks=tasks, randomness=Randomness.simulation(6)
     )
-    assert len(sent.reports) == 300 * 30  # everybody reports on everything
+    assert len(sent.answers) == 300 * 30  # everybody reports on everything
     assert sent.missing == -1
     assert "that there is none" in sent.guarantee.unit
-    share = answered_share(sent.reports, sent.response, sent.missing)
+    share = answered_share(sent.answers, sent.response, sent.missing)
     assert abs(share - 12 / 30) < 5 * 0.5 / math.sqrt(9000) / (sent.response.keep - sent.response.other)
     result = sent.fit()
     assert result.accuracy(crowd.truth)[0] > 0.75
@@ -231,7 +231,7 @@ def test_the_client_sends_what_the_response_says() -> None:
             want = [answer, answer] + [c for c in others for _ in range(2)]
             for place, expected in zip(places, want, strict=True):
                 client = Client(invitation(epsilon="1/2", classes=k), worker="w", bits=lambda _, place=place: place)  # type: ignore[misc]
-                assert json.loads(client.report("t", answer))["label"] == expected
+                assert json.loads(client.randomize("t", answer))["label"] == expected
 
 
 def test_the_client_refuses_a_dishonest_invitation() -> None:
@@ -262,24 +262,24 @@ def test_the_client_keeps_its_first_report() -> None:
         return (1 << width) - 1
 
     client = Client(invitation(epsilon=1, classes=["no", "yes"]), worker="ann", bits=bits)
-    first = client.report(7, "yes")
-    assert client.report(7, "no") == first
+    first = client.randomize(7, "yes")
+    assert client.randomize(7, "no") == first
     assert len(drawn) == 1
     assert json.loads(first) == {"format": "peerveil-truth/1", "task": 7, "worker": "ann", "label": "no"}
     with pytest.raises(BadInput, match="answer"):
-        client.report(8, True)
+        client.randomize(8, True)
 
 
 def test_over_the_wire_and_back(tmp_path: Path) -> None:
     asked = invitation(epsilon=2, classes=["no", "yes"])
-    lines = [Client(asked, worker=w).report(t, "yes") for w in range(5) for t in range(3)]
+    lines = [Client(asked, worker=w).randomize(t, "yes") for w in range(5) for t in range(3)]
     found = collect(asked, [*lines, ""])
-    assert len(found.reports) == 15
+    assert len(found.answers) == 15
     assert found.fit(model="one-coin").public.labels.size == 3
     crowd = simulate_crowd(tasks=20, workers=5, answers=3, seed=1)
     sent, collected = randomize_answers(crowd.answers, epsilon="1/3", classes=2, randomness=Randomness.simulation(1))
-    back = read_reports(write_reports(collected, tmp_path / "r.jsonl"))
-    assert back.reports == collected.reports
+    back = read_answers(write_answers(collected, tmp_path / "r.jsonl"))
+    assert back.answers == collected.answers
     assert back.guarantee == sent.guarantee
     assert back.guarantee.simulated
     assert back.response == sent.response
@@ -297,7 +297,7 @@ def test_over_the_wire_and_back(tmp_path: Path) -> None:
     ],
 )
 def test_a_line_that_is_no_report_is_refused(line: str) -> None:
-    with pytest.raises(BadInput, match="report 2"):
+    with pytest.raises(BadInput, match="line 2"):
         collect(
             invitation(epsilon=1, classes=2),
             ['{"format": "peerveil-truth/1", "task": 1, "worker": 2, "label": 1}', line],

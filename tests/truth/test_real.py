@@ -62,6 +62,6 @@ def test_no_loss_on_invented_crowds_that_once_lost(kind: str, k: int, shares: tu
         crowd = simulate_crowd(
             tasks=400, workers=40, answers=12, classes=k, kind=kind, shares=shares, epsilon=1, seed=seed
         )
-        ours = PrivateDawidSkene(epsilon=1).fit(crowd.reports).accuracy(crowd.truth)[0]
-        difference.append(ours - PrivateMajority(epsilon=1).fit(crowd.reports).accuracy(crowd.truth)[0])
+        ours = PrivateDawidSkene(epsilon=1).fit(crowd.randomized).accuracy(crowd.truth)[0]
+        difference.append(ours - PrivateMajority(epsilon=1).fit(crowd.randomized).accuracy(crowd.truth)[0])
     assert np.mean(difference) > -0.01

@@ -10,9 +10,9 @@ import pytest
 from peerveil import Randomness
 from peerveil.core.errors import BadInput
 from peerveil.data import Labels
-from peerveil.truth import PrivateDawidSkene, randomize_answers, simulate_crowd, write_reports
-from peerveil.truth.reports import read_tasks
-from peerveil.truth.source import fit_source, stated_reports
+from peerveil.truth import PrivateDawidSkene, randomize_answers, simulate_crowd, write_answers
+from peerveil.truth.answers import read_tasks
+from peerveil.truth.source import fit_source, stated_answers
 
 CROWD = simulate_crowd(tasks=40, workers=8, answers=5, epsilon=None, seed=1)
 SENT, COLLECTED = randomize_answers(CROWD.answers, epsilon=2, classes=2, randomness=Randomness.secure())
@@ -20,13 +20,13 @@ SENT, COLLECTED = randomize_answers(CROWD.answers, epsilon=2, classes=2, randomn
 
 @pytest.mark.parametrize("model", ["one-coin", "majority"])
 def test_a_table_files_of_a_database_and_a_file_of_reports_give_the_same_labels(model: str, tmp_path: Path) -> None:
-    frame = COLLECTED.reports.frame
+    frame = COLLECTED.answers.frame
     for name, part in (("a", frame.head(70)), ("b", frame.tail(-70))):
         part.write_parquet(tmp_path / f"{name}.parquet")
     terms = {"epsilon": 2, "classes": ["0", "1"], "model": model}
-    table, workers = fit_source(COLLECTED.reports, **terms)  # type: ignore[arg-type]
+    table, workers = fit_source(COLLECTED.answers, **terms)  # type: ignore[arg-type]
     files, _ = fit_source(tmp_path / "*.parquet", **terms)  # type: ignore[arg-type]
-    stated, _ = fit_source(write_reports(COLLECTED, tmp_path / "reports.jsonl"), model=model)
+    stated, _ = fit_source(write_answers(COLLECTED, tmp_path / "reports.jsonl"), model=model)
     assert table.labels.tolist() == files.labels.tolist() == stated.labels.tolist()
     assert workers.workers.len() == 8
     assert table.guarantee.assumption is not None
@@ -34,8 +34,8 @@ def test_a_table_files_of_a_database_and_a_file_of_reports_give_the_same_labels(
 
 
 def test_a_table_is_fitted_as_the_estimator_does() -> None:
-    ours = fit_source(COLLECTED.reports, epsilon=2).public
-    assert ours.objective == PrivateDawidSkene(epsilon=2).fit(COLLECTED.reports).objective
+    ours = fit_source(COLLECTED.answers, epsilon=2).public
+    assert ours.objective == PrivateDawidSkene(epsilon=2).fit(COLLECTED.answers).objective
 
 
 def test_raw_answers_are_doubted_in_the_result_without_a_warning() -> None:
@@ -46,17 +46,17 @@ def test_raw_answers_are_doubted_in_the_result_without_a_warning() -> None:
 
 
 def test_what_a_file_of_reports_states_is_refused(tmp_path: Path) -> None:
-    path = write_reports(COLLECTED, tmp_path / "reports.jsonl")
-    assert stated_reports(path) == COLLECTED
-    assert stated_reports(COLLECTED.reports) is None
-    assert stated_reports(tmp_path / "*.parquet") is None
+    path = write_answers(COLLECTED, tmp_path / "reports.jsonl")
+    assert stated_answers(path) == COLLECTED
+    assert stated_answers(COLLECTED.answers) is None
+    assert stated_answers(tmp_path / "*.parquet") is None
     for terms in ({"epsilon": 2}, {"classes": 2}):
         with pytest.raises(BadInput, match="the file of reports states it"):
             fit_source(path, **terms)  # type: ignore[arg-type]
     _, hidden = randomize_answers(
         CROWD.answers, epsilon=2, classes=2, hide_tasks=True, tasks=range(40), randomness=Randomness.simulation(1)
     )
-    write_reports(hidden, path)
+    write_answers(hidden, path)
     assert len(fit_source(path).public.tasks) == 40
     with pytest.raises(BadInput, match="another model"):
         fit_source(path, model="majority")

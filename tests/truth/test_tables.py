@@ -31,7 +31,7 @@ def same(a: TruthResult, b: TruthResult) -> None:
 @pytest.mark.parametrize(("model", "k"), [("auto", 2), ("one-coin", 3), ("two-coin", 2), ("confusion", 3)])
 def test_duckdb_agrees(model: str, k: int, tmp_path: Path) -> None:
     crowd = simulate_crowd(tasks=150, workers=20, answers=6, classes=k, epsilon=2, seed=k)
-    frame = crowd.reports.frame.with_columns(worker=pl.format("w{}", "worker"))
+    frame = crowd.randomized.frame.with_columns(worker=pl.format("w{}", "worker"))
     path = tmp_path / "reports.parquet"
     frame.write_parquet(path)
     estimator = PrivateDawidSkene(epsilon=2, model=model, tolerance=1e-4)
@@ -45,7 +45,7 @@ def test_duckdb_agrees(model: str, k: int, tmp_path: Path) -> None:
 def test_two_coin_is_chosen_alike(tmp_path: Path) -> None:
     crowd = simulate_crowd(tasks=200, workers=30, answers=12, kind="spammers", epsilon=3, seed=1)
     estimator = PrivateDawidSkene(epsilon=3)
-    memory, duck = estimator.fit(crowd.reports), estimator.fit(crowd.reports, engine="duckdb")
+    memory, duck = estimator.fit(crowd.randomized), estimator.fit(crowd.randomized, engine="duckdb")
     assert memory.evidence is not None
     assert memory.evidence.weight > 0
     same(memory, duck)
@@ -57,7 +57,7 @@ def test_gold_history_and_class_shares_on_tables() -> None:
     settings: dict[str, Any] = {"gold": gold, "history": {0: (9.0, 1.0)}, "class_prior": "estimated"}
     for model in ("one-coin", "confusion"):
         estimator = PrivateDawidSkene(epsilon=2, model=model, tolerance=1e-3, **settings)
-        same(estimator.fit(crowd.reports), estimator.fit(crowd.reports, engine="duckdb"))
+        same(estimator.fit(crowd.randomized), estimator.fit(crowd.randomized, engine="duckdb"))
 
 
 def test_the_choice_looks_at_the_same_sample_on_every_engine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +66,7 @@ def test_the_choice_looks_at_the_same_sample_on_every_engine(monkeypatch: pytest
     monkeypatch.setattr(choosing, "_SAMPLE", 500)
     monkeypatch.setattr(choosing.sample, "__defaults__", (500,))
     estimator = PrivateDawidSkene(epsilon=2)
-    a, b = estimator.fit(crowd.reports), estimator.fit(crowd.reports, engine="duckdb")
+    a, b = estimator.fit(crowd.randomized), estimator.fit(crowd.randomized, engine="duckdb")
     assert a.evidence is not None
     assert b.evidence is not None
     assert a.evidence.bounds == pytest.approx(b.evidence.bounds, abs=1e-6)
@@ -76,9 +76,9 @@ def test_the_choice_looks_at_the_same_sample_on_every_engine(monkeypatch: pytest
 def test_a_connection_of_ones_own_is_left_open() -> None:
     crowd = simulate_crowd(tasks=50, workers=10, answers=4, epsilon=2, seed=4)
     connection = connect("duckdb", memory="1GB")
-    table = ibis.memtable(crowd.reports.frame.to_arrow())
+    table = ibis.memtable(crowd.randomized.frame.to_arrow())
     duck = PrivateDawidSkene(epsilon=2, model="one-coin").fit(table, engine="duckdb", connection=connection)
-    same(PrivateDawidSkene(epsilon=2, model="one-coin").fit(crowd.reports), duck)
+    same(PrivateDawidSkene(epsilon=2, model="one-coin").fit(crowd.randomized), duck)
     names = connection.con.execute("SELECT table_name FROM information_schema.tables").fetchall()
     assert not [name for (name,) in names if name.startswith("peerveil_")]
     connection.disconnect()
@@ -114,7 +114,7 @@ def test_nan_is_no_class_unless_it_is_named(engine: str) -> None:
 def test_engines_are_named() -> None:
     crowd = simulate_crowd(tasks=10, workers=4, answers=2)
     with pytest.raises(BadInput, match="duckdb, spark"):
-        PrivateDawidSkene(epsilon=1).fit(crowd.reports, engine="abacus")
+        PrivateDawidSkene(epsilon=1).fit(crowd.randomized, engine="abacus")
     with pytest.raises(BadInput, match="engine"):
         connect("abacus")
 
@@ -126,13 +126,13 @@ def test_engines_are_named() -> None:
 def test_spark_agrees(tmp_path: Path, master: str) -> None:
     crowd = simulate_crowd(tasks=300, workers=30, answers=8, epsilon=2, seed=9)
     path = tmp_path / "reports.parquet"
-    crowd.reports.frame.write_parquet(path)
+    crowd.randomized.frame.write_parquet(path)
     connection = connect("spark", master=master)
     connection._session.conf.set("spark.sql.shuffle.partitions", "4")
     gold = {t: crowd.truth[t] for t in range(10)}
     try:
         for model in ("one-coin", "two-coin") if master == "local[2]" else ("one-coin",):
             estimator = PrivateDawidSkene(epsilon=2, model=model, gold=gold, tolerance=1e-3)
-            same(estimator.fit(crowd.reports), estimator.fit(path, engine="spark", connection=connection))
+            same(estimator.fit(crowd.randomized), estimator.fit(path, engine="spark", connection=connection))
     finally:
         connection._session.stop()

@@ -7,17 +7,28 @@ there is; ties are broken by a coin.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from peerveil.audit.check import Neighbors, repeated
+from peerveil.audit.claims import Claim, GuessClaim, register
+from peerveil.calibration.conference import Conference
+from peerveil.calibration.functions import Affine
+from peerveil.calibration.losses import Threshold
+from peerveil.calibration.pair import Pair
+from peerveil.calibration.panel import Panel
+from peerveil.calibration.response import AssignmentResponse, respond_assignment
 from peerveil.core.errors import BadInput
+from peerveil.data import Reviews
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from peerveil.audit.claims import AnyClaim
     from peerveil.calibration.strategy import Strategy
     from peerveil.core.randomness import Randomness
 
@@ -85,3 +96,71 @@ class MapAdversary:
             wanted = (coin * ranks[-1][decisions]).astype(np.int64) + 1
             guesses[:, place] = (ranks[:, decisions] >= wanted).argmax(axis=0)
         return guesses
+
+
+# ---- claims for the audit's registry --------------------------------------------------------------------------------
+
+
+def _correct_guesses(strategy: Strategy, count: int, randomness: Randomness) -> int:
+    """Rounds in which the adversary names the assignment (or, review by review, the writer of the first one)."""
+    true = randomness.choose(strategy.posterior, count)
+    accepted = [strategy.decide(int(assignment), randomness=randomness).accepted for assignment in true]
+    column = {decision: place for place, decision in enumerate(strategy.decisions)}
+    guesses = MapAdversary(strategy).attack(
+        np.array([column[decision] for decision in accepted]), randomness=randomness
+    )
+    secret = true if strategy.adversary == "assignment" else np.array(strategy.assignments)[true, 0]
+    return int((guesses[:, 0] == secret).sum())
+
+
+def _decision(response: AssignmentResponse, assignment: int, randomness: Randomness) -> tuple[int, ...]:
+    return response.decide(assignment, randomness=randomness).accepted
+
+
+@register
+def claims() -> Iterator[AnyClaim]:
+    """Decisions for pairs, panels and conferences against the best guess; randomized response on the assignment."""
+    pair = Pair((0.6, 0.5), (Affine(1, 0.5), Affine(1, -0.5)), noise=0.5)
+    people = [Affine(1.2, 0.3), Affine(0.8, -0.6), Affine(1.0, 0.4), Affine(0.9, 0.0)]
+    panel = Panel([0.4, 0.1, 0.9, -0.2], people, noise=0.4, accept=2)
+    of_pair, of_panel = pair.strategy(adversary_error=0.3), panel.strategy(adversary_error=0.55)
+    table = Reviews(paper=range(4), reviewer=range(4), score=[0.4, 0.1, 0.9, -0.2])
+    conference = Conference(
+        table, functions=dict(enumerate(people)), noise=0.4, accept=Threshold.share(0.5), group_size=4
+    )
+    (group,) = conference.groups()
+    of_group = group.panel.strategy(adversary_error=0.5, capped=True)
+    for name, covers, strategy in (
+        ("a pair", "Pair", of_pair),
+        ("a panel of 4", "Strategy", of_panel),
+        ("a conference", "Conference", of_group),
+    ):
+        yield GuessClaim(
+            name=f"decisions of {name}, adversary error {strategy.guarantee.error:.3g}",
+            covers=(f"calibration.{covers}",),
+            attack=partial(_correct_guesses, strategy),
+            guarantee=strategy.guarantee,
+        )
+    yield GuessClaim(
+        name="decisions of a pair by the assignment alone",
+        covers=("calibration.Pair",),
+        attack=partial(_correct_guesses, pair.strategy(adversary_error=0.0)),
+        guarantee=of_pair.guarantee,
+        fault="the better decision is always taken, whoever it names",
+    )
+    response = partial(
+        Claim,
+        covers=("calibration.respond_assignment",),
+        pairs=(Neighbors("either assignment", 0, 1),),
+        guarantee=respond_assignment(pair, epsilon=1).guarantee,
+        samples=20_000,
+    )
+    yield response(
+        name="a randomized assignment, epsilon 1",
+        mechanism=repeated(partial(_decision, respond_assignment(pair, epsilon=1))),
+    )
+    yield response(
+        name="a randomized assignment, epsilon 1.5",
+        mechanism=repeated(partial(_decision, respond_assignment(pair, epsilon="1.5"))),
+        fault="the response belongs to epsilon 1.5, the claim is 1",
+    )

@@ -28,9 +28,9 @@ NOT_COUNTED: Final = (
 )
 
 
-def module_group(module: str, about: str) -> base.Group:
+def module_group(module: str, about: str) -> base.CommandGroup:
     """The commands of a module."""
-    group = base.Group(module, help=f"{about}.")
+    group = base.CommandGroup(module, help=f"{about}.")
     add_actions(group, module)
     return group
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from peerveil.cli.actions import add_actions
-from peerveil.cli.base import Group, debug_option, emit, json_option, print_table
+from peerveil.cli.base import CommandGroup, debug_option, emit, json_option, print_table
 
 if TYPE_CHECKING:
-    from peerveil.audit.cases import Case
+    from peerveil.audit.claims import AnyClaim
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def audit() -> None:
     """Test privacy guarantees by sampling, and show that broken mechanisms are detected."""
 
@@ -25,29 +25,41 @@ add_actions(audit, "audit")
 @json_option
 @debug_option
 def list_(as_json: bool) -> None:
-    """List every audit case: its name, its module and what is claimed. Nothing is sampled."""
-    from peerveil.audit.cases import response_losses
-    from peerveil.study.audit import audit_cases, broken_cases
+    """List every audited claim: its name, the mechanisms that it covers and what is claimed. Nothing is sampled."""
+    from peerveil.audit.claims import registered
+    from peerveil.audit.randomness import response_losses
+    from peerveil.study.audit import load_claims
 
-    honest, broken = audit_cases(), broken_cases()
+    load_claims()
+    claims, broken = registered(broken=False), registered(broken=True)
 
-    def claim(case: Case) -> str:
-        return f"{case.guarantee.notion.value}, epsilon {case.guarantee.epsilon:g}, for {case.guarantee.unit}"
+    def module(claim: AnyClaim) -> str:
+        return claim.covers[0].partition(".")[0]
+
+    def row(claim: AnyClaim) -> tuple[str, str, str]:
+        guarantee = claim.guarantee
+        value = f"error {guarantee.error:.3g}" if guarantee.epsilon is None else f"epsilon {guarantee.epsilon:g}"
+        return claim.name, module(claim), f"{guarantee.notion.value}, {value}, for {guarantee.unit}"
 
     def tables() -> None:
         columns = ("name", "module", "claimed")
-        rows = [(case.name, module, claim(case)) for module, case in honest]
-        print_table(columns, rows, title="Guarantees")
+        print_table(columns, [row(claim) for claim in claims], title="Guarantees")
         print_table(
             (*columns, "what is wrong"),
-            [(case.name, module, claim(case), case.fault) for module, case in broken],
+            [(*row(claim), claim.fault) for claim in broken],
             title="Deliberately broken mechanisms, which the audit must detect",
         )
         pairs = len(list(response_losses()))
         click.echo(f"Randomized response is also checked exactly, for {pairs} pairs of epsilon and class count.")
 
     rows = [
-        {"name": case.name, "module": module, "claimed": case.guarantee.to_dict(), "fault": case.fault}
-        for module, case in [*honest, *broken]
+        {
+            "name": claim.name,
+            "module": module(claim),
+            "covers": list(claim.covers),
+            "claimed": claim.guarantee.to_dict(),
+            "fault": claim.fault,
+        }
+        for claim in [*claims, *broken]
     ]
     emit(rows, as_json, tables)

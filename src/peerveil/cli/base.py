@@ -92,7 +92,7 @@ class Command(click.Command):
                     formatter.write(f"{'':{formatter.current_indent}}{line}\n")
 
 
-class Group(Command, click.Group):
+class CommandGroup(Command, click.Group):
     """A group of commands, such as ``peerveil ledger``. Called without a command, it prints its help: exit code 2."""
 
     command_class = Command
@@ -119,7 +119,7 @@ class Group(Command, click.Group):
             formatter.write_dl([(name, command.get_short_help_str(200)) for name, command in self.commands.items()])
 
 
-class LazyGroup(Group):
+class LazyGroup(CommandGroup):
     """The application: it imports a command only when it is called.
 
     Parameters

@@ -9,7 +9,7 @@ import click
 
 from peerveil.cli.base import (
     PATH,
-    Group,
+    CommandGroup,
     argument,
     check_file,
     debug_option,
@@ -60,7 +60,7 @@ answers = 1
 """
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def collect() -> None:
     """Collect answers that are randomized before they leave people's devices."""
 

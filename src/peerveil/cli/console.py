@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from peerveil.cli.base import PATH, Group, debug_option
+from peerveil.cli.base import PATH, CommandGroup, debug_option
 from peerveil.core.errors import BadInput
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def console() -> None:
     """Use all modules in a browser."""
 

@@ -11,7 +11,7 @@ from peerveil.cli.actions import add_actions
 from peerveil.cli.base import (
     BAD_INPUT,
     PATH,
-    Group,
+    CommandGroup,
     argument,
     column_option,
     data_seed_option,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _file_argument = argument("file", type=PATH, help="CSV, Parquet, JSON lines, or a platform's export.")
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def data() -> None:
     """Check data files, and make synthetic ones."""
 

@@ -13,7 +13,7 @@ import click
 from peerveil.cli.base import (
     CHECK_FAILED,
     PATH,
-    Group,
+    CommandGroup,
     argument,
     check_file,
     debug_option,
@@ -47,7 +47,7 @@ _config_option = click.option(
 )
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def gateway() -> None:
     """Run a posting service that publishes each post after a random delay."""
 

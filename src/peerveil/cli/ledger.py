@@ -8,7 +8,7 @@ import click
 
 from peerveil.cli.base import (
     CHECK_FAILED,
-    Group,
+    CommandGroup,
     account_option,
     argument,
     debug_option,
@@ -32,7 +32,7 @@ _ledger_argument = argument(
 )
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def ledger() -> None:
     """Keep privacy budgets: accounts, what was spent on which data, what remains."""
 

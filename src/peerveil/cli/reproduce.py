@@ -52,7 +52,7 @@ def reproduce(what: str, list_: bool, quick: bool, out: Path, force: bool, as_js
     """
     from peerveil.papers.reproduce import experiments
     from peerveil.papers.reproduce.page import COLUMNS, SUMMARY_COLUMNS, summary_rows, write_page
-    from peerveil.report import house_style
+    from peerveil.report import figure_style
 
     known = experiments()
     asked = "" if what == "all" else what.rstrip("/")
@@ -71,7 +71,7 @@ def reproduce(what: str, list_: bool, quick: bool, out: Path, force: bool, as_js
     results, written = [], []
     for name in chosen:
         began = time.perf_counter()
-        with house_style():
+        with figure_style():
             result = known[name](quick, None)
         results.append((result, time.perf_counter() - began))
         written.append(_write(result, out, results[-1][1], quick))

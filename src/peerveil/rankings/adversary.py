@@ -8,7 +8,7 @@ over *all* neighboring data sets of a small size:
   :func:`noisy_loss`: of any statistic with Laplace noise.
 - :func:`local_loss`: the largest loss of one randomized ranking over all pairs of rankings.
 - :func:`guess_last_ranking`: the attack itself, and how often it is right.
-- :func:`audit_cases`, :func:`broken_cases`: whole tests under audit (:mod:`peerveil.audit.cases`).
+- :func:`claims`: whole tests, sound and deliberately broken, for the audit's registry.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, partial
 from itertools import combinations_with_replacement, permutations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from peerveil.audit import ExactLoss, exact_loss
-from peerveil.audit.cases import Case
-from peerveil.audit.driver import Pair
+from peerveil.audit.check import Neighbors
+from peerveil.audit.claims import Claim, register
 from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.randomness import Randomness
@@ -108,13 +108,15 @@ def noisy_loss(test: CentralTest, *, epsilon: Number = 1, level: float = 0.05, s
     size = read_epsilon(epsilon)
     scale = shrink * test.scale(size)
     critical = NoisyLaw(test.null(), scale).critical(level)
-    statistic = lru_cache(maxsize=None)(lambda rows: test.from_rows(np.array(rows)))
+    statistic = cache(lambda rows: test.from_rows(np.array(rows)))
     pairs = neighbor_pairs(test.rankings, test.items)
     statistics = {tuple(statistic(tuple(map(tuple, rows))) for rows in pair) for pair in pairs}
     moved = decided = 0.0
     for values in statistics:  # many pairs of data sets have the same two statistics
         moved = max(moved, abs(values[0] - values[1]))
-        decided = max(decided, loss_of_bits(*(float(laplace_tail(critical - value, scale)) for value in values)).epsilon)
+        decided = max(
+            decided, loss_of_bits(*(float(laplace_tail(critical - value, scale)) for value in values)).epsilon
+        )
     return CentralLoss(moved / scale, decided, float(size))
 
 
@@ -180,15 +182,12 @@ def _noisy(method: str, share: float = 1.0) -> Callable[[Any, int, Randomness], 
     return mechanism
 
 
-def _pairs_of_data(items: int = 20, rankings: int = 6) -> tuple[Pair, ...]:
+def _pairs_of_data(items: int = 20, rankings: int = 6) -> tuple[Neighbors, ...]:
     """Everybody agrees but one, who agrees too or is the opposite: what moves norms most."""
     up = np.arange(items)
     agreed = np.array([up] * rankings)
     other = np.vstack([agreed[1:], up[::-1]])
-    return (Pair("the last agrees or opposes", agreed, other),)
-
-
-_REVERSED: Final = (Pair("a ranking and its reverse", np.arange(6), np.arange(6)[::-1]),)
+    return (Neighbors("the last agrees or opposes", agreed, other),)
 
 
 def _randomized(ranking: Any, count: int, randomness: Randomness) -> list[str]:
@@ -200,30 +199,31 @@ def _randomized_twice(ranking: Any, count: int, randomness: Randomness) -> list[
     return [a + b for a, b in zip(*(_randomized(ranking, count, randomness) for _ in range(2)), strict=True)]
 
 
-def audit_cases() -> Iterator[Case]:
-    """Every kind of output of the module, for epsilon 1."""
-    claim = ranking_guarantee(_EPSILON)
-    for method in PRIVATE:
-        yield Case(f"rankings, {method}, epsilon 1", _noisy(method), _pairs_of_data(), claim, samples=20_000)
-    local = LocalProtocol(6, epsilon=_EPSILON).guarantee
-    yield Case("rankings, one randomized ranking, epsilon 1", _randomized, _REVERSED, local, 200_000)
-
-
-def broken_cases() -> Iterator[Case]:
-    """Deliberately broken mechanisms, which must be refuted."""
-    yield Case(
-        "rankings, noise for one ranking less",
-        _noisy("rank-norm", 0.5),
-        _pairs_of_data(),
-        ranking_guarantee(_EPSILON),
+@register
+def claims() -> Iterator[Claim]:
+    """Every kind of output of the module for epsilon 1, and two that break their claim."""
+    central = partial(
+        Claim,
+        covers=("rankings.uniformity_test",),
+        pairs=_pairs_of_data(),
+        guarantee=ranking_guarantee(_EPSILON),
         samples=20_000,
+    )
+    local = partial(
+        Claim,
+        covers=("rankings.LocalProtocol", "rankings.randomize_rankings", "rankings.aggregate_rankings"),
+        pairs=(Neighbors("a ranking and its reverse", np.arange(6), np.arange(6)[::-1]),),
+        guarantee=LocalProtocol(6, epsilon=1).guarantee,
+        samples=200_000,
+    )
+    for method in PRIVATE:
+        yield central(name=f"rankings, {method}, epsilon 1", mechanism=_noisy(method))
+    yield local(name="rankings, one randomized ranking, epsilon 1", mechanism=_randomized)
+    yield central(
+        name="rankings, noise for one ranking less",
+        mechanism=_noisy("rank-norm", 0.5),
         fault="noise for adding a ranking (sensitivity 1), though one is replaced by its opposite (2)",
     )
-    yield Case(
-        "rankings, two randomized rankings",
-        _randomized_twice,
-        _REVERSED,
-        LocalProtocol(6, epsilon=1).guarantee,
-        samples=200_000,
-        fault="a person answers twice and pays once",
+    yield local(
+        name="rankings, randomized twice", mechanism=_randomized_twice, fault="a person answers twice and pays once"
     )

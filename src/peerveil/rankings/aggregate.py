@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-_TEXTS: Final = {"epsilon": pl.String, "method": pl.String, "protocol": pl.String}  # not numbers, whatever they look like
+_TEXTS: Final = {
+    "epsilon": pl.String,
+    "method": pl.String,
+    "protocol": pl.String,
+}  # not numbers, whatever they look like
 _PROTOCOL: Final = ("items", "epsilon", "method", "questions", "seed")
 
 
@@ -149,7 +153,9 @@ def _counted(randomized: Any, protocol: LocalProtocol | None) -> AnswerCounts:
     if is_frame(randomized):
         return _count_table(_lazy(randomized), "randomized")
     if isinstance(randomized, bytes) or not isinstance(randomized, Iterable):
-        raise BadInput("randomized", got=randomized, want="randomized rankings, their JSON lines, a file name or a frame")
+        raise BadInput(
+            "randomized", got=randomized, want="randomized rankings, their JSON lines, a file name or a frame"
+        )
     if protocol is None:
         raise BadInput("protocol", got=None, want="the LocalProtocol that people followed")
     return AnswerCounts(protocol, *_sums(protocol, _read_lines(randomized, protocol, "randomized", 1)))

@@ -145,7 +145,9 @@ class Ballots:
             want = "at least two items: one item can be ranked in one way only"
             raise BadInput("rankings", got=Verbatim("one item"), want=want)
         if self.total < 2:
-            raise BadInput("rankings", got=Verbatim("one ranking"), want="at least two: one cannot be tested for chance")
+            raise BadInput(
+                "rankings", got=Verbatim("one ranking"), want="at least two: one cannot be tested for chance"
+            )
 
     def require_complete(self, method: str) -> None:
         """Refuse partial or tied rankings, with the reason."""

@@ -70,7 +70,7 @@ def clipped_length(ranks: Any, cap: float) -> float:
 
 
 def _distance_to_best(x: Floats, cap: float, smoothing: float) -> Floats:
-    """a = x - t at the best t, without cancellation: 1/a + 1/b = 1/mu, b = a - (x - cap)."""
+    """A = x - t at the best t, without cancellation: 1/a + 1/b = 1/mu, b = a - (x - cap)."""
     apart = np.abs(x - cap)
     near = smoothing + 2 * smoothing**2 / (apart + np.sqrt(apart**2 + 4 * smoothing**2))
     return np.asarray(near + np.maximum(x - cap, 0.0))

@@ -239,16 +239,16 @@ def _split(place: Floats, chances: Floats, cells: int) -> Floats:
     """The mass of each cell when every place's is split over its two neighboring cells so that the mean is kept."""
     left = np.floor(place)
     share = place - left
+    right = np.minimum(left + 1, cells - 1)
     mass = np.bincount(left.astype(int), chances * (1 - share), minlength=cells)
-    mass += np.bincount(np.minimum(left + 1, cells - 1).astype(int), chances * share, minlength=cells)
-    return mass
+    return np.asarray(mass + np.bincount(right.astype(int), chances * share, minlength=cells), dtype=np.float64)
 
 
 def _law_of_cells(chances: Floats, step: float, first: float, kind: str, width: float) -> Law:
     """The law with these masses at first, first + step, ...; cells that hold only rounding errors are left out."""
     mass = np.maximum(chances, 0.0)
     cells = np.flatnonzero(mass > 1e-17)
-    return Law(first + cells * step, mass[cells] / mass[cells].sum(), kind, width=width)
+    return Law(first + step * cells.astype(np.float64), mass[cells] / mass[cells].sum(), kind, width=width)
 
 
 def _remembered(name: str, simulate: Callable[[], Floats]) -> Floats:

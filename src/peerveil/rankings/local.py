@@ -10,7 +10,6 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +29,7 @@ from peerveil.rankings.mallows import read_items, read_randomness, read_ranking
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
     from fractions import Fraction
 
     from matplotlib.axes import Axes
@@ -333,9 +333,7 @@ def randomize_rankings(
         purpose = f"randomized rankings of {ballots.items} items"
         account.spend(protocol.guarantee, purpose=purpose, data=ballots.data, randomness=source)
     randomized = protocol.randomize_all(ballots.rows("a randomized ranking", source), randomness=source)
-    return RandomizedRankings(
-        guarantee=source.stamp(protocol.guarantee), protocol=protocol, rankings=tuple(randomized)
-    )
+    return RandomizedRankings(guarantee=source.stamp(protocol.guarantee), protocol=protocol, rankings=tuple(randomized))
 
 
 def choose_questions(people: int, *, epsilon: Number) -> int:

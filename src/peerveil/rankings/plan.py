@@ -271,19 +271,19 @@ def power_of(
 
 def _central_rejections(
     method: str, k: int, m: int, spread: float, epsilon: Fraction | None, level: float, trials: int, seed: int
-) -> list[float]:
+) -> Floats:
     """The probability of rejection for each simulated data set: the noise is integrated out."""
     source = Randomness.simulation(seed)
-    rejections = []
-    for _ in range(trials):
+    rejections = np.empty(trials)
+    for trial in range(trials):
         rows = sample_rankings(Mallows(m, spread, source.permutation(m)), k, source)
         if epsilon is None:
-            rejections.append(float(uniformity_test(rows, method=method, level=level, randomness=source).reject))
+            rejections[trial] = uniformity_test(rows, method=method, level=level, randomness=source).reject
             continue
         test = central_test(method, k, m, float(epsilon))
         value = test.from_rows(rows[:, source.permutation(m)] if isinstance(test, PairsNorm) else rows)
         critical = _noisy_critical(method, k, m, epsilon, level)
-        rejections.append(float(laplace_tail(critical - value, test.scale(epsilon))))
+        rejections[trial] = laplace_tail(critical - value, test.scale(epsilon))
     return rejections
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import Guarantee, read_epsilon
-from peerveil.core.randomness import Randomness
 from peerveil.core.result import Result
 from peerveil.rankings.ballots import Ballots
 from peerveil.rankings.central import PRIVATE, CentralTest, PairsNorm, RankNorm, central_test
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from peerveil.core.exact import Number
+    from peerveil.core.randomness import Randomness
     from peerveil.ledger import Account
     from peerveil.rankings.laws import Law, NoisyLaw
 
@@ -129,6 +129,7 @@ def uniformity_test(
 
     Examples
     --------
+    >>> from peerveil import Randomness
     >>> from peerveil.rankings import Mallows
     >>> votes = Mallows(100, 0.99).sample(1000, seed=1)
     >>> test = uniformity_test(votes, epsilon=0.5, randomness=Randomness.simulation(2))

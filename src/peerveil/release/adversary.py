@@ -10,7 +10,7 @@ them less, so they are given the vector itself.
   shows most, against e^epsilon / (1 + e^epsilon);
 - :func:`posterior_over_assignments` and :func:`sampled_posterior`: an adversary who knows less, and asks who wrote a
   review given all assignments that are still possible;
-- :func:`audit_cases` and :func:`planted_faults`: whole publish functions under audit (:mod:`peerveil.audit.cases`).
+- :func:`claims`: whole publish functions, sound and deliberately broken, for the audit's registry.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from peerveil.audit.attack import GuessingAttack
-from peerveil.audit.cases import Case
-from peerveil.audit.driver import Pair
+from peerveil.audit.check import Neighbors
+from peerveil.audit.claims import Claim, register
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import read_epsilon
@@ -51,8 +52,7 @@ __all__ = [
     "Conference",
     "Posterior",
     "SwapAttack",
-    "audit_cases",
-    "planted_faults",
+    "claims",
     "posterior_over_assignments",
     "sampled_posterior",
     "swap_attack",
@@ -226,12 +226,12 @@ def _rate(odds: Floats) -> float:
 # ---- the whole publish function under audit ---------------------------------------------------------------------------
 
 
-def neighbors() -> tuple[Pair, ...]:
+def neighbors() -> tuple[Neighbors, ...]:
     """Conferences one exchange apart, at which the sensitivity is reached or nearly so, with loads of every kind."""
 
-    def pair(name: str, rows: Rows, i: int, j: int) -> Pair:
+    def pair(name: str, rows: Rows, i: int, j: int) -> Neighbors:
         conference = Conference.of(rows)
-        return Pair(name, conference, conference.exchange(i, j))
+        return Neighbors(name, conference, conference.exchange(i, j))
 
     def load_one(load: int) -> Rows:
         # a review of weight R/l against one of weight R by somebody whose others are 0: R(1 - 1/l^2), the worst
@@ -266,22 +266,6 @@ def _largest_loads(conference: Conference, count: int, randomness: Randomness) -
     return randomness.laplace(np.tile(conference.means, (count, 1)), scale=scale)
 
 
-def audit_cases(publish: Publish | None = None, name: str = "sorted means, Laplace") -> Iterator[Case]:
-    """A publish function for epsilon 1 under audit, over conferences that differ by one exchange.
-
-    Parameters
-    ----------
-    publish
-        ``publish(conference, count, randomness)`` returns ``count`` independent outputs for epsilon 1, noisy or
-        processed further; the Laplace mechanism on sorted means, and then the whole of publish, if left out.
-    """
-    claim = means_guarantee(_EPSILON)
-    yield Case(f"{name}, epsilon 1", publish or laplace_means, neighbors(), claim, samples=6_000)
-    if publish is None:
-        pairs = neighbors()[:3]
-        yield Case("publish, the whole function, epsilon 1", published_means, pairs, claim, samples=2_000)
-
-
 def published_means(conference: Conference, count: int, randomness: Randomness) -> Floats:
     """``count`` whole releases for epsilon 1: noise, shrinkage and projection, as :func:`~peerveil.release.publish` does."""
     public, mechanism = conference.public, LaplaceMeans(epsilon=_EPSILON)
@@ -290,29 +274,54 @@ def published_means(conference: Conference, count: int, randomness: Randomness) 
     return np.array([estimate_means(row, variance, region, "shrinkage", prior) for row in noisy])
 
 
-def planted_faults() -> Iterator[Case]:
-    """Publish functions that break their claim, and must be refuted."""
-    claim = means_guarantee(_EPSILON)
+def publish_claim(
+    publish: Publish,
+    *,
+    name: str,
+    covers: tuple[str, ...] = ("release.publish", "release.LaplaceMeans"),
+    pairs: tuple[Neighbors, ...] | None = None,
+    samples: int = 20_000,
+    fault: str | None = None,
+) -> Claim:
+    """A publish function for epsilon 1 over conferences that differ by one exchange.
 
-    def half(conference: Conference, count: int, randomness: Randomness) -> Floats:
-        return laplace_means(conference, count, randomness, share=Fraction(1, 2))
+    Parameters
+    ----------
+    publish
+        ``publish(conference, count, randomness)`` returns ``count`` independent outputs for epsilon 1.
+    """
+    return Claim(
+        name=name,
+        covers=covers,
+        mechanism=publish,
+        pairs=pairs or neighbors(),
+        guarantee=means_guarantee(_EPSILON),
+        samples=samples,
+        fault=fault,
+    )
 
-    yield Case(
-        "sorted means, one reviewer counted",
-        half,
-        neighbors()[:1],
-        claim,
-        samples=20_000,
+
+@register
+def claims() -> Iterator[Claim]:
+    """The Laplace mechanism on sorted means, the whole of publish, and two with a sensitivity that is too small."""
+    yield publish_claim(
+        laplace_means, name="sorted means, Laplace, epsilon 1", covers=("release.LaplaceMeans",), samples=6_000
+    )
+    yield publish_claim(
+        published_means, name="publish, the whole function, epsilon 1", pairs=neighbors()[:3], samples=2_000
+    )
+    yield publish_claim(
+        partial(laplace_means, share=Fraction(1, 2)),
+        name="sorted means, one reviewer counted",
+        pairs=neighbors()[:1],
         fault="the sensitivity is R/l, as if an exchange moved one mean; it moves two",
     )
     lopsided = Conference.of(
         [(0, 0, 0), (0, 0, 1), (1, 1, 2), (1, 1, 3)] + [(reviewer, 0.5, p) for reviewer in (2, 3) for p in range(6)]
     )
-    yield Case(
-        "sorted means, largest loads",
+    yield publish_claim(
         _largest_loads,
-        (Pair("loads 2, 2, 6 and 6", lopsided, lopsided.exchange(0, 2)),),
-        claim,
-        samples=20_000,
+        name="sorted means, largest loads",
+        pairs=(Neighbors("loads 2, 2, 6 and 6", lopsided, lopsided.exchange(0, 2)),),
         fault="the sensitivity is computed with the two largest loads; the two smallest move most",
     )

@@ -4,11 +4,11 @@
   :func:`safe_svg`: the same, or a figure that says that it could not be drawn. Both give an :class:`Svg`.
 - :class:`Page`: headings, paragraphs, figures and tables, written as a single file that needs no network;
   :class:`Line`: a paragraph with a command.
-- :func:`house_style`, :func:`new_axes`, :func:`logarithmic`: draw so that a figure fits the page, light and dark.
+- :func:`figure_style`, :func:`new_axes`, :func:`logarithmic`: draw so that a figure fits the page, light and dark.
 - :data:`COLORS`: the colors that every figure uses.
 """
 
-from peerveil.report.figures import COLORS, Svg, house_style, logarithmic, new_axes, safe_svg, svg
+from peerveil.report.figures import COLORS, Svg, figure_style, logarithmic, new_axes, safe_svg, svg
 from peerveil.report.page import Line, Page
 
-__all__ = ["COLORS", "Line", "Page", "Svg", "house_style", "logarithmic", "new_axes", "safe_svg", "svg"]
+__all__ = ["COLORS", "Line", "Page", "Svg", "figure_style", "logarithmic", "new_axes", "safe_svg", "svg"]

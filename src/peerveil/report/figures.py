@@ -77,7 +77,7 @@ class Svg(str):
 
 
 @contextmanager
-def house_style() -> Iterator[None]:
+def figure_style() -> Iterator[None]:
     """Draw in the house's style: everything that is drawn inside the block takes the page's colors."""
     import logging
 
@@ -89,10 +89,10 @@ def house_style() -> Iterator[None]:
 
 
 def new_axes(width: float = 7, height: float = 3.4, columns: int = 1) -> list[Axes]:
-    """Empty axes in the house's style; draw on them inside :func:`house_style`."""
+    """Empty axes in the house's style; draw on them inside :func:`figure_style`."""
     from matplotlib.figure import Figure
 
-    with house_style():
+    with figure_style():
         figure = Figure(figsize=(width, height), layout="constrained")
         return list(figure.subplots(1, columns, squeeze=False)[0])
 
@@ -130,7 +130,7 @@ def svg(drawing: Figure | Axes, alt: str) -> Svg:
         raise BadInput("alt", got=alt, want="a sentence that says what the figure shows")
     figure = drawing.get_figure(root=True) if hasattr(drawing, "get_lines") else drawing
     buffer = io.StringIO()
-    with house_style(), warnings.catch_warnings():
+    with figure_style(), warnings.catch_warnings():
         # the page's font draws the text, and a name that is too long leaves no place for the rest
         warnings.filterwarnings("ignore", message="Glyph .* missing|constrained_layout not applied")
         _plain_powers(figure)
@@ -161,7 +161,7 @@ def safe_svg(draw: Callable[[], Figure | Axes], alt: str) -> Svg:
     <svg role="img" aria-label="a curve (this figure could not be drawn: ZeroDivisionError)"...
     """
     try:
-        with house_style():
+        with figure_style():
             return svg(draw(), alt)
     except Exception as error:  # whatever it was: the figure is the least of what was paid for
         reason = f"this figure could not be drawn: {type(error).__name__}"

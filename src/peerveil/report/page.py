@@ -25,7 +25,7 @@ h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .5rem; }
 h2 { font-size: 1.3rem; margin: 2.5rem 0 .5rem; padding-top: 1rem; border-top: 1px solid var(--line); }
 p { margin: .5rem 0; }
 .lead { color: var(--pale); }
-.promise { background: var(--card); border-left: 4px solid var(--accent); padding: .75rem 1rem; margin: 1rem 0; }
+.callout { background: var(--card); border-left: 4px solid var(--accent); padding: .75rem 1rem; margin: 1rem 0; }
 .warning { border: 1px solid var(--line); border-left: 4px solid #d1495b; padding: .5rem 1rem; margin: 1rem 0; }
 .answers { padding-left: 1.2rem; }
 .answers li { margin: .5rem 0; }
@@ -68,7 +68,7 @@ footer { margin-top: 3rem; color: var(--pale); font-size: .85rem; }
 @media print {
   body { max-width: none; padding: 0; font-size: 10.5pt; }
   h2 { break-after: avoid; margin-top: 1.5rem; }
-  tr, .promise, .warning, dt { break-inside: avoid; }
+  tr, .callout, .warning, dt { break-inside: avoid; }
   .wide { background: none; break-inside: auto; overflow: visible; }
   figure svg { max-height: 10.5cm; }
   a { color: inherit; }
@@ -135,9 +135,9 @@ class Page:
         """What was asked, and the answer to it."""
         self._add("answers", list(pairs))
 
-    def promise(self, text: str, details: str = "") -> None:
+    def guarantee(self, text: str, details: str = "") -> None:
         """A guarantee in words, set apart; what only few will read is folded away (and unfolded in print)."""
-        self._add("promise", text, details)
+        self._add("guarantee", text, details)
 
     def code(self, text: str) -> None:
         """Something to be typed or copied."""
@@ -219,9 +219,9 @@ def _answers(pairs: Sequence[tuple[str, str]]) -> str:
     return f'<ul class="answers">{items}</ul>'
 
 
-def _promise(text: str, details: str) -> str:
-    more = f"<details><summary>The whole promise</summary><p>{_text(details)}</p></details>" if details else ""
-    return f'<div class="promise"><p>{_text(text)}</p>{more}</div>'
+def _guarantee(text: str, details: str) -> str:
+    more = f"<details><summary>The full guarantee</summary><p>{_text(details)}</p></details>" if details else ""
+    return f'<div class="callout"><p>{_text(text)}</p>{more}</div>'
 
 
 def _glossary(words: Mapping[str, str]) -> str:
@@ -270,7 +270,7 @@ _HTML: Final[Mapping[str, Callable[..., str]]] = {
     "heading": lambda text: f"<h2>{_text(text)}</h2>",
     "paragraph": lambda text: f"<p>{_text(text)}</p>",
     "answers": _answers,
-    "promise": _promise,
+    "guarantee": _guarantee,
     "code": _code,
     "glossary": _glossary,
     "see_words": lambda: '<p class="lead"><a href="#words">Words such as epsilon are explained at the end.</a></p>',

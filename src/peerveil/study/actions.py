@@ -39,7 +39,7 @@ from typing import (
 from annotated_types import Ge, Gt, Le, Lt
 
 from peerveil.core.errors import BadInput, Verbatim, unknown
-from peerveil.study.problems import Problems
+from peerveil.study.refusals import Refusals
 from peerveil.study.spelling import Refers, Spelling
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ class Action(Generic[Table]):
                 return adapter.validate_json(json.dumps(values, default=str), strict=True)
             return adapter.validate_python(dict(given))
         except ValidationError as error:
-            problems = Problems()
+            problems = Refusals()
             for item in error.errors():
                 problems.add(cls._refusal(item, given, place))
             problems.raise_any()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from annotated_types import Ge, Le
@@ -11,14 +12,13 @@ from peerveil.study.actions import Action, Setting
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from peerveil.audit import Report
-    from peerveil.audit.cases import Case
+    from peerveil.audit import AuditResult
     from peerveil.study.actions import Context
     from peerveil.study.execute import Inputs
     from peerveil.study.outcome import Outcome
 
 
-class Run(Action[None]):
+class AuditRun(Action[None]):
     """Audit the mechanisms themselves, on neighboring inputs of our own."""
 
     name, title = "audit.run", "Privacy audit"
@@ -44,29 +44,30 @@ class Run(Action[None]):
 
     def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
         """Run every audit."""
-        from peerveil.audit.cases import response_losses, samples_needed
+        from peerveil.audit.claims import registered, samples_needed
+        from peerveil.audit.randomness import response_losses
         from peerveil.study.outcome import Outcome
 
-        cases = [case for _, case in audit_cases()]
-        faults = [case for _, case in broken_cases()] if self.broken else []
-        reports: list[Report] = []
-        for number, case in enumerate(cases):
-            context.progress(number / (len(cases) + len(faults)), case.name)
-            reports.append(case.audit(min(case.samples, self.samples or case.samples), progress=False))
+        load_claims()
+        claims, faults = registered(broken=False), registered(broken=True) if self.broken else []
+        audits: list[AuditResult] = []
+        for number, claim in enumerate(claims):
+            context.progress(number / (len(claims) + len(faults)), claim.name)
+            audits.append(claim.audit(min(claim.samples, self.samples or claim.samples)))
         needed: list[int | None] = []
-        for number, case in enumerate(faults, start=len(cases)):
-            context.progress(number / (len(cases) + len(faults)), case.name)
-            needed.append(samples_needed(case))
+        for number, claim in enumerate(faults, start=len(claims)):
+            context.progress(number / (len(claims) + len(faults)), claim.name)
+            needed.append(samples_needed(claim))
         exact = list(response_losses())
-        passed = sum(report.passed for report in reports)
+        passed = sum(audit.passed for audit in audits)
         caught = sum(count is not None for count in needed)
         worst = max(exact, key=lambda row: row.loss / row.claimed)
         refuted = [row.name for row in exact if not row.passed]
 
         outcome = Outcome("Do the privacy claims hold?")
         outcome.promise = "No data are read: mechanisms are run on neighboring inputs of our own."
-        outcome.failed = passed < len(reports) or caught < len(faults) or bool(refuted)
-        outcome.answer = f"{passed} of {len(reports)} claims are consistent with what was measured" + (
+        outcome.failed = passed < len(audits) or caught < len(faults) or bool(refuted)
+        outcome.answer = f"{passed} of {len(audits)} claims are consistent with what was measured" + (
             f"; {caught} of {len(faults)} deliberately broken mechanisms were detected." if faults else "."
         )
         verdict = f"refuted for {', '.join(refuted)}" if refuted else "never above the claim"
@@ -75,22 +76,23 @@ class Run(Action[None]):
             f"{worst.name}, loss {worst.loss:.9g})."
         ]
         outcome.picture(
-            lambda ax: draw_audit(ax, reports),
-            f"Measured privacy loss against the claim; {passed} of {len(reports)} stay below.",
+            lambda ax: draw_audit(ax, audits),
+            f"Measured privacy loss against the claim; {passed} of {len(audits)} stay below.",
             "What each mechanism certainly gives away, as a share of what it claims.",
             public=True,
-            height=0.9 + 0.32 * len(reports),
+            height=0.9 + 0.32 * len(audits),
         )
         outcome.table(
-            ["mechanism", "claimed", "found at least", "verdict"],
+            ["mechanism", "notion", "claimed", "measured at least", "verdict"],
             [
                 [
-                    report.name,
-                    f"{report.claimed:g}",
-                    f"{report.found:.3f}",
-                    "consistent" if report.passed else "REFUTED",
+                    audit.name,
+                    audit.guarantee.notion.value,
+                    f"{audit.claimed:.3g}",
+                    f"{audit.measured:.3f}",
+                    "consistent" if audit.passed else "REFUTED",
                 ]
-                for report in reports
+                for audit in audits
             ],
             public=True,
         )
@@ -98,67 +100,45 @@ class Run(Action[None]):
             outcome.table(
                 ["broken mechanism", "what is wrong", "samples to detect it"],
                 [
-                    [case.name, case.fault or "", "NOT DETECTED" if count is None else f"{count:,}"]
-                    for case, count in zip(faults, needed, strict=True)
+                    [claim.name, claim.fault or "", "NOT DETECTED" if count is None else f"{count:,}"]
+                    for claim, count in zip(faults, needed, strict=True)
                 ],
                 public=True,
             )
         outcome.results = {
             "passed": not outcome.failed,
-            "audits": [{"name": r.name, "claimed": r.claimed, "found": r.found, "passed": r.passed} for r in reports],
+            "audits": [
+                {"name": audit.name, "claimed": audit.claimed, "measured": audit.measured, "passed": audit.passed}
+                for audit in audits
+            ],
             "exact": [{"name": row.name, "claimed": row.claimed, "loss": row.loss} for row in exact],
             "broken": [
-                {"name": case.name, "fault": case.fault, "samples_needed": count}
-                for case, count in zip(faults, needed, strict=True)
+                {"name": claim.name, "fault": claim.fault, "samples_needed": count}
+                for claim, count in zip(faults, needed, strict=True)
             ],
         }
         return outcome
 
 
-def audit_cases() -> list[tuple[str, Case]]:
-    """Every mechanism that is audited by sampling, and the module that it belongs to."""
-    from peerveil.audit.cases import house_cases
-    from peerveil.rankings import adversary as rankings
-    from peerveil.release import adversary as release
-    from peerveil.truth import adversary as truth
-
-    modules = {
-        "randomness": house_cases,
-        "release": release.audit_cases,
-        "rankings": rankings.audit_cases,
-        "truth": truth.audit_cases,
-    }
-    return [(module, case) for module, cases in modules.items() for case in cases()]
+def load_claims() -> None:
+    """Import what registers claims: randomness and the five modules. Services register theirs when they are imported."""
+    import_module("peerveil.audit.randomness")
+    for module in ("release", "timing", "calibration", "rankings", "truth"):
+        import_module(f"peerveil.{module}.adversary")
 
 
-def broken_cases() -> list[tuple[str, Case]]:
-    """Every deliberately broken mechanism, and the module that it belongs to."""
-    from peerveil.audit.cases import planted_faults
-    from peerveil.rankings import adversary as rankings
-    from peerveil.release import adversary as release
-    from peerveil.truth import adversary as truth
-
-    modules = {
-        "randomness": planted_faults,
-        "release": release.planted_faults,
-        "rankings": rankings.planted_faults,
-        "truth": truth.planted_faults,
-    }
-    return [(module, case) for module, cases in modules.items() for case in cases()]
-
-
-def draw_audit(ax: Axes, reports: list[Report]) -> None:
-    """Bars of what was found as a share of the claim, colored by whether the claim stands."""
+def draw_audit(ax: Axes, audits: list[AuditResult]) -> None:
+    """Bars of what was measured as a share of the claim, colored by whether the claim stands."""
     from peerveil.report import COLORS
 
-    colors = [COLORS["private" if report.passed else "leak"] for report in reports]
-    ax.barh([report.name for report in reports], [report.found / report.claimed for report in reports], color=colors)
+    colors = [COLORS["private" if audit.passed else "leak"] for audit in audits]
+    ax.barh([audit.name for audit in audits], [audit.measured / audit.claimed for audit in audits], color=colors)
     for name, label in (("private", "claim stands"), ("leak", "claim refuted")):
-        ax.barh([reports[0].name], [0.0], color=COLORS[name], label=label)
+        ax.barh([audits[0].name], [0.0], color=COLORS[name], label=label)
     ax.axvline(1, color=COLORS["accent"], linestyle="--", label="the claim")
-    ax.set_xlabel("certainly given away, as a share of the claimed epsilon")
+    ax.set_xlabel("certainly given away, as a share of the claim")
     ax.invert_yaxis()
     ax.legend(loc="lower center", bbox_to_anchor=(0.35, 1), ncols=3, fontsize=9)
 
 
-ACTIONS: Final[tuple[type[Action[Any]], ...]] = (Run,)
+ACTIONS: Final[tuple[type[Action[Any]], ...]] = (AuditRun,)

@@ -13,7 +13,7 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import printed
 from peerveil.ledger import BudgetExceeded, Ledger
 from peerveil.study.execute import Inputs, Source, kind_of
-from peerveil.study.problems import Problems
+from peerveil.study.refusals import Refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -113,7 +113,7 @@ def check_study(study: Study, *, key: Callable[[str], str] | None = None) -> Che
         The steps together ask for more than an account has left; none of them has run.
     """
     inputs, digests = _read_all(study)
-    planned, problems = [], Problems()
+    planned, problems = [], Refusals()
     for step, given in zip(study.steps, inputs, strict=True):
         try:
             planned.append(Planned(step, given, step.action.guarantee(given)))
@@ -125,7 +125,7 @@ def check_study(study: Study, *, key: Callable[[str], str] | None = None) -> Che
 
 def _read_all(study: Study) -> tuple[list[Inputs[Any]], dict[str, str]]:
     """What every step is given, and the digest of every file that is read; each table is read once."""
-    problems, digests = Problems(), dict[str, str]()
+    problems, digests = Refusals(), dict[str, str]()
     tables: dict[tuple[str, str, tuple[str, ...]], Any] = {}
     kinds: dict[str, str] = {}
 

@@ -25,7 +25,7 @@ _KEPT: Final = {False: "whole", True: "public"}
 def write_reports(folder: Folder, checked: Checked, outcomes: dict[str, Outcome], costs: list[Cost]) -> None:
     """``report.html`` for its owner alone, and ``public/report.html``, which holds only what may be published.
 
-    The parts of both are kept beside them, for pages that have a head of their own: see :func:`kept_page`.
+    The parts of both are kept beside them, for pages that have a head of their own: see :func:`saved_page`.
     """
     pages = {public: make_page(checked, outcomes, costs, public=public) for public in (False, True)}
     text = json.dumps({_KEPT[public]: page.to_dict() for public, page in pages.items()}, allow_nan=False)
@@ -34,7 +34,7 @@ def write_reports(folder: Folder, checked: Checked, outcomes: dict[str, Outcome]
     pages[True].write(folder.public / public_name("report.html", folder.simulated))
 
 
-def kept_page(folder: Path, *, public: bool) -> Page:
+def saved_page(folder: Path, *, public: bool) -> Page:
     """The report that a finished run wrote into its folder."""
     data = json.loads((folder / "private" / "report.json").read_text(encoding="utf-8"))
     return Page.from_dict(data[_KEPT[public]])
@@ -145,7 +145,7 @@ def _section(page: Page, title: str, outcome: Outcome, *, public: bool, simulate
     for text in outcome.found:
         page.paragraph(text)
     short = outcome.promise_short or outcome.promise
-    page.promise(short, outcome.promise if outcome.promise != short else "")
+    page.guarantee(short, outcome.promise if outcome.promise != short else "")
     for picture in outcome.pictures:
         if picture.public or not public:
             kept = "" if picture.public else " (must not be published)"

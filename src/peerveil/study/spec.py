@@ -40,7 +40,7 @@ from peerveil.core.files import read_toml, regular_file
 from peerveil.core.guarantee import read_epsilon
 from peerveil.study.actions import KINDS, find_action
 from peerveil.study.execute import Source
-from peerveil.study.problems import Problems
+from peerveil.study.refusals import Refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -99,7 +99,7 @@ class Study:
         """
         where = Path(path)
         text, content = read_toml(where, "study")
-        problems = Problems()
+        problems = Refusals()
         problems.attempt(only, content, ("study", "accounts", "data", "steps"), "the study")
         head, accounts, data = (
             problems.attempt(table, content, key, default={}) for key in ("study", "accounts", "data")
@@ -122,7 +122,7 @@ class Study:
 
 def only(content: Mapping[str, Any], known: Iterable[str], place: str) -> None:
     """Refuse keys that nobody would read; a misspelt key must not be passed over in silence."""
-    names, problems = list(known), Problems()
+    names, problems = list(known), Refusals()
     for key in content:
         if key not in names:
             problems.add(unknown(place, key, names, "keys"))
@@ -157,7 +157,7 @@ def _seed(value: object) -> int | None:
     return value
 
 
-def _each(content: Mapping[str, Any], read: Callable[[str, Any], _T], problems: Problems) -> dict[str, _T]:
+def _each(content: Mapping[str, Any], read: Callable[[str, Any], _T], problems: Refusals) -> dict[str, _T]:
     """Every entry of a table that can be read."""
     values = {name: problems.attempt(read, name, entry) for name, entry in content.items()}
     return {name: value for name, value in values.items() if value is not None}
@@ -167,7 +167,7 @@ def _account(name: str, entry: object) -> Fraction:
     place = f"accounts.{name}"
     if not isinstance(entry, dict):
         raise BadInput(place, got=entry, want=f"a table, written [{place}]")
-    problems = Problems()
+    problems = Refusals()
     problems.attempt(only, entry, ("epsilon",), f"[{place}]")
     budget = Fraction(0)
     try:
@@ -184,7 +184,7 @@ def _data_file(name: str, entry: object, folder: Path) -> Source:
     place = f"data.{name}"
     if not isinstance(entry, dict):
         raise BadInput(place, got=entry, want=f"a table, written [{place}]")
-    problems = Problems()
+    problems = Refusals()
     problems.attempt(only, entry, ("path", "kind", "format", "columns", "time_zone", "layout"), f"[{place}]")
     kind, columns = entry.get("kind"), entry.get("columns", {})
     if kind is not None and kind not in KINDS:
@@ -206,7 +206,7 @@ def _path(value: object, folder: Path, place: str) -> Path:
 
 
 def read_steps(
-    content: object, whole: Mapping[str, Any], problems: Problems, *, folder: Path, simulated: bool = False
+    content: object, whole: Mapping[str, Any], problems: Refusals, *, folder: Path, simulated: bool = False
 ) -> tuple[StepSpec, ...]:
     """The steps of a file whose other tables are ``whole``; what is wrong with them is noted."""
     if not isinstance(content, list) or not content:
@@ -232,7 +232,7 @@ def _step(
     name: str,
     entry: Mapping[str, Any],
     whole: Mapping[str, Any],
-    problems: Problems,
+    problems: Refusals,
     folder: Path,
     simulated: bool,
 ) -> StepSpec:
@@ -257,7 +257,7 @@ def _step(
 
 
 def _located(
-    action: Action[Any], whole: Mapping[str, Any], place: str, folder: Path, problems: Problems
+    action: Action[Any], whole: Mapping[str, Any], place: str, folder: Path, problems: Refusals
 ) -> Action[Any]:
     """The action with the files that it opens beside the study; names of further data must stand under [data]."""
     paths: dict[str, Path] = {}
@@ -276,7 +276,7 @@ def _located(
 
 def _needs(kind: type[Action[Any]], data: object, account: object, place: str, simulated: bool) -> None:
     """Data and account are named where they are needed, and only there: what is spent must be counted."""
-    problems = Problems()
+    problems = Refusals()
     if kind.kinds and data is None:
         problems.add(BadInput(f"{place}.data", got=None, want=f"the name of {' or '.join(kind.kinds)} under [data]"))
     if not kind.kinds and data is not None:
@@ -288,7 +288,7 @@ def _needs(kind: type[Action[Any]], data: object, account: object, place: str, s
     problems.raise_any()
 
 
-def _step_name(entry: Mapping[str, Any], number: int, taken: list[str], problems: Problems) -> str:
+def _step_name(entry: Mapping[str, Any], number: int, taken: list[str], problems: Refusals) -> str:
     """What a step's files are called: its own name, or that of its action."""
     name = entry.get("name")
     if name is None:

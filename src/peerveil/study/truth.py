@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from peerveil.study.execute import Inputs, Source
     from peerveil.study.outcome import Outcome
     from peerveil.truth import TruthResult
-    from peerveil.truth.outcome import WorkerAbilities
+    from peerveil.truth.result import WorkerAbilities
 
 _AS_GIVEN: Final = (
     "For answers as people gave them, truth.randomize randomizes each once and then infers, and truth.label infers for you "
@@ -112,8 +112,8 @@ class Randomize(Action["Labels"]):
     def guarantee(self, inputs: Inputs[Labels]) -> Guarantee:
         """Local privacy of an answer or of a person."""
         from peerveil.data.labels import check_classes
+        from peerveil.truth.answers import read_classes
         from peerveil.truth.randomize import full_sheet, missing_class, task_guarantee
-        from peerveil.truth.reports import read_classes
 
         table = inputs.table
         classes = check_classes(read_classes(self.classes, table))
@@ -126,25 +126,25 @@ class Randomize(Action["Labels"]):
         """How strongly everything of one person is protected."""
         from peerveil.core.guarantee import read_epsilon
         from peerveil.study.outcome import person_cautions, typical_and_most
-        from peerveil.truth.outcome import sum_of_reports
+        from peerveil.truth.result import sum_of_answers
 
         if self.unit == "person":
             return []
         tasks = self._tasks(inputs.table)
         answers = inputs.table.frame.group_by("worker").len()["len"] if tasks is None else [len(tasks)]
-        guarantee_of = partial(sum_of_reports, self.guarantee(inputs), read_epsilon(self.epsilon))
+        guarantee_of = partial(sum_of_answers, self.guarantee(inputs), read_epsilon(self.epsilon))
         return person_cautions("person", "reports ({} answers)", typical_and_most(answers), guarantee_of)
 
     def _tasks(self, table: Labels) -> list[Any] | None:
-        from peerveil.truth.reports import read_tasks
+        from peerveil.truth.answers import read_tasks
 
         return None if self.tasks is None else read_tasks(self.tasks, table)
 
     def run(self, inputs: Inputs[Labels], context: Context) -> Outcome:
         """Debit, randomize, infer."""
         from peerveil.truth import randomize_answers
-        from peerveil.truth.reports import read_classes
-        from peerveil.truth.wire import reports_text
+        from peerveil.truth.answers import read_classes
+        from peerveil.truth.wire import answers_text
 
         table = inputs.table
         sent, collected = randomize_answers(
@@ -163,16 +163,16 @@ class Randomize(Action["Labels"]):
             "reports.csv numbers the workers at random. It shows which reports came from one person, on which tasks; it does "
             "not name anybody, and it does not show what they answered."
         )
-        if sent.unreported:
-            asked = sent.reports.frame["task"].n_unique() + sent.unreported
+        if sent.unsent:
+            asked = sent.answers.frame["task"].n_unique() + sent.unsent
             outcome.found.append(
-                f"{sent.unreported:,} of {asked:,} tasks got no report: at this epsilon a person sends {sent.most:,} of their "
+                f"{sent.unsent:,} of {asked:,} tasks got no report: at this epsilon a person sends {sent.most:,} of their "
                 "answers."
             )
         epsilon = str(sent.response.exact_epsilon)
         outcome.results |= {"epsilon_of_a_report": epsilon, "most_reports_of_a_person": sent.most}
         outcome.csv("reports.csv", sent.frame(), public=True)
-        outcome.file("reports.jsonl", reports_text(collected), public=False)
+        outcome.file("reports.jsonl", answers_text(collected), public=False)
         return outcome
 
 
@@ -225,17 +225,17 @@ class Infer(Action["Labels"]):
 
     def in_memory(self, source: Source) -> bool:
         """Not for a database, nor for a file that states its own terms."""
-        from peerveil.truth.wire import is_report_file
+        from peerveil.truth.wire import is_answer_file
 
-        return _in_memory(source, self.engine) and not is_report_file(source.path)
+        return _in_memory(source, self.engine) and not is_answer_file(source.path)
 
     def guarantee(self, inputs: Inputs[Labels]) -> None:
         """Nothing to debit: the answers were randomized before they were collected. Impossible answers are refused here."""
-        from peerveil.truth.source import stated_reports
+        from peerveil.truth.source import stated_answers
 
         if inputs.table is None and inputs.source is not None:
             terms = {"epsilon": self.epsilon, "classes": self.classes, "model": self.model}
-            if stated_reports(inputs.source.path, **terms) is not None:
+            if stated_answers(inputs.source.path, **terms) is not None:
                 return
         if self.epsilon is None:
             want = f"the epsilon with which each answer was randomized, and randomized. {_AS_GIVEN}"
@@ -295,7 +295,7 @@ def _in_memory(source: Source, engine: str) -> bool:
 
 def _answers(inputs: Inputs[Labels], classes: Any = None) -> Labels | Path:
     """The table, or the files that inference opens itself; what is in none of the classes or cannot be opened is refused."""
-    from peerveil.truth.reports import read_classes
+    from peerveil.truth.answers import read_classes
 
     if inputs.table is not None:
         if classes is not None:
@@ -331,7 +331,7 @@ def _outcome(
     from peerveil.core.guarantee import ONE_ANSWER
     from peerveil.data.table import plural
     from peerveil.study.outcome import Outcome
-    from peerveil.truth.outcome import CONFIDENCE
+    from peerveil.truth.result import CONFIDENCE
 
     outcome = Outcome(question)
     outcome.promises(result.guarantee)

@@ -60,7 +60,7 @@ class Compare(Action["Labels"]):
     def guarantee(self, inputs: Inputs[Labels]) -> None:
         """None: nothing is published."""
         if self.classes is not None:
-            from peerveil.truth.reports import read_classes
+            from peerveil.truth.answers import read_classes
 
             inputs.table.codes(read_classes(self.classes, inputs.table))
 
@@ -68,7 +68,7 @@ class Compare(Action["Labels"]):
         """Simulate."""
         from peerveil.study.outcome import Outcome
         from peerveil.truth import compare_truth
-        from peerveil.truth.reports import read_classes
+        from peerveil.truth.answers import read_classes
 
         comparison = compare_truth(
             inputs.table,
@@ -194,7 +194,7 @@ class Simulate(Action[None]):
         from peerveil.data.labels import check_classes
         from peerveil.study.outcome import Outcome
         from peerveil.truth import simulate_crowd
-        from peerveil.truth.reports import read_classes
+        from peerveil.truth.answers import read_classes
 
         names = check_classes(read_classes(self.classes))
         crowd = simulate_crowd(**self.arguments(but=("classes",)), classes=len(names), epsilon=None)

@@ -14,20 +14,26 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import polars as pl
 
+from peerveil.audit.claims import register
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.result import Pictured, Result
 from peerveil.timing.batches import codes
+from peerveil.timing.check import delay_claim, shortened
 from peerveil.timing.durations import in_words, read_duration
+from peerveil.timing.follow_up import FollowUp
 from peerveil.timing.pairs import count_joint, count_within
 from peerveil.timing.reading import read_log
 from peerveil.timing.schedule import PostingSchedule
+from peerveil.timing.unbounded import Exponential, Staircase
+from peerveil.timing.zero_inflated import Uniform, ZeroInflatedUniform
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
+    from peerveil.audit.claims import Claim
     from peerveil.timing.durations import Duration
 
     Floats = NDArray[np.float64]
@@ -261,3 +267,12 @@ def _counted(among: str, adopted: Any) -> Any:
     if among not in ("everybody", "adopters", "others"):
         raise BadInput("among", got=among, want="'everybody', 'adopters' or 'others'")
     return adopted if among == "adopters" else ~adopted if among == "others" else np.ones(adopted.size, dtype=np.bool_)
+
+
+@register
+def claims() -> Iterator[Claim]:
+    """Posting with every mechanism, as it is and with delays that are too short, for the audit's registry."""
+    for kind in (FollowUp, ZeroInflatedUniform, Uniform, Exponential, Staircase):
+        mechanism = kind(epsilon=1, gap=2700, beta=300)
+        yield delay_claim(mechanism)
+        yield delay_claim(shortened(mechanism, 0.5), fault="every delay is cut by half")

@@ -13,12 +13,12 @@ import copy
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.audit import Pair, Report
-from peerveil.audit import check as audit_check
+from peerveil.audit import Claim, Neighbors
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import exp_bounds
 from peerveil.core.result import Pictured
@@ -104,34 +104,27 @@ def grid_check(mechanism: DelayMechanism, *, shifts: int = 33, tolerance: float 
     return LossCheck(still, shifted, total, mechanism.epsilon, total <= mechanism.epsilon + tolerance, False)
 
 
-def sampled_check(
-    mechanism: DelayMechanism,
-    *,
-    samples: int = 20_000,
-    confidence: float = 0.999999,
-    randomness: Randomness | None = None,
-) -> Report:
-    """A one-sided audit of what :func:`peerveil.timing.post` really does: many people, each with one pair of comments.
+def delay_claim(mechanism: DelayMechanism, *, fault: str | None = None) -> Claim:
+    """What :func:`peerveil.timing.post` does with a mechanism: many people, each with one pair of comments.
 
     The sensitive input has both comments in one sitting (for symmetric mechanisms in the worst place, the second beta
     *before* the first); the harmless ones have them half a gap and a whole gap apart. Outputs are the two posting times.
     """
-    sitting = mechanism.beta if mechanism.by_predecessor else -mechanism.beta
-    if mechanism.by_predecessor:
-        sitting = 0.0  # the largest shift is from the moment of the first comment
+    # by predecessor, the largest shift is from the moment of the first comment
+    sitting = 0.0 if mechanism.by_predecessor else -mechanism.beta
     apart = max(mechanism.gap / 2, math.nextafter(mechanism.beta, math.inf) + 1e-3)
-    pairs = [
-        Pair("one sitting, or half a gap apart", sitting, min(apart, mechanism.gap)),
-        Pair("one sitting, or a gap apart", sitting, mechanism.gap),
-    ]
-
-    def run(offset: float, count: int, source: Randomness) -> NDArray[np.float64]:
-        return _two_comments(mechanism, offset, count, source)
-
-    return audit_check(
-        run, pairs, mechanism.guarantee, name=repr(mechanism), samples=samples, confidence=confidence,
-        randomness=randomness, progress=False,
-    )  # fmt: skip
+    return Claim(
+        name=f"delays, {type(mechanism).__name__}{', shortened' if fault else ''}, epsilon {mechanism.epsilon:g}",
+        covers=("timing.post", f"timing.{type(mechanism).__name__}"),
+        mechanism=partial(_two_comments, mechanism),
+        pairs=(
+            Neighbors("one sitting, or half a gap apart", sitting, min(apart, mechanism.gap)),
+            Neighbors("one sitting, or a gap apart", sitting, mechanism.gap),
+        ),
+        guarantee=mechanism.guarantee,
+        samples=20_000,
+        fault=fault,
+    )
 
 
 def shortened(mechanism: DelayMechanism, by: float = 0.1, *, others_too: bool = True) -> DelayMechanism:

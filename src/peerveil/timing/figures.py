@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from peerveil.report import COLORS, Page, house_style, new_axes, svg
+from peerveil.report import COLORS, Page, figure_style, new_axes, svg
 from peerveil.report.words import WORDS
 from peerveil.timing.batches import posterior
 from peerveil.timing.choose import intervals
@@ -115,7 +115,7 @@ def audit_sketches(audit: TimingAudit, events: Events) -> list[Sketch]:
 def audit_page(audit: TimingAudit, events: Events) -> Page:
     """The audit as one page for the operator."""
     b = audit.batches
-    with house_style():
+    with figure_style():
         page = Page("How exposed are people by when they post?", lead=audit.headline)
         page.paragraph(audit.summary())
         page.see_words()
@@ -127,7 +127,7 @@ def audit_page(audit: TimingAudit, events: Events) -> Page:
         page.paragraph("For the operator only: this page states facts about the people in the log.")
         if audit.recommended is not None:
             promise = audit.recommended.mechanism.guarantee
-            page.promise(promise.short, str(promise))
+            page.guarantee(promise.short, str(promise))
         page.heading("The leak")
         page.paragraph(audit.leak)
         axes = new_axes(height=3.2)

@@ -4,12 +4,12 @@ From Wang and Xu, *Inferring Ground Truth From Crowdsourced Data Under Local Att
 improved.
 
 - **Randomize** on the person's side: :func:`randomize` (arrays), :func:`randomize_answers` (tables; per answer or per person,
-  hiding which tasks were answered), which gives :class:`RandomizedAnswers` to publish and :class:`CollectedReports` with the ids
+  hiding which tasks were answered), which gives :class:`RandomizedAnswers` to publish and :class:`CollectedAnswers` with the ids
   of workers for the operator.
-- **Over the wire**: :func:`invitation`, :class:`Client`, :func:`collect`, :func:`write_reports`, :func:`read_reports` (which give
-  :class:`CollectedReports`).
+- **Over the wire**: :func:`invitation`, :class:`Client`, :func:`collect`, :func:`write_answers`, :func:`read_answers` (which give
+  :class:`CollectedAnswers`).
 - **Infer**: :class:`PrivateDawidSkene` and :class:`PrivateMajority` give a :class:`TruthResult` without ids of workers; the
-  abilities by id are the estimator's ``workers_``. :class:`NotConverged` is raised where an iteration does not end, and
+  abilities by id are the estimator's ``workers_``. :class:`EMNotConverged` is raised where an iteration does not end, and
   :class:`NotRandomized` is a warning that reports look like raw answers. :func:`peerveil.truth.source.fit_source` takes a
   table, a file of reports or files of a database alike.
 - **Choose epsilon first**: :func:`plan_truth` gives a :class:`TruthPlan` (for a crowd like that of an earlier run:
@@ -20,28 +20,27 @@ improved.
   :func:`peerveil.data.engines.connect` or of your own.
 
 >>> crowd = simulate_crowd(tasks=200, workers=30, answers=9, epsilon=2, seed=3)
->>> result = PrivateDawidSkene(epsilon=2).fit(crowd.reports)
->>> majority = PrivateMajority(epsilon=2).fit(crowd.reports)
+>>> result = PrivateDawidSkene(epsilon=2).fit(crowd.randomized)
+>>> majority = PrivateMajority(epsilon=2).fit(crowd.randomized)
 >>> result.accuracy(crowd.truth)[0] >= majority.accuracy(crowd.truth)[0]
 True
 """
 
-from peerveil.truth.client import Client
 from peerveil.truth.compare import TruthComparison, compare_truth
 from peerveil.truth.doubt import NotRandomized
 from peerveil.truth.estimate import PrivateDawidSkene
-from peerveil.truth.loop import NotConverged
+from peerveil.truth.loop import EMNotConverged
 from peerveil.truth.majority import PrivateMajority
-from peerveil.truth.outcome import TruthResult
 from peerveil.truth.plan import TruthPlan, abilities_like, plan_truth
-from peerveil.truth.randomize import CollectedReports, RandomizedAnswers, randomize, randomize_answers
+from peerveil.truth.randomize import CollectedAnswers, RandomizedAnswers, randomize, randomize_answers
+from peerveil.truth.result import TruthResult
 from peerveil.truth.simulate import simulate_crowd
-from peerveil.truth.wire import collect, invitation, read_reports, write_reports
+from peerveil.truth.wire import Client, collect, invitation, read_answers, write_answers
 
 __all__ = [
     "Client",
-    "CollectedReports",
-    "NotConverged",
+    "CollectedAnswers",
+    "EMNotConverged",
     "NotRandomized",
     "PrivateDawidSkene",
     "PrivateMajority",
@@ -56,7 +55,7 @@ __all__ = [
     "plan_truth",
     "randomize",
     "randomize_answers",
-    "read_reports",
+    "read_answers",
     "simulate_crowd",
-    "write_reports",
+    "write_answers",
 ]

@@ -6,15 +6,16 @@ everybody's ability, and the protocol. They see all reports, and whatever is com
 - :func:`answer_odds`: how far one report moves their odds between two answers, exactly;
 - :func:`sheet_loss`: the exact loss of a whole answer sheet, by enumeration;
 - :func:`answer_attack`: how often they are right, on a crowd, against what the guarantee allows;
-- :func:`audit_cases` and :func:`planted_faults`: the whole pipeline (randomize, infer, publish labels and abilities) under audit.
+- :func:`claims`: the whole pipeline (randomize, infer, publish labels and abilities), for the audit's registry.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,15 +23,16 @@ import numpy as np
 
 from peerveil.audit import ExactLoss, exact_loss
 from peerveil.audit.attack import GuessingAttack
-from peerveil.audit.cases import Case
-from peerveil.audit.driver import Pair
+from peerveil.audit.check import Neighbors
+from peerveil.audit.claims import Claim, register
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness, Response
 from peerveil.truth.abilities import Channel, GridModel
+from peerveil.truth.answers import EncodedAnswers
 from peerveil.truth.loop import ClassPrior, MemoryEngine, iterate
-from peerveil.truth.reports import Reports
+from peerveil.truth.wire import Client, invitation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -160,14 +162,14 @@ def answer_attack(
 # ---- the whole pipeline under audit -----------------------------------------------------------------------------------
 
 
-def _neighbors() -> tuple[Pair, ...]:
+def _neighbors() -> tuple[Neighbors, ...]:
     """Small crowds in which one person gives another answer to one task."""
     other = _SHEETS.copy()
     other[0, 0] = 1
     alone = _SHEETS[:1].copy()
     changed = alone.copy()
     changed[0, 2] = 1
-    return Pair("one of three persons, first task", _SHEETS, other), Pair(
+    return Neighbors("one of three persons, first task", _SHEETS, other), Neighbors(
         "one person alone, third task", alone, changed
     )
 
@@ -186,7 +188,7 @@ def _published(packed: bytes, workers: int, tasks: int) -> Floats:
     sent = np.frombuffer(packed, dtype=np.int64).reshape(workers, tasks)
     start = np.arange(tasks + 1) * workers
     worker = np.tile(np.arange(workers, dtype=np.int32), tasks)
-    reports = Reports(_IDS[:tasks], _IDS[:workers], (0, 1), start, worker, sent.T.ravel().astype(np.uint8))
+    reports = EncodedAnswers(_IDS[:tasks], _IDS[:workers], (0, 1), start, worker, sent.T.ravel().astype(np.uint8))
     channel = Channel.of(1.0, 2)
     model = GridModel(channel, reports.loads)
     uniform = ClassPrior(np.array([0.5, 0.5]), 2, 0.0)
@@ -194,19 +196,12 @@ def _published(packed: bytes, workers: int, tasks: int) -> Floats:
     return np.concatenate([fit.posterior[:, 1], fit.summary.ability])
 
 
-def audit_cases() -> Iterator[Case]:
-    """The response, and the whole pipeline, over neighboring answer sheets."""
-    claim = Guarantee.local_attribute_dp(1)
-    yield Case("truth: reports, labels and abilities, epsilon 1", pipeline, _neighbors(), claim, samples=3_000)
-    yield Case("truth: one of several answers, epsilon 1 for the person", _person, _person_pairs(), _person_claim())
-
-
 def _person_claim() -> Guarantee:
     return Guarantee.local_dp(1, unit="all answers of one person", neighbors="any other answers to the same tasks")
 
 
-def _person_pairs() -> tuple[Pair, ...]:
-    return (Pair("all three answers differ", (0, 0, 0), (1, 1, 1)), Pair("two differ", (0, 1, 0), (1, 1, 1)))
+def _person_pairs() -> tuple[Neighbors, ...]:
+    return (Neighbors("all three answers differ", (0, 0, 0), (1, 1, 1)), Neighbors("two differ", (0, 1, 0), (1, 1, 1)))
 
 
 def _person(sheet: tuple[int, ...], count: int, randomness: Randomness, *, each: int = 1) -> Floats:
@@ -218,44 +213,57 @@ def _person(sheet: tuple[int, ...], count: int, randomness: Randomness, *, each:
     return out
 
 
-def planted_faults() -> Iterator[Case]:
-    """Pipelines that break their claim, and must be refuted."""
-    claim = Guarantee.local_attribute_dp(1)
+def _twice(sheets: NDArray[Any], count: int, randomness: Randomness) -> Floats:
+    first, second = (randomness.respond(np.tile(sheets[0, 0], count), Response(1, 2)) for _ in range(2))
+    return np.asarray(first + second, dtype=float)
 
-    def twice(sheets: NDArray[Any], count: int, randomness: Randomness) -> Floats:
-        first, second = (randomness.respond(np.tile(sheets[0, 0], count), Response(1, 2)) for _ in range(2))
-        return np.asarray(first + second, dtype=float)
 
-    def loose(sheets: NDArray[Any], count: int, randomness: Randomness) -> Floats:
-        return pipeline(sheets, count, randomness, response=Response("2.5", 2))
+def _client(answer: str, count: int, _: Randomness) -> list[str]:
+    """Answers as clients send them; they draw from the operating system, always."""
+    terms = invitation(epsilon=1, classes=["no", "yes"])
+    return [json.loads(Client(terms).randomize(0, answer))["label"] for _ in range(count)]
 
-    yield Case(
-        "truth: an answer reported twice",
-        twice,
-        _neighbors()[:1],
-        claim,
-        samples=20_000,
-        fault="the client forgot its first report and randomized the answer again: 2 epsilon",
+
+@register
+def claims() -> Iterator[Claim]:
+    """The response, the client and the whole pipeline over neighboring answers, and three that break their claim."""
+    answers = ("truth.randomize_answers", "truth.PrivateDawidSkene")
+    one_answer = partial(Claim, covers=answers, guarantee=Guarantee.local_attribute_dp(1))
+    person = partial(Claim, covers=answers[:1], guarantee=_person_claim())
+    yield one_answer(
+        name="truth: answers, labels and abilities, epsilon 1", mechanism=pipeline, pairs=_neighbors(), samples=3_000
     )
-    yield Case(
-        "truth: thresholds of epsilon 2.5",
-        loose,
-        _neighbors()[1:],
-        claim,
+    yield person(
+        name="truth: one of several answers, epsilon 1 for the person", mechanism=_person, pairs=_person_pairs()
+    )
+    yield Claim(
+        name="truth: a client's answer, epsilon 1",
+        covers=("truth.Client",),
+        mechanism=_client,
+        pairs=(Neighbors("no and yes", "no", "yes"),),
+        guarantee=Guarantee.local_attribute_dp(1),
+        samples=20_000,
+    )
+    yield one_answer(
+        name="truth: an answer randomized twice",
+        mechanism=_twice,
+        pairs=_neighbors()[:1],
+        samples=20_000,
+        fault="the client forgot its first draw and randomized the answer again: 2 epsilon",
+    )
+    yield one_answer(
+        name="truth: thresholds of epsilon 2.5",
+        mechanism=partial(pipeline, response=Response("2.5", 2)),
+        pairs=_neighbors()[1:],
         samples=3_000,
         fault="the invitation says epsilon 1, the thresholds belong to 2.5",
     )
-
-    def unsplit(sheet: tuple[int, ...], count: int, randomness: Randomness) -> Floats:
-        return _person(sheet, count, randomness, each=2)
-
-    yield Case(
-        "truth: two answers at the full budget",
-        unsplit,
-        _person_pairs()[:1],
-        _person_claim(),
+    yield person(
+        name="truth: two answers at the full budget",
+        mechanism=partial(_person, each=2),
+        pairs=_person_pairs()[:1],
         samples=20_000,
-        fault="two answers are reported with epsilon each, and epsilon is promised for both together",
+        fault="two answers are sent with epsilon each, and epsilon is guaranteed for both together",
     )
 
 

@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from peerveil.truth.abilities import BIAS, STRENGTH, Channel, GridModel
+from peerveil.truth.answers import EncodedAnswers
 from peerveil.truth.loop import ClassPrior, Engine, Fit, MemoryEngine, iterate
 from peerveil.truth.majority import majority_posterior
-from peerveil.truth.reports import Reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -206,7 +206,7 @@ def fit_auto(
     return fit, found
 
 
-def _brief(reports: Reports, settings: dict[str, Any]) -> dict[str, Any]:
+def _brief(reports: EncodedAnswers, settings: dict[str, Any]) -> dict[str, Any]:
     """Fits that are only compared end where an iteration adds less than about a fifth of a nat."""
     tolerance = max(settings["tolerance"], 0.2 / max(len(reports), 1000))
     return {"iterations": _STEPS, "tolerance": tolerance, "must_converge": False}
@@ -216,12 +216,12 @@ def _even(k: int) -> ClassPrior:
     return ClassPrior(np.full(k, 1 / k), k)
 
 
-def _price(reports: Reports) -> float:
+def _price(reports: EncodedAnswers) -> float:
     """Of one more parameter for each class but one (Schwarz, 1978)."""
     return 0.5 * (reports.k - 1) * math.log(max(len(reports.tasks), 2))
 
 
-def _common(reports: Reports, channel: Channel) -> float:
+def _common(reports: EncodedAnswers, channel: Channel) -> float:
     """The ability of a crowd whose members are all alike."""
     return float(np.clip(majority_posterior(reports.votes, channel)[1], 0.1, 0.95))
 
@@ -246,7 +246,7 @@ def _sum(fits: list[tuple[float, Fit]], part: Callable[[Fit], Floats]) -> Floats
     return np.asarray(sum(others, first))
 
 
-def sample(reports: Reports, most: int = _SAMPLE) -> Reports:
+def sample(reports: EncodedAnswers, most: int = _SAMPLE) -> EncodedAnswers:
     """Whole tasks, evenly spaced, with about ``most`` reports; the same on every engine."""
     if len(reports) <= most:
         return reports
@@ -256,4 +256,4 @@ def sample(reports: Reports, most: int = _SAMPLE) -> Reports:
     start = np.concatenate([[0], np.cumsum(sizes)])
     rows = np.repeat(reports.start[chosen] - start[:-1], sizes) + np.arange(start[-1])
     tasks = reports.tasks.gather(chosen)
-    return Reports(tasks, reports.workers, reports.classes, start, reports.worker[rows], reports.label[rows])
+    return EncodedAnswers(tasks, reports.workers, reports.classes, start, reports.worker[rows], reports.label[rows])

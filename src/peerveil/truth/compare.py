@@ -41,7 +41,7 @@ class ComparisonRow:
 
     Attributes
     ----------
-    reports
+    answers
         How many answers are sent in a draw.
     covered
         The share of tasks that get a report at all.
@@ -51,7 +51,7 @@ class ComparisonRow:
     """
 
     epsilon: float
-    reports: int
+    answers: int
     covered: float
     agreement: float
     agreement_error: float
@@ -174,10 +174,10 @@ def compare_truth(
                 lane = Randomness.simulation(seed + draw + _DRAW * place)
                 sent, collected = randomize_answers(table, epsilon=epsilon, classes=listed, unit=unit, randomness=lane)
                 estimator = PrivateDawidSkene(epsilon=sent.response.exact_epsilon, model=model, classes=listed)
-                found = estimator.fit(collected.reports, tasks=tasks, guarantee=sent.guarantee)
+                found = estimator.fit(collected.answers, tasks=tasks, guarantee=sent.guarantee)
                 same.append(float((found.labels == base.labels).mean()))
-                covered.append(1 - sent.unreported / len(tasks))
-                sent_number = len(sent.reports)
+                covered.append(1 - sent.unsent / len(tasks))
+                sent_number = len(sent.answers)
                 if truth is not None:
                     right.append(found.accuracy(truth)[0])
                 advance(1)

@@ -36,7 +36,7 @@ LARGEST_Z: Final = 6.0
 
 
 class NotRandomized(UserWarning):
-    """Reports agree more than answers that were randomized with their epsilon could."""
+    """EncodedAnswers agree more than answers that were randomized with their epsilon could."""
 
 
 def largest_agreement(epsilon: float, k: int) -> float:

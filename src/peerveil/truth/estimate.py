@@ -13,13 +13,13 @@ from peerveil.core.exact import whole
 from peerveil.core.guarantee import read_epsilon
 from peerveil.data import Labels
 from peerveil.truth.abilities import BIAS, STRENGTH, Channel, GridModel
+from peerveil.truth.answers import EncodedAnswers
 from peerveil.truth.choose import Evidence, Start, begin, fit_auto, sample
 from peerveil.truth.confusion import CoinModel, ConfusionModel
 from peerveil.truth.given import given_gold, given_history, given_shares, given_start
 from peerveil.truth.loop import Fit, MemoryEngine, iterate
 from peerveil.truth.majority import pick
-from peerveil.truth.outcome import TruthResult, WorkerAbilities, as_classes, like, promise
-from peerveil.truth.reports import Reports
+from peerveil.truth.result import TruthResult, WorkerAbilities, as_classes, like, promise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ class PrivateDawidSkene:
         What to do with several reports of one worker on one task: ``"all"``, ``"first"``, ``"last"`` or ``"refuse"``.
     iterations, tolerance, must_converge
         Stop when the objective changes by less than ``tolerance`` of its size. If it still does after ``iterations``,
-        :class:`NotConverged` is raised, unless ``must_converge=False``.
+        :class:`EMNotConverged` is raised, unless ``must_converge=False``.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class PrivateDawidSkene:
     --------
     >>> from peerveil.truth import simulate_crowd
     >>> crowd = simulate_crowd(tasks=300, workers=40, answers=8, epsilon=2, seed=1)
-    >>> result = PrivateDawidSkene(epsilon=2).fit(crowd.reports)
+    >>> result = PrivateDawidSkene(epsilon=2).fit(crowd.randomized)
     >>> result.model, result.accuracy(crowd.truth)[0] > 0.75
     ('one-coin (auto)', True)
     """
@@ -129,7 +129,7 @@ class PrivateDawidSkene:
             "tolerance": float(tolerance),
             "must_converge": must_converge,
         }
-        self._last: tuple[TruthResult, Reports] | None = None
+        self._last: tuple[TruthResult, EncodedAnswers] | None = None
 
     @property
     def epsilon(self) -> float | None:
@@ -170,13 +170,13 @@ class PrivateDawidSkene:
             raise BadInput("engine", got=engine, want=f"one of {', '.join(ENGINES)}")
         promised = promise(self.exact_epsilon, guarantee)
         from peerveil.data.engines import quiet
-        from peerveil.truth.tables import TableEngine, is_source, open_reports, size_of
+        from peerveil.truth.tables import TableEngine, is_source, open_answers, size_of
 
         if is_source(labels):
             if engine == "auto":
                 engine = "duckdb" if size_of(labels, connection) > _IN_MEMORY else "memory"
             if engine == "memory":
-                labels = open_reports(labels, connection)
+                labels = open_answers(labels, connection)
         elif engine == "auto":
             engine = "memory"
         if engine == "memory":
@@ -238,16 +238,18 @@ class PrivateDawidSkene:
             table = Labels.from_frame(labels)
             tasks = list({*(tasks or []), *table.frame["task"].unique().to_list()})
             labels = table
-        reports = Reports.of(labels, chosen, tasks=tasks, repeated=self.repeated)
+        reports = EncodedAnswers.of(labels, chosen, tasks=tasks, repeated=self.repeated)
         start = given_start(self.start, reports, warm)
         result = self._run(MemoryEngine(reports, given_gold(self.gold, reports)), reports, reports, promised, start)
-        if self.repeated != "all" and not isinstance(labels, Reports):
+        if self.repeated != "all" and not isinstance(labels, EncodedAnswers):
             sent = Labels.of(labels).frame["worker"].value_counts()["count"].max()  # what is not used was sent too
-            result = replace(result, most_reports=int(cast(int, sent)))
+            result = replace(result, most_answers=int(cast(int, sent)))
         self._last = result, reports
         return result
 
-    def _run(self, engine: Any, looked_at: Reports, ids: Any, promised: Guarantee, start: Floats | None) -> TruthResult:
+    def _run(
+        self, engine: Any, looked_at: EncodedAnswers, ids: Any, promised: Guarantee, start: Floats | None
+    ) -> TruthResult:
         k = engine.k
         channel = Channel.of(self.epsilon, k)
         history = given_history(self.history, ids.workers)
@@ -303,7 +305,7 @@ class PrivateDawidSkene:
             iterations=fit.iterations,
             converged=fit.converged,
             epsilon=self.epsilon,
-            report_epsilon=self.exact_epsilon,
+            answer_epsilon=self.exact_epsilon,
             evidence=found,
             details={**fit.summary.details, "objectives": fit.history},
         )

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from peerveil.truth.compare import TruthComparison
-    from peerveil.truth.outcome import TruthResult
     from peerveil.truth.plan import TruthPlan
     from peerveil.truth.randomize import RandomizedAnswers
+    from peerveil.truth.result import TruthResult
 
 _MOST_BARS = 120
 
@@ -95,7 +95,7 @@ def draw_reports(sent: RandomizedAnswers, ax: Axes) -> None:
     """Shares of the classes among the reports, and what they let estimate of the answers (the response undone)."""
     response = sent.response
     labels = list(response.labels or range(response.k))
-    found = dict(sent.reports.frame["label"].value_counts().iter_rows())
+    found = dict(sent.answers.frame["label"].value_counts().iter_rows())
     counts = np.array([found.get(label, 0) for label in labels], dtype=float)
     total = max(1.0, counts.sum())
     undone = np.clip(response.unbiased(counts) / total, 0, 1)

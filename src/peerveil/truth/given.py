@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-    from peerveil.truth.outcome import TruthResult
-    from peerveil.truth.reports import Reports
+    from peerveil.truth.answers import EncodedAnswers
+    from peerveil.truth.result import TruthResult
 
     Floats = NDArray[np.float64]
 
@@ -55,7 +55,7 @@ def given_shares(given: str | Sequence[float], k: int, *, skewed: bool, likelies
     raise BadInput("class_prior", got=given, want=f"'shrunk', 'uniform', 'estimated', or {k} shares that add up to 1")
 
 
-def given_start(given: str | Floats, reports: Reports, warm: TruthResult | None = None) -> Floats | None:
+def given_start(given: str | Floats, reports: EncodedAnswers, warm: TruthResult | None = None) -> Floats | None:
     """Posteriors to start from, ``None`` for the votes; those of an earlier result where there is one."""
     if warm is not None:
         start = np.full((len(reports.tasks), reports.k), 1 / reports.k)
@@ -72,7 +72,7 @@ def given_start(given: str | Floats, reports: Reports, warm: TruthResult | None 
     return start
 
 
-def given_gold(gold: Mapping[Any, Any] | None, reports: Reports) -> NDArray[np.int32] | None:
+def given_gold(gold: Mapping[Any, Any] | None, reports: EncodedAnswers) -> NDArray[np.int32] | None:
     """The class of every task whose answer is known, -1 for the others."""
     if gold is None:
         return None

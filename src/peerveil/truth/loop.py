@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from peerveil.truth.abilities import Summary
-    from peerveil.truth.reports import Reports
+    from peerveil.truth.answers import EncodedAnswers
 
     Floats = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _BLIND = 0.5 / math.sqrt(3)  # the standard deviation of an ability of which nothing is known
 
 
-class NotConverged(PeerveilError):
+class EMNotConverged(PeerveilError):
     """The objective still rose when the last allowed iteration was done.
 
     Attributes
@@ -47,7 +47,7 @@ class NotConverged(PeerveilError):
         )
 
     def __reduce__(self) -> tuple[object, ...]:
-        return NotConverged, (self.iterations, self.rise, self.tolerance)
+        return EMNotConverged, (self.iterations, self.rise, self.tolerance)
 
 
 class Engine(Protocol):
@@ -142,7 +142,7 @@ def iterate(
                 break
     converged = rise < tolerance
     if must_converge and not converged:
-        raise NotConverged(iterations, rise, tolerance)
+        raise EMNotConverged(iterations, rise, tolerance)
     summary.error = _with_doubt(summary.error, engine, loads)
     return Fit(summary, engine.posterior(), np.exp(log_prior), objectives[-1], objectives, converged)
 
@@ -173,9 +173,9 @@ def _look(model: Any, tally: Floats, loads: Floats) -> Summary:
 
 
 class MemoryEngine:
-    """Reports in memory, compiled passes."""
+    """EncodedAnswers in memory, compiled passes."""
 
-    def __init__(self, reports: Reports, gold: NDArray[np.int32] | None = None) -> None:
+    def __init__(self, reports: EncodedAnswers, gold: NDArray[np.int32] | None = None) -> None:
         self.reports, self.k = reports, reports.k
         self.gold = np.full(len(reports.tasks), -1, dtype=np.int32) if gold is None else gold
         self._posterior = np.empty((len(reports.tasks), reports.k))

@@ -10,8 +10,8 @@ import numpy as np
 from peerveil.core.guarantee import read_epsilon
 from peerveil.data import Labels
 from peerveil.truth.abilities import Channel
-from peerveil.truth.outcome import TruthResult, WorkerAbilities, as_classes, like, promise
-from peerveil.truth.reports import Reports
+from peerveil.truth.answers import EncodedAnswers
+from peerveil.truth.result import TruthResult, WorkerAbilities, as_classes, like, promise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ class PrivateMajority:
     ) -> TruthResult:
         """Labels by majority, probabilities for a crowd of equal abilities."""
         labels = labels if columns is None else Labels.of(labels, "labels", columns=columns)
-        reports = Reports.of(labels, self.classes, tasks=tasks, repeated=self.repeated)
+        reports = EncodedAnswers.of(labels, self.classes, tasks=tasks, repeated=self.repeated)
         channel = Channel.of(self.epsilon, reports.k)
         posterior, ability = majority_posterior(reports.votes, channel)
         workers = len(reports.workers)
@@ -92,7 +92,7 @@ class PrivateMajority:
             iterations=0,
             converged=True,
             epsilon=self.epsilon,
-            report_epsilon=self.exact_epsilon,
+            answer_epsilon=self.exact_epsilon,
         )
         self.workers_ = WorkerAbilities.of(reports.workers, result)
         return result.doubted(reports.votes)

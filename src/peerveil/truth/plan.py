@@ -16,7 +16,7 @@ from peerveil.core.progress import progress_bar
 from peerveil.core.result import Plan
 from peerveil.truth.estimate import PrivateDawidSkene
 from peerveil.truth.majority import PrivateMajority
-from peerveil.truth.outcome import TruthResult
+from peerveil.truth.result import TruthResult
 from peerveil.truth.simulate import simulate_crowd
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _HALVINGS: Final = 5  # at most so many between two neighbors of ANSWERS
 
 
 @dataclass(frozen=True, slots=True)
-class PlanRow:
+class TruthPlanRow:
     """Accuracy that was reached with so many answers a task at one epsilon (``None``: no privacy), with its standard error."""
 
     epsilon: float | None
@@ -57,7 +57,7 @@ class TruthPlan(Plan):
     accuracy: float
     classes: int
     ability: tuple[float, float]
-    rows: tuple[PlanRow, ...]
+    rows: tuple[TruthPlanRow, ...]
     needed: dict[float | None, int | None]
 
     @property
@@ -77,7 +77,7 @@ class TruthPlan(Plan):
 
     def table(self) -> pl.DataFrame:
         """One row per epsilon (null: no privacy) and number of answers per task that was tried."""
-        columns = {name: [getattr(row, name) for row in self.rows] for name in PlanRow.__slots__}
+        columns = {name: [getattr(row, name) for row in self.rows] for name in TruthPlanRow.__slots__}
         return pl.DataFrame(columns, schema_overrides={"epsilon": pl.Float64})
 
     def to_dict(self) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def plan_truth(
     wanted = [_read(e) for e in epsilons]
     if not wanted or len(set(wanted)) < len(wanted):
         raise BadInput("epsilons", got=epsilons, want="at least one epsilon, and each once")
-    rows: list[PlanRow] = []
+    rows: list[TruthPlanRow] = []
     needed: dict[float | None, int | None] = {}
     steps = len(tried) + _HALVINGS
     with progress_bar("planning", total=len(wanted) * steps * trials, show=progress) as advance:
@@ -185,7 +185,7 @@ def _row(
     trials: int,
     seed: int,
     advance: Callable[[int], None],
-) -> PlanRow:
+) -> TruthPlanRow:
     """Accuracy with n answers a task, over simulated crowds."""
     scores = []
     for trial in range(trials):
@@ -200,11 +200,11 @@ def _row(
             seed=seed + trial,
         )
         estimators = [kind(epsilon=epsilon, classes=classes) for kind in (PrivateDawidSkene, PrivateMajority)]
-        scores.append([e.fit(crowd.reports, guarantee=crowd.guarantee).accuracy(crowd.truth)[0] for e in estimators])
+        scores.append([e.fit(crowd.randomized, guarantee=crowd.guarantee).accuracy(crowd.truth)[0] for e in estimators])
         advance(1)
     mean = np.mean(scores, axis=0)
     error = float(np.sqrt(mean[0] * (1 - mean[0]) / (tasks * trials)))
-    return PlanRow(epsilon, n, float(mean[0]), float(mean[1]), error)
+    return TruthPlanRow(epsilon, n, float(mean[0]), float(mean[1]), error)
 
 
 def abilities_like(workers: Any) -> tuple[float, float]:

@@ -5,7 +5,7 @@ Three promises, from weak to strong; each says what it does not hide:
 - *per answer* (local attribute DP): every answer is randomized with epsilon by itself. All k answers of a person add up to
   k epsilon, and which tasks were answered is not hidden.
 - *per person* (local DP): everything that a person reports costs epsilon together. The budget is split over the answers, or
-  over a random few of them, whichever leaves more (:func:`reports_per_person`).
+  over a random few of them, whichever leaves more (:func:`answers_per_person`).
 - *hiding which tasks*: "no answer" is one more class, reported for every task alike, so that a report does not tell whether
   there was an answer.
 """
@@ -28,7 +28,7 @@ from peerveil.data import Labels
 from peerveil.data.labels import check_classes
 from peerveil.data.table import plural
 from peerveil.truth.abilities import Channel
-from peerveil.truth.outcome import sum_of_reports, whole_person
+from peerveil.truth.result import sum_of_answers, whole_person
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from peerveil.core.exact import Number
     from peerveil.ledger import Account
-    from peerveil.truth.outcome import TruthResult, WorkerAbilities
+    from peerveil.truth.result import TruthResult, WorkerAbilities
 
 PERSON: Final = {
     "unit": "all answers of one person",
@@ -105,14 +105,14 @@ def randomize(
     return type(values)(sent.tolist()) if isinstance(values, (list, tuple)) else sent.tolist()
 
 
-def reports_per_person(*, epsilon: Number, answers: int, classes: int) -> int:
+def answers_per_person(*, epsilon: Number, answers: int, classes: int) -> int:
     """Into how many reports a person's budget is best split: m of their answers at epsilon/m each.
 
     What m reports tell together is m I(epsilon/m), with I the mutual information of an evenly spread answer and its report. For
     small epsilon I grows with its square, so that one answer with the whole budget tells most; for large epsilon one answer can
     tell no more than ln k, and the budget goes further when it is split.
 
-    >>> [reports_per_person(epsilon=e, answers=40, classes=2) for e in (1, 4, 8, 20)]
+    >>> [answers_per_person(epsilon=e, answers=40, classes=2) for e in (1, 4, 8, 20)]
     [1, 2, 3, 8]
     """
     budget = float(read_epsilon(epsilon))
@@ -130,12 +130,12 @@ def _information(epsilon: float, k: int) -> float:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RandomizedAnswers(Result):
-    """Reports that may be published, with what is promised for them.
+    """EncodedAnswers that may be published, with what is promised for them.
 
     Attributes
     ----------
-    reports
-        What was reported on which task. Workers have random numbers in place of their ids, and rows are in an order without
+    answers
+        What was sent on which task. Workers have random numbers in place of their ids, and rows are in an order without
         the ids.
     response
         The response that made every single report.
@@ -145,40 +145,40 @@ class RandomizedAnswers(Result):
         The class that stands for "no answer", where it is hidden which tasks were answered.
     most
         How many reports the person sent who sent most.
-    unreported
+    unsent
         How many tasks had answers (or, with hidden tasks, stand on the list) and got no report.
     """
 
-    reports: Labels = field(repr=False)
+    answers: Labels = field(repr=False)
     response: Response
     unit: str
     missing: Any
     most: int
-    unreported: int = 0
+    unsent: int = 0
 
     @property
     def person_guarantee(self) -> Guarantee:
         """The guarantee for the person who sent most reports."""
         return self.guarantee_of(self.most)
 
-    def guarantee_of(self, reports: int) -> Guarantee:
+    def guarantee_of(self, answers: int) -> Guarantee:
         """The guarantee for a person who sent this many reports."""
-        return sum_of_reports(self.guarantee, self.response.exact_epsilon, reports)
+        return sum_of_answers(self.guarantee, self.response.exact_epsilon, answers)
 
     def frame(self) -> pl.DataFrame:
         """The reports as a Polars table: task, worker (a random number) and label."""
-        return self.reports.frame
+        return self.answers.frame
 
     def summary(self) -> str:
         """The finding in one line."""
         hidden = ", which tasks were answered is hidden" if self.missing is not None else ""
-        return f"{plural(len(self.reports), 'report')}, epsilon {self.response.exact_epsilon} each{hidden}"
+        return f"{plural(len(self.answers), 'report')}, epsilon {self.response.exact_epsilon} each{hidden}"
 
     def __str__(self) -> str:
         lines = [super().__str__(), whole_person(self.guarantee, self.person_guarantee, self.most)]
         if self.unit == "person":
-            tasks = self.reports.frame["task"].n_unique() + self.unreported
-            lost = f"{self.unreported:,} of {tasks:,} tasks got no report; at" if self.unreported else "At"
+            tasks = self.answers.frame["task"].n_unique() + self.unsent
+            lost = f"{self.unsent:,} of {tasks:,} tasks got no report; at" if self.unsent else "At"
             sends = "1 answer" if self.most == 1 else f"{self.most:,} answers"
             lines.append(f"{lost} this epsilon a person sends {sends}.")
         return "\n".join(line for line in lines if line)
@@ -186,10 +186,10 @@ class RandomizedAnswers(Result):
     def to_dict(self) -> dict[str, Any]:
         """The settings and the guarantee, without the reports."""
         return {
-            "reports": len(self.reports),
-            "most_reports_of_a_person": self.most,
-            "tasks_without_report": self.unreported,
-            "epsilon_of_a_report": str(self.response.exact_epsilon),
+            "answers": len(self.answers),
+            "most_answers_of_a_person": self.most,
+            "tasks_without_answer": self.unsent,
+            "epsilon_of_an_answer": str(self.response.exact_epsilon),
             "classes": list(self.response.labels or range(self.response.k)),
             "unit": self.unit,
             "missing": self.missing,
@@ -208,17 +208,17 @@ class RandomizedAnswers(Result):
     def fit(self, *, model: str = "auto", **settings: Any) -> TruthResult:
         """Infer the truth from these reports, with the response that made them and the promise that was given."""
         return (
-            CollectedReports(self.reports, self.response, self.missing, self.guarantee)
+            CollectedAnswers(self.answers, self.response, self.missing, self.guarantee)
             .fit(model=model, **settings)
             .public
         )
 
 
 @dataclass(frozen=True)
-class CollectedReports:
-    """Reports with the ids of workers, and the terms under which they were made: for the operator."""
+class CollectedAnswers:
+    """EncodedAnswers with the ids of workers, and the terms under which they were made: for the operator."""
 
-    reports: Labels
+    answers: Labels
     response: Response
     missing: Any
     guarantee: Guarantee
@@ -237,10 +237,10 @@ class CollectedReports:
         classes: list[Any] = list(response.labels or range(response.k))
         if missing is None:
             estimator = PrivateDawidSkene(epsilon=response.exact_epsilon, model=model, classes=classes, **settings)
-            result = estimator.fit(self.reports, guarantee=self.guarantee)
+            result = estimator.fit(self.answers, guarantee=self.guarantee)
             return Outputs(result, estimator.workers_)
-        share = answered_share(self.reports, response, missing)
-        kept = self.reports.frame.filter(pl.col("label") != missing)
+        share = answered_share(self.answers, response, missing)
+        kept = self.answers.frame.filter(pl.col("label") != missing)
         if kept.height == 0:
             raise BadInput("reports", got=Verbatim("no report of a class"), want="at least one")
         each = max(effective_epsilon(response.epsilon, share), 1e-6)
@@ -248,8 +248,8 @@ class CollectedReports:
         estimator = PrivateDawidSkene(epsilon=each, model=model, classes=listed, **settings)
         result = estimator.fit(Labels.from_frame(kept), guarantee=self.guarantee)
         # "no answer" was reported too, with the epsilon of the response
-        most = int(np.bincount(self.reports.numbered("worker")[0]).max())
-        result = replace(result, report_epsilon=response.exact_epsilon, most_reports=most)
+        most = int(np.bincount(self.answers.numbered("worker")[0]).max())
+        result = replace(result, answer_epsilon=response.exact_epsilon, most_answers=most)
         return Outputs(result, estimator.workers_)
 
 
@@ -265,7 +265,7 @@ def randomize_answers(
     columns: Mapping[str, str] | None = None,
     randomness: Randomness | None = None,
     account: Account | None = None,
-) -> Outputs[RandomizedAnswers, CollectedReports]:
+) -> Outputs[RandomizedAnswers, CollectedAnswers]:
     """Randomize a table of answers, each person's by itself, as their devices would.
 
     Returns the reports twice: with random numbers for workers (``public``), and with their ids (``operator``).
@@ -304,9 +304,9 @@ def randomize_answers(
     >>> answers = Labels(task=[1, 2, 1], worker=["ann", "ann", "bo"], label=[0, 1, 1])
     >>> randomness = Randomness.simulation(1)
     >>> sent, collected = randomize_answers(answers, epsilon=1, classes=2, unit="person", randomness=randomness)
-    >>> len(sent.reports), sent.guarantee.epsilon, sent.response.exact_epsilon
+    >>> len(sent.answers), sent.guarantee.epsilon, sent.response.exact_epsilon
     (2, 1.0, Fraction(1, 1))
-    >>> sent.reports.frame["worker"].to_list(), collected.reports.frame["worker"].to_list()
+    >>> sent.answers.frame["worker"].to_list(), collected.answers.frame["worker"].to_list()
     ([1, 2], ['ann', 'bo'])
     """
     labels = Labels.of(labels, "labels", columns=columns)
@@ -330,7 +330,7 @@ def randomize_answers(
         largest = largest_load if most is None else most
         if largest_load > largest:
             raise BadInput("most", got=most, want=f"at least {largest_load}: somebody gave so many answers")
-        reports_each = reports_per_person(epsilon=budget, answers=largest, classes=len(listed))
+        reports_each = answers_per_person(epsilon=budget, answers=largest, classes=len(listed))
     response = Response(budget / reports_each, listed)
     promised = task_guarantee(sheet, budget, unit, hide_tasks)
     asked = sheet["task"].n_unique()
@@ -339,17 +339,17 @@ def randomize_answers(
     if unit == "person":
         sheet = _few(sheet, reports_each, lane)
     sent = randomize(sheet["label"], epsilon=response.exact_epsilon, classes=listed, randomness=lane)
-    collected = CollectedReports(
+    collected = CollectedAnswers(
         Labels.from_frame(sheet.with_columns(label=sent)), response, missing, lane.stamp(promised)
     )
     public = RandomizedAnswers(
         guarantee=collected.guarantee,
-        reports=_anonymous(collected.reports, lane),
+        answers=_anonymous(collected.answers, lane),
         response=response,
         unit=unit,
         missing=missing,
         most=int(sheet.group_by("worker").len()["len"].max()),
-        unreported=asked - sheet["task"].n_unique(),
+        unsent=asked - sheet["task"].n_unique(),
     )
     return Outputs(public, collected)
 

@@ -33,7 +33,7 @@ class SimulatedCrowd:
 
     Attributes
     ----------
-    answers, reports
+    answers, randomized
         What people thought, and what they sent.
     truth
         The true class of every task.
@@ -42,7 +42,7 @@ class SimulatedCrowd:
     """
 
     answers: Labels
-    reports: Labels
+    randomized: Labels
     truth: dict[int, int]
     abilities: Floats
     classes: int
@@ -115,7 +115,7 @@ def simulate_crowd(
     weights = np.full(k, 1 / k) if shares is None else np.asarray(shares, dtype=float)
     return SimulatedCrowd(
         answers=Labels(task=task, worker=worker, label=given),
-        reports=Labels(task=task, worker=worker, label=sent),
+        randomized=Labels(task=task, worker=worker, label=sent),
         truth=dict(enumerate(truth.tolist())),
         abilities=right @ weights,
         classes=k,

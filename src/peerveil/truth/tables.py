@@ -1,4 +1,4 @@
-"""Reports that do not fit in memory: the same iteration as two joins and two sums, on DuckDB or Spark, through Ibis.
+"""EncodedAnswers that do not fit in memory: the same iteration as two joins and two sums, on DuckDB or Spark, through Ibis.
 
 A pass joins the reports with the weights of workers (a small table), sums them by task, turns the sums into posteriors, joins
 these with the reports again, and sums them by worker and label. What comes back is a tally of the size of the crowd; the models
@@ -19,7 +19,7 @@ import polars as pl
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data.engines import connect, is_table, open_table, quiet
 from peerveil.data.labels import check_classes
-from peerveil.truth.reports import Reports, seen_classes
+from peerveil.truth.answers import EncodedAnswers, seen_classes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ def size_of(source: Any, connection: Any = None) -> int:
         return int(_arrow(table.count()).as_py())
 
 
-def open_reports(source: Any, connection: Any = None) -> pl.DataFrame:
+def open_answers(source: Any, connection: Any = None) -> pl.DataFrame:
     """Everything in memory, as a frame."""
     with _opened(source, "duckdb", connection) as (_, table):
         return _polars(table.select(*_COLUMNS))
@@ -65,7 +65,7 @@ def _opened(source: Any, engine: str, connection: Any) -> Iterator[tuple[Any, An
 
 
 class TableEngine:
-    """Reports on an Ibis connection."""
+    """EncodedAnswers on an Ibis connection."""
 
     def __init__(self, connection: Any, table: Any, classes: Any, gold: Mapping[Any, Any] | None) -> None:
         self.connection, self.ibis = connection, import_module("ibis")
@@ -180,7 +180,7 @@ class TableEngine:
         """The tasks' ids, sorted."""
         return self._fetched()["task"]
 
-    def sample(self) -> Reports:
+    def sample(self) -> EncodedAnswers:
         """Whole tasks with about two million reports: what the choice of a model looks at."""
         total = int(self._loads.sum())
         d = self.data
@@ -192,11 +192,11 @@ class TableEngine:
             d = d.semi_join(numbered.filter(numbered.place % stride == 0), "task")
         frame = _polars(d.select("task", "w", "r"))
         table = {"task": frame["task"], "worker": frame["w"].cast(pl.Int64), "label": frame["r"].cast(pl.Int64)}
-        found = Reports.of(pl.DataFrame(table), self.k)
+        found = EncodedAnswers.of(pl.DataFrame(table), self.k)
         if total <= _SAMPLE:
             return found
         worker = found.workers.to_numpy()[found.worker].astype(np.int32)
-        return Reports(found.tasks, self.workers, found.classes, found.start, worker, found.label)
+        return EncodedAnswers(found.tasks, self.workers, found.classes, found.start, worker, found.label)
 
     # ---- inside -------------------------------------------------------------------------------------------------------
 

@@ -1,14 +1,23 @@
-"""The wire format: an invitation, reports as lines, and the file that collects them.
+"""The wire format, and the person's side of it: an invitation comes, an answer goes in, a randomized answer comes out.
 
 An **invitation** is one JSON object: ``format``, ``epsilon`` (an exact number as text), ``classes``, ``response`` (``bits``,
-``keep_below``, ``share``: whole numbers from which every language draws the same distribution) and ``promise`` (in words). A
-**report** is one JSON object on a line: ``format``, ``task``, ``worker`` (if known) and ``label``. A **file of reports** is the
-invitation, with ``missing``, ``simulated`` and ``guarantee``, followed by reports: everything that inference needs to know.
+``keep_below``, ``share``: whole numbers from which every language draws the same distribution) and ``promise`` (the guarantee in
+words). A **randomized answer** is one JSON object on a line: ``format``, ``task``, ``worker`` (if known) and ``label``. A **file
+of randomized answers** is the invitation, with ``missing`` and ``guarantee``, followed by such lines: all that inference needs.
+
+>>> client = Client(invitation(epsilon=1, classes=["no", "yes"]))
+>>> line = client.randomize("task 7", "yes")
+>>> client.randomize("task 7", "yes") == line  # an answer is randomized once, however often it is requested
+True
 """
 
 from __future__ import annotations
 
 import json
+import re
+import secrets
+import unicodedata
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,15 +26,143 @@ from peerveil.core.files import write_text
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Response
 from peerveil.data import Labels
-from peerveil.truth.client import FORMAT, Client
-from peerveil.truth.randomize import CollectedReports, task_guarantee
+from peerveil.truth.randomize import CollectedAnswers, task_guarantee
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from peerveil.core.exact import Number
 
-_LONGEST: Final = 10_000  # characters of a report
+FORMAT: Final = "peerveil-truth/1"
+_MAX_LINE_LENGTH: Final = 10_000
+_MAX_TERMS: Final = 200  # of the series of e^x
+_INVISIBLE: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+)
+_INVITATION_KEYS: Final = {"format", "epsilon", "classes", "response", "promise"}
+
+
+# ---- the person's side ------------------------------------------------------------------------------------------------
+
+
+class Client:
+    """Randomizes one person's answers under the terms of an invitation.
+
+    The thresholds of an invitation are checked before they are trusted. Random bits come from the operating system. What was sent
+    is remembered, because a second randomized answer to the same question would cost epsilon again. If the invitation lists
+    its tasks, a question is identified by its text, not by its id; if it limits the number of answers, the client gives no more.
+
+    Parameters
+    ----------
+    invitation
+        What the operator sent: JSON text or a mapping (:func:`peerveil.truth.invitation`).
+    worker
+        The person's id, if randomized answers shall carry one (abilities need it).
+    bits
+        Where random bits come from; the operating system by default.
+    """
+
+    def __init__(
+        self, invitation: str | dict[str, Any], *, worker: Any = None, bits: Callable[[int], int] = secrets.randbits
+    ) -> None:
+        terms = _read_invitation(invitation)
+        self.epsilon = Fraction(terms["epsilon"])
+        self.classes = list(terms["classes"])
+        self.guarantee = str(terms["promise"])
+        self.worker = worker
+        response = terms["response"]
+        self._width, self._keep_below, self._share = (int(response[name]) for name in ("bits", "keep_below", "share"))
+        self._bits = bits
+        self._sent: dict[Any, str] = {}
+        self._question_text = terms.get("question", "")
+        self._task_texts = {task["id"]: task["text"] for task in terms.get("tasks", [])}
+        self._max_answers: int | None = terms.get("answers")
+        self._check_thresholds()
+
+    def _check_thresholds(self) -> None:
+        """Neighbors: any two answers. The largest likelihood ratio is keep_below/share; it must not exceed e^epsilon."""
+        k, total = len(self.classes), 2**self._width
+        if self._keep_below + (k - 1) * self._share != total or not self._keep_below > self._share > 0:
+            raise BadInput("invitation", got=self._keep_below, want=f"thresholds of a response on {k} classes")
+        if Fraction(self._keep_below, self._share) > _exp_below(self.epsilon):
+            got = f"a response that loses more than epsilon {self.epsilon}"
+            raise BadInput("invitation", got=got, want="thresholds that keep the guarantee")
+
+    def question(self, task: Any) -> Any:
+        """What identifies a task: the question as a person sees it, where the invitation lists tasks; its id otherwise."""
+        return visible_text(self._question_text, self._task_texts[task]) if task in self._task_texts else task
+
+    def randomize(self, task: Any, answer: Any) -> str:
+        """The randomized answer to send, as one line of JSON, equally long for all answers (spaces fill it up).
+
+        A question that was answered before gets its first line again, also under another id.
+        """
+        question = self.question(task)
+        if question in self._sent:
+            return self._sent[question]
+        if self._max_answers is not None and len(self._sent) >= self._max_answers:
+            raise BadInput("task", got=task, want=f"no further question: the terms allow {self._max_answers} answers")
+        codes = [i for i, c in enumerate(self.classes) if type(c) is type(answer) and c == answer]
+        if not codes:
+            raise BadInput("answer", got=answer, want=f"one of {self.classes}")
+        draw, code = self._bits(self._width), codes[0]
+        if draw >= self._keep_below:
+            other = (draw - self._keep_below) // self._share
+            code = other + (other >= code)
+        lines = [self._line(task, label) for label in self.classes]
+        # as long as the longest: an observer of an encrypted line learns nothing from its length
+        self._sent[question] = lines[code].ljust(max(len(line) for line in lines))
+        return self._sent[question]
+
+    def _line(self, task: Any, label: Any) -> str:
+        line = {"format": FORMAT, "task": task, "worker": self.worker, "label": label}
+        return json.dumps({k: v for k, v in line.items() if v is not None})
+
+
+def visible_text(*parts: Any) -> str:
+    r"""A question as a person sees it: other spaces or invisible characters do not make another question.
+
+    >>> visible_text("Is there a bird?", "picture 1") == visible_text("Is  there a bird?\n", "pic\u200bture\u00a01")
+    True
+    """
+    text = unicodedata.normalize("NFKC", " ".join(str(part) for part in parts))
+    visible = (c for c in _INVISIBLE.sub("", text) if c in "\t\n\v\f\r" or unicodedata.category(c)[0] != "C")
+    return " ".join("".join(visible).split())
+
+
+def _read_invitation(invitation: str | dict[str, Any]) -> dict[str, Any]:
+    want = f"an invitation of format {FORMAT}"
+    try:
+        terms = json.loads(invitation) if isinstance(invitation, str) else dict(invitation)
+        valid = (
+            terms["format"] == FORMAT
+            and set(terms) >= _INVITATION_KEYS
+            and len({(type(c), c) for c in terms["classes"]}) == len(terms["classes"]) >= 2
+            and 0 < Fraction(terms["epsilon"]) <= 64
+            and int(terms["response"]["bits"]) in (32, 64)
+            and all({"id", "text"} <= set(task) for task in terms.get("tasks", []))
+        )
+    except (TypeError, ValueError, KeyError, ZeroDivisionError):
+        valid = False
+    if not valid:
+        raise BadInput("invitation", got=invitation, want=want)
+    if "answers" in terms and (type(terms["answers"]) is not int or terms["answers"] < 1):
+        raise BadInput("answers", got=terms["answers"], want="how many answers a person may give, at least 1")
+    return terms
+
+
+def _exp_below(x: Fraction) -> Fraction:
+    """A rational number below e^x, by the first terms of its series; all terms are positive."""
+    total, term = Fraction(1), Fraction(1)
+    for i in range(1, _MAX_TERMS):
+        term = term * x / i
+        total += term
+        if term < Fraction(1, 2**100):
+            break
+    return total
+
+
+# ---- the operator's side ----------------------------------------------------------------------------------------------
 
 
 def invitation(*, epsilon: Number, classes: int | Sequence[Any], guarantee: Guarantee | None = None) -> str:
@@ -49,12 +186,10 @@ def _terms(response: Response, guarantee: Guarantee) -> dict[str, Any]:
     }
 
 
-def collect(invitation: str, lines: Iterable[str]) -> CollectedReports:
-    """Put the reports that persons sent into a table; a line that is not a report of this invitation is refused.
+def collect(invitation: str, lines: Iterable[str]) -> CollectedAnswers:
+    """Put the randomized answers that persons sent into a table; a line that does not fit the invitation is refused.
 
-    >>> from peerveil.truth.client import Client
-    >>> asked = '{"x": 1}'
-    >>> collect(asked, [])
+    >>> collect('{"x": 1}', [])
     Traceback (most recent call last):
         ...
     peerveil.core.errors.BadInput: invitation: got '{"x": 1}', need an invitation of format peerveil-truth/1
@@ -66,66 +201,64 @@ def collect(invitation: str, lines: Iterable[str]) -> CollectedReports:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        report = _report(line, number)
-        label = report["label"]
+        answer = _read_line(line, number)
+        label = answer["label"]
         if (type(label), label) not in known:
-            raise BadInput(f"report {number}, label", got=label, want=f"one of {client.classes}")
+            raise BadInput(f"line {number}, label", got=label, want=f"one of {client.classes}")
         for name in columns:
-            columns[name].append(report[name])
+            columns[name].append(answer[name])
     if not columns["task"]:
-        raise BadInput("reports", got=Verbatim("no reports"), want="at least one line")
-    table, stored, missing = Labels(**columns), terms.get("guarantee"), terms.get("missing")
-    # without a stored guarantee, a task that somebody reported on r times is protected with r times epsilon
-    promised = (
-        task_guarantee(table.frame, client.epsilon, "answer", hidden=missing is not None)
-        if stored is None
-        else Guarantee.from_dict(stored)
-    )
-    return CollectedReports(table, Response(client.epsilon, client.classes), missing, promised)
+        raise BadInput("lines", got=Verbatim("no answers"), want="at least one line")
+    table, missing = Labels(**columns), terms.get("missing")
+    if terms.get("guarantee") is not None:
+        guarantee = Guarantee.from_dict(terms["guarantee"])
+    else:  # a task that somebody answered r times is protected with r times epsilon
+        guarantee = task_guarantee(table.frame, client.epsilon, "answer", hidden=missing is not None)
+    return CollectedAnswers(table, Response(client.epsilon, client.classes), missing, guarantee)
 
 
-def _report(line: str, number: int) -> dict[str, Any]:
+def _read_line(line: str, number: int) -> dict[str, Any]:
     want = "one JSON object with format, task, worker and label"
-    if len(line) > _LONGEST:
-        raise BadInput(f"report {number}", got=Verbatim(f"{len(line):,} characters"), want=want)
+    if len(line) > _MAX_LINE_LENGTH:
+        raise BadInput(f"line {number}", got=Verbatim(f"{len(line):,} characters"), want=want)
     try:
-        report = json.loads(line)
+        answer = json.loads(line)
     except ValueError:
-        raise BadInput(f"report {number}", got=line, want=want) from None
-    if not isinstance(report, dict) or report.get("format") != FORMAT or not {"task", "worker", "label"} <= set(report):
-        raise BadInput(f"report {number}", got=line, want=want)
-    return report
+        answer = None
+    if not isinstance(answer, dict) or answer.get("format") != FORMAT or not {"task", "worker", "label"} <= set(answer):
+        raise BadInput(f"line {number}", got=line, want=want)
+    return answer
 
 
-def write_reports(collected: CollectedReports, path: str | Path) -> Path:
-    """Write a file of reports: the terms, then one report per line. It names workers, so only its owner may read it."""
-    return write_text(Path(path), reports_text(collected), private=True)
+def write_answers(collected: CollectedAnswers, path: str | Path) -> Path:
+    """Write a file of randomized answers. It names workers, so only its owner may read it."""
+    return write_text(Path(path), answers_text(collected), private=True)
 
 
-def reports_text(collected: CollectedReports) -> str:
-    """What a file of reports holds."""
+def answers_text(collected: CollectedAnswers) -> str:
+    """The content of a file of randomized answers: the terms, then one answer per line."""
     terms = _terms(collected.response, collected.guarantee)
     terms |= {"missing": collected.missing, "guarantee": collected.guarantee.to_dict()}
-    rows = collected.reports.frame.select("task", "worker", "label").iter_rows(named=True)
+    rows = collected.answers.frame.select("task", "worker", "label").iter_rows(named=True)
     lines = [json.dumps(terms), *(json.dumps({"format": FORMAT, **row}) for row in rows)]
     return "\n".join(lines) + "\n"
 
 
-def read_reports(path: str | Path) -> CollectedReports:
-    """Read a file of reports."""
-    place = Path(path)
+def read_answers(path: str | Path) -> CollectedAnswers:
+    """Read a file of randomized answers."""
     try:
-        with place.open(encoding="utf-8") as file:
+        with Path(path).open(encoding="utf-8") as file:
             first = file.readline()
             return collect(first.strip(), file)
     except UnicodeDecodeError:
-        raise BadInput(str(place), got=Verbatim("bytes that are not UTF-8"), want="a file of reports") from None
+        got = Verbatim("bytes that are not UTF-8")
+        raise BadInput(str(Path(path)), got=got, want="a file of randomized answers") from None
 
 
-def is_report_file(path: str | Path) -> bool:
+def is_answer_file(path: str | Path) -> bool:
     """Whether a file begins with the terms of this format."""
     try:
         with Path(path).open(encoding="utf-8") as file:
-            return f'"format": "{FORMAT}"' in file.readline(_LONGEST)
+            return f'"format": "{FORMAT}"' in file.readline(_MAX_LINE_LENGTH)
     except (OSError, UnicodeDecodeError):
         return False

@@ -23,7 +23,7 @@ from peerveil.timing import (
     linkage_attack,
     optimal_attack,
 )
-from peerveil.timing.check import grid_check, sampled_check, shortened
+from peerveil.timing.check import delay_claim, grid_check, shortened
 from peerveil.timing.mechanism import DelayMechanism
 
 SPLITS: list[DelayMechanism] = [UnevenSplit(epsilon=4, gap=600), UnevenSplit(epsilon=3, gap=600, weight=0.6, beta=60)]
@@ -35,7 +35,7 @@ def test_an_uneven_split_keeps_its_guarantee_and_a_short_delay_fails(mechanism: 
     assert exact.passed
     assert grid.passed
     assert exact.total == pytest.approx(mechanism.epsilon, rel=1e-6)  # nothing is wasted
-    assert sampled_check(mechanism, samples=8_000, randomness=Randomness.simulation(1)).passed
+    assert delay_claim(mechanism).audit(8_000, randomness=Randomness.simulation(1)).passed
     for others_too in (False, True):
         broken = shortened(mechanism, 0.1, others_too=others_too)
         assert not exact_check(broken).passed

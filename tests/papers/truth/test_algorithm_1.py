@@ -43,8 +43,8 @@ def algorithm_1(
 def test_it_is_the_printed_algorithm(epsilon: float) -> None:
     crowd = simulate_crowd(tasks=60, workers=12, answers=5, epsilon=epsilon, seed=1)
     estimator = AlgorithmOne(epsilon=epsilon, iterations=7, tolerance=0, must_converge=False)
-    fitted = estimator.fit(crowd.reports)
-    y, ability = algorithm_1(rows(crowd.reports), epsilon, 1 / (1 + math.exp(epsilon)), 7)
+    fitted = estimator.fit(crowd.randomized)
+    y, ability = algorithm_1(rows(crowd.randomized), epsilon, 1 / (1 + math.exp(epsilon)), 7)
     assert np.abs(fitted.probabilities[:, 1] - [y[t] for t in fitted.tasks.to_list()]).max() < 1e-9
     assert np.abs(fitted.abilities - [ability[w] for w in estimator.workers_.workers.to_list()]).max() < 1e-9
     assert fitted.abilities.min() >= -1e-9  # the natural clip keeps rescaled abilities within 0 and 1
@@ -54,10 +54,10 @@ def test_it_is_the_printed_algorithm(epsilon: float) -> None:
 def test_lambda_by_the_theorem_is_refused_where_there_is_none() -> None:
     crowd = simulate_crowd(tasks=60, workers=12, answers=5, epsilon=1, seed=1)
     with pytest.raises(BadInput, match="asks lambda to be at least"):
-        AlgorithmOne(epsilon=1, lambda_="theorem").fit(crowd.reports)
-    assert AlgorithmOne(epsilon=1, lambda_=0.3).fit(crowd.reports).details["lambda"] == 0.3
+        AlgorithmOne(epsilon=1, lambda_="theorem").fit(crowd.randomized)
+    assert AlgorithmOne(epsilon=1, lambda_=0.3).fit(crowd.randomized).details["lambda"] == 0.3
     with pytest.raises(BadInput, match="two classes"):
-        AlgorithmOne(epsilon=1).fit(simulate_crowd(tasks=20, workers=5, answers=3, classes=3).reports)
+        AlgorithmOne(epsilon=1).fit(simulate_crowd(tasks=20, workers=5, answers=3, classes=3).randomized)
     with pytest.raises(BadInput, match="lambda_: got 0.5"):
         AlgorithmOne(epsilon=1, lambda_=0.5)
 
@@ -65,13 +65,15 @@ def test_lambda_by_the_theorem_is_refused_where_there_is_none() -> None:
 def test_the_objective_never_falls() -> None:
     for seed, kind in enumerate(CROWDS):
         crowd = simulate_crowd(tasks=120, workers=20, answers=8, classes=2, kind=kind, epsilon=1, seed=seed)
-        result = AlgorithmOne(epsilon=1, tolerance=1e-9, iterations=5000).fit(crowd.reports)
+        result = AlgorithmOne(epsilon=1, tolerance=1e-9, iterations=5000).fit(crowd.randomized)
         steps = np.diff(result.details["objectives"])
         assert steps.min() > -1e-8 * abs(result.objective), (kind, steps.min())
 
 
 def test_one_coin_without_a_prior_is_the_papers_method() -> None:
     crowd = simulate_crowd(tasks=100, workers=15, answers=6, epsilon=2, seed=4)
-    ours = PrivateDawidSkene(epsilon=2, model="one-coin", ability_prior=None, class_prior="uniform").fit(crowd.reports)
-    paper = AlgorithmOne(epsilon=2).fit(crowd.reports)
+    ours = PrivateDawidSkene(epsilon=2, model="one-coin", ability_prior=None, class_prior="uniform").fit(
+        crowd.randomized
+    )
+    paper = AlgorithmOne(epsilon=2).fit(crowd.randomized)
     assert np.abs(ours.probabilities - paper.probabilities).max() < 1e-12

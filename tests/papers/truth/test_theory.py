@@ -24,7 +24,7 @@ from peerveil.papers.truth.theory import (
 )
 from peerveil.truth import PrivateDawidSkene, PrivateMajority, simulate_crowd
 from peerveil.truth.adversary import sheet_loss
-from peerveil.truth.reports import Reports
+from peerveil.truth.answers import EncodedAnswers
 
 
 def test_theorem_2_lambda_interval_is_empty_for_all_but_enormous_data() -> None:
@@ -96,8 +96,8 @@ def test_the_bound_at_epsilon_0_is_2_not_one_half() -> None:
 def test_equation_4_needs_the_index_of_the_task() -> None:
     """With y_j as (7) gives it, F(p, y) is the log-likelihood of (2) plus m ln 2; with y_i it is something else."""
     crowd = simulate_crowd(tasks=15, workers=15, answers=15, epsilon=2, seed=1)
-    fitted = AlgorithmOne(epsilon=2).fit(crowd.reports)
-    reports = Reports.of(crowd.reports)
+    fitted = AlgorithmOne(epsilon=2).fit(crowd.randomized)
+    reports = EncodedAnswers.of(crowd.randomized)
     task = np.repeat(np.arange(15), np.diff(reports.start))
     p = np.asarray(fitted.details["shown"])
     y = fitted.probabilities[:, 1]
@@ -126,7 +126,7 @@ def test_theorem_3_rescales_by_minus_the_noise() -> None:
 def test_equation_17_on_a_crowd_that_answers_everything() -> None:
     """Abilities from Algorithm 1 on full answers of good workers are within the bound, and the bound is not vacuous."""
     crowd = simulate_crowd(tasks=4000, workers=60, answers=60, ability=(30, 8), epsilon=1, seed=3)
-    fitted = AlgorithmOne(epsilon=1).fit(crowd.reports)
+    fitted = AlgorithmOne(epsilon=1).fit(crowd.randomized)
     bound = ability_error_bound(4000, 1)
     assert np.abs(fitted.abilities - crowd.abilities).max() < bound < 0.5
     with pytest.raises(BadInput, match="at most 1"):
@@ -138,15 +138,15 @@ def test_theorem_4_by_experiment() -> None:
     worse = []
     for seed in range(5):
         crowd = simulate_crowd(tasks=400, workers=60, answers=60, kind="experts", epsilon=4, seed=seed)
-        ours = AlgorithmOne(epsilon=4).fit(crowd.reports).accuracy(crowd.truth)[0]
-        votes = PrivateMajority(epsilon=4).fit(crowd.reports).accuracy(crowd.truth)[0]
+        ours = AlgorithmOne(epsilon=4).fit(crowd.randomized).accuracy(crowd.truth)[0]
+        votes = PrivateMajority(epsilon=4).fit(crowd.randomized).accuracy(crowd.truth)[0]
         worse.append(ours - votes)
     assert min(worse) > 0.1
 
 
 def test_sparse_answers_are_said_to_be_outside_the_theorem() -> None:
     crowd = simulate_crowd(tasks=50, workers=20, answers=5, epsilon=1, seed=1)
-    fitted = PrivateDawidSkene(epsilon=1, model="one-coin").fit(crowd.reports)
+    fitted = PrivateDawidSkene(epsilon=1, model="one-coin").fit(crowd.randomized)
     found = check_theorem_2(50, fitted.abilities, 1, answered=fitted.loads.sum() / (50 * 20))
     assert not found.conditions[0].holds
     assert "says nothing" in str(found)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from peerveil.core.errors import BadInput
-from peerveil.rankings import LocalReporter
 from peerveil.truth import Client
 from peerveil.web.collect import Campaign
 from peerveil.web.collect.reports import LONGEST, Intake, Received, width
@@ -138,13 +137,13 @@ def test_what_the_python_clients_send_is_understood() -> None:
     client = Client(campaign.described(), bits=lambda _: 0)  # 0 keeps every answer
     for number, (task, _) in enumerate(campaign.tasks):
         for code, answer in enumerate(campaign.classes):
-            line = Client(campaign.described(), bits=lambda _: 0).report(task, answer)
+            line = Client(campaign.described(), bits=lambda _: 0).randomize(task, answer)
             assert intake.read(line.encode()) == Received(number, code)
             assert len(line.encode()) == widths[number]
     assert client.classes == list(campaign.classes)
     votes = Campaign.from_dict(RANKINGS)
     for _ in range(20):
-        line = LocalReporter.of(votes.protocol).report([0, 1, 2, 3, 4, 5]).to_json()
+        line = votes.protocol.randomize([0, 1, 2, 3, 4, 5]).to_json()
         received = Intake(votes).read(line.encode())
         assert (received.question, received.code) == (json.loads(line)["question"], int(json.loads(line)["bits"]))
         assert len(line.encode()) == width(votes)[received.question]

@@ -74,7 +74,7 @@ def _report(store: Store, count: int) -> None:
     for token in store.invite(known, count):
         digest = hash_token(token)
         for task in ("a", "b", "c"):
-            line = Client(known.campaign.described()).report(task, "yes")
+            line = Client(known.campaign.described()).randomize(task, "yes")
             jobs.append(Job(known, digest, report_key(digest, task), known.intake.read(line.encode())))
     with store.database.writing("take") as connection:
         assert store.take(connection, jobs) == [True] * len(jobs)

@@ -159,7 +159,7 @@ def test_both_clients_keep_to_the_terms_in_memory_too(module: Page, listed: list
     client, made = Client(terms), []
     for task in ("0", "1", "2"):
         try:
-            made.append(client.report(task, "a"))
+            made.append(client.randomize(task, "a"))
         except BadInput as error:
             made.append(str(error))
     for lines in (module.evaluate(code, terms), made):

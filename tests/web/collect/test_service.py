@@ -13,8 +13,8 @@ from sqlalchemy import func, select, text
 from tests.web.common.client import Client as Http
 
 from peerveil.data import Labels
-from peerveil.rankings import aggregate_reports
-from peerveil.truth import Client, PrivateDawidSkene, read_reports
+from peerveil.rankings import aggregate_rankings
+from peerveil.truth import Client, PrivateDawidSkene, read_answers
 from peerveil.web.collect import Campaign, Store, export, infer
 from peerveil.web.collect.schema import people, reports
 from peerveil.web.collect.service import build_app
@@ -62,7 +62,7 @@ class Bench:
         return self.store.invite(self.known, 1)[0]
 
     def line(self, task: int, answer: str = "yes") -> str:
-        return Client(self.known.campaign.described()).report(str(task), answer)
+        return Client(self.known.campaign.described()).randomize(str(task), answer)
 
     def request(
         self, token: str, body: str | bytes, key: str | None = None, campaign: str = "lake"
@@ -266,7 +266,7 @@ def test_results_are_the_librarys_on_the_exported_reports(bench: Bench, tmp_path
     estimators = [PrivateDawidSkene(epsilon=2, classes=classes) for _ in files[:2]]
     results = [one.fit(Labels.read(path)) for one, path in zip(estimators, files[:2], strict=True)]
     fits = [(result, one.workers_) for one, result in zip(estimators, results, strict=True)]
-    fits.append(read_reports(files[2]).fit())
+    fits.append(read_answers(files[2]).fit())
     assert fits[2][0].guarantee == bench.known.campaign.guarantee
     for _ in range(2):
         infer(bench.store, bench.known)
@@ -310,7 +310,7 @@ def test_votes_go_all_the_way(bench: Bench, tmp_path: Path) -> None:
     assert found["reject"]
     assert found["reports"] == 120
     for suffix in (".csv", ".parquet"):
-        test = aggregate_reports(export(bench.store, known, tmp_path / f"votes{suffix}"))
+        test = aggregate_rankings(export(bench.store, known, tmp_path / f"votes{suffix}"))
         assert (test.pvalue, test.statistic) == (found["pvalue"], found["statistic"])
         assert test.guarantee.exact_epsilon == 2
     answer = bench.http.get("/v1/campaigns/drinks/results").json()

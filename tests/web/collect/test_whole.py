@@ -97,7 +97,7 @@ class Crowd:
         self.port, self.acknowledged, self.refused = 0, {}, []  # type: tuple[int, dict[tuple[str, str], str], list[int]]
         self._jobs = [(token, str(task)) for token in tokens for task in range(answers)]
         random.Random(1).shuffle(self._jobs)
-        self._lines = {job: Client(terms).report(job[1], "yes") for job in self._jobs}
+        self._lines = {job: Client(terms).randomize(job[1], "yes") for job in self._jobs}
         self._lock = threading.Lock()
         self.threads = [threading.Thread(target=self._work, daemon=True) for _ in range(6)]
 

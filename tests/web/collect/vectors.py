@@ -1,7 +1,7 @@
 """Makes vectors.json: what both languages must make of given random bytes. Run: python tests/web/collect/vectors.py
 
 Nothing here is computed by hand: labels come from the truth room's own client, one-bit reports from the rankings room's own
-reporter, each fed with the given bytes in place of the operating system's.
+protocol, each fed with the given bytes in place of the operating system's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from peerveil.core.randomness import Randomness, Response
-from peerveil.rankings import LocalReporter
 from peerveil.truth import Client
 from peerveil.web.collect import Campaign
 
@@ -98,7 +97,7 @@ def label_vectors() -> list[dict[str, Any]]:
             drawn = [given(f"{case['epsilon']} {number} {i}", size) for i in range(4)]
             for part in [*edges, *drawn]:
                 lane = GivenBytes(part)
-                line = Client(terms, bits=lane.word).report("task 7", answer)
+                line = Client(terms, bits=lane.word).randomize("task 7", answer)
                 code = int(GivenBytes(part).respond(np.array([number]), Response(case["epsilon"], response.k))[0])
                 assert json.loads(line)["label"] == campaign.classes[code]
                 cases.append({"bytes": part.hex(), "answer": answer, "line": line})
@@ -110,14 +109,14 @@ def ranking_vectors() -> list[dict[str, Any]]:
     found = []
     for case in RANKINGS:
         campaign = rankings_campaign(case)
-        reporter = LocalReporter.of(campaign.protocol)
+        protocol = campaign.protocol
         cases = []
         for number in range(12):
             part = given(f"ranking {case} {number}", 400)
             order = np.frombuffer(given(f"order {number}", 8 * case["items"]), dtype="<u8")
             places = np.argsort(np.argsort(order, kind="stable"), kind="stable").tolist()
             lane = GivenBytes(part)
-            line = reporter.report(places, randomness=lane).to_json()
+            line = protocol.randomize(places, randomness=lane).to_json()
             used = len(part) - len(lane.left)
             cases.append({"bytes": part[:used].hex(), "places": places, "line": line})
         found.append({"terms": campaign.described(), "cases": cases})

@@ -11,7 +11,7 @@ from tests.cli.runner import run
 from tests.web.console.desk import Desk, said, where
 
 from peerveil.ledger import Ledger
-from peerveil.report import house_style, new_axes, safe_svg, svg
+from peerveil.report import figure_style, new_axes, safe_svg, svg
 from peerveil.study import run_study
 from peerveil.study.outcome import Outcome
 
@@ -44,7 +44,7 @@ PRINTABLE = [name for name in NAMES if name.isprintable() and len(name) <= 100]
 @pytest.mark.parametrize("name", NAMES)
 def test_a_figure_shows_names_as_they_are(name: str) -> None:
     (ax,) = new_axes()
-    with house_style():
+    with figure_style():
         ax.barh([0], [1])
         ax.set_yticks([0], [name])
         ax.set_title(name)
@@ -56,7 +56,7 @@ def test_a_figure_shows_names_as_they_are(name: str) -> None:
 
 def test_powers_are_written_without_formulas() -> None:
     (ax,) = new_axes()
-    with house_style():
+    with figure_style():
         ax.plot([1, 10, 1000], [0.001, 1, 10])
         ax.set_xscale("log")
         ax.set_yscale("log")

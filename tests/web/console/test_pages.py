@@ -186,7 +186,7 @@ def test_pages_of_people(signed: ConsoleServer, chromium: Browser) -> None:
         assert not examine(operator)
     operator.open("/people")
     invite(operator)
-    join(reader, operator.page.locator(".promise pre code").inner_text(), "Rita")
+    join(reader, operator.page.locator(".callout pre code").inner_text(), "Rita")
     for path in ("/", "/release", "/ledger", "/runs", "/me"):
         reader.open(path)
         assert not examine(reader)

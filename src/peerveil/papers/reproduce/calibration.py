@@ -28,7 +28,7 @@ from peerveil.papers.calibration.methods import (
 from peerveil.papers.calibration.printed import keep_as_printed
 from peerveil.papers.reproduce.experiment import Comparison, Reproduction, Verdict
 from peerveil.papers.reproduce.illustrations import instance, of_room
-from peerveil.report.figures import COLORS, house_style, new_axes
+from peerveil.report.figures import COLORS, figure_style, new_axes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ def _made(
     columns: int = 1,
 ) -> Reproduction:
     axes = new_axes(4.2 * columns + 1, 3.6, columns)
-    with house_style():
+    with figure_style():
         draw(axes)
     return Reproduction(f"calibration/{name}", title, tuple(rows), note, axes[0])
 

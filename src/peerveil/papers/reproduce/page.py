@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from peerveil.papers.reproduce.experiment import Verdict, count_verdicts
-from peerveil.report import Page, house_style, svg
+from peerveil.report import Page, figure_style, svg
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ def figure_of(found: Reproduction) -> Svg | None:
     """The figure as SVG, or None where there is none to draw."""
     if found.axes is None:
         return None
-    with house_style():
+    with figure_style():
         return svg(found.axes, f"{found.title}. {found.note}")
 
 

@@ -31,7 +31,7 @@ from peerveil.truth import (
     randomize,
     simulate_crowd,
 )
-from peerveil.truth.reports import Reports
+from peerveil.truth.answers import EncodedAnswers
 from peerveil.truth.simulate import CROWDS
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def scores(
     for seed in range(seeds):
         lane = Randomness.simulation(_SEED + 1000 * seed + round(10 * epsilon))
         sent = frame.with_columns(label=randomize(frame["label"], epsilon=epsilon, classes=classes, randomness=lane))
-        reports = Reports.of(Labels.from_frame(sent), classes)
+        reports = EncodedAnswers.of(Labels.from_frame(sent), classes)
         found = {
             "majority": PrivateMajority(epsilon=epsilon).fit(reports),
             "default": PrivateDawidSkene(epsilon=epsilon).fit(reports),
@@ -150,8 +150,8 @@ def crowds(quick: bool = False, progress: bool | None = None) -> Reproduction:
                         epsilon=epsilon,
                         seed=_SEED + seed,
                     )
-                    ours = PrivateDawidSkene(epsilon=epsilon).fit(crowd.reports).accuracy(crowd.truth)
-                    votes = PrivateMajority(epsilon=epsilon).fit(crowd.reports).accuracy(crowd.truth)
+                    ours = PrivateDawidSkene(epsilon=epsilon).fit(crowd.randomized).accuracy(crowd.truth)
+                    votes = PrivateMajority(epsilon=epsilon).fit(crowd.randomized).accuracy(crowd.truth)
                     values.append([*votes, *ours])
                     advance(1)
                 v = np.mean(values, axis=0)
@@ -181,7 +181,7 @@ def error_bounds(quick: bool = False, progress: bool | None = None) -> Reproduct
                 crowd = simulate_crowd(
                     tasks=tasks, workers=n, answers=n, ability=(16, 4), epsilon=epsilon, seed=_SEED + trial
                 )
-                result = AlgorithmOne(epsilon=epsilon).fit(crowd.reports)
+                result = AlgorithmOne(epsilon=epsilon).fit(crowd.randomized)
                 wisdom = collective_private_wisdom(crowd.abilities, epsilon)
                 error = float(np.abs(result.abilities - crowd.abilities).max())
                 found.append((1 - result.accuracy(crowd.truth)[0], label_error_bound(n, wisdom), error))
@@ -247,7 +247,7 @@ def theorem_4(quick: bool = False, progress: bool | None = None) -> Reproduction
             for trial in range(trials):
                 crowd = simulate_crowd(tasks=500, workers=n, answers=n, kind="experts", epsilon=2, seed=_SEED + trial)
                 methods = (PrivateMajority(epsilon=2), AlgorithmOne(epsilon=2), PrivateDawidSkene(epsilon=2))
-                found.append([1 - m.fit(crowd.reports).accuracy(crowd.truth)[0] for m in methods])
+                found.append([1 - m.fit(crowd.randomized).accuracy(crowd.truth)[0] for m in methods])
                 advance(1)
             mean = np.mean(found, axis=0)
             table.append(mean)

@@ -15,8 +15,8 @@ import numpy as np
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.papers.truth.theory import lambda_interval
 from peerveil.truth import PrivateDawidSkene
+from peerveil.truth.answers import EncodedAnswers
 from peerveil.truth.confusion import CoinModel
-from peerveil.truth.reports import Reports
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,7 +62,7 @@ class AlgorithmOne(PrivateDawidSkene):
     --------
     >>> from peerveil.truth import simulate_crowd
     >>> crowd = simulate_crowd(tasks=100, workers=20, answers=6, epsilon=1, seed=1)
-    >>> round(AlgorithmOne(epsilon=1).fit(crowd.reports).details["lambda"], 4)
+    >>> round(AlgorithmOne(epsilon=1).fit(crowd.randomized).details["lambda"], 4)
     0.2689
     """
 
@@ -75,7 +75,7 @@ class AlgorithmOne(PrivateDawidSkene):
 
     def fit(self, labels: Any) -> TruthResult:  # type: ignore[override]
         """Infer labels and abilities from reports that fit in memory."""
-        reports = Reports.of(labels)
+        reports = EncodedAnswers.of(labels)
         if reports.k != 2:
             raise BadInput("labels", got=Verbatim(f"{reports.k} classes"), want="two classes for the paper's method")
         if self.lambda_ != "theorem":

@@ -41,8 +41,8 @@ from peerveil.core.randomness import Response
 from peerveil.data.labels import check_classes
 from peerveil.rankings import LocalProtocol
 from peerveil.study.spec import only, words
-from peerveil.truth.client import FORMAT as LABELS_FORMAT
 from peerveil.truth.randomize import PERSON
+from peerveil.truth.wire import FORMAT as LABELS_FORMAT
 from peerveil.web.collect.tasks import read_tasks
 
 if TYPE_CHECKING:

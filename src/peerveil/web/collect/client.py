@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
-from peerveil.rankings import LocalProtocol, LocalReporter
+from peerveil.rankings import LocalProtocol
 from peerveil.truth import Client
-from peerveil.truth.client import seen
+from peerveil.truth.wire import visible_text
 from peerveil.web.collect.campaign import RANKINGS_FORMAT
 from peerveil.web.collect.device import Device
 
@@ -77,7 +77,7 @@ class CollectClient:
             raise BadInput("answers", got=answers, want="terms that say how many answers a person may give")
         ranking = self.terms.get("format") == RANKINGS_FORMAT
         self._labels = None if ranking else Client(self.terms)
-        self._ranking = _reporter(self.terms) if ranking else None
+        self._ranking = _protocol(self.terms) if ranking else None
         self._device = Device(device, service, campaign, self.terms, new_person=new_person)
 
     @property
@@ -110,17 +110,17 @@ class CollectClient:
             raise BadInput("task", got=task, want="vote(ranking): this campaign is about rankings")
         if task not in dict(self.tasks):
             raise BadInput("task", got=task, want="the id of one of the campaign's tasks")
-        return self._deliver(*self._device.draw(labels.question(task), lambda: labels.report(task, answer)))
+        return self._deliver(*self._device.draw(labels.question(task), lambda: labels.randomize(task, answer)))
 
     def vote(self, ranking: ArrayLike | Sequence[int]) -> str:
         """Send the one report of a ranking (the place of every item, from 0); returns what was sent."""
-        reporter = self._ranking
-        if reporter is None:
+        protocol = self._ranking
+        if protocol is None:
             raise BadInput(
                 "ranking", got=Verbatim("a ranking"), want="answer(task, answer): this campaign is about labels"
             )
-        question = seen(self.terms["question"], *sorted(seen(name) for name in self.terms["names"]))
-        return self._deliver(*self._device.draw(question, lambda: reporter.report(ranking).to_json()))
+        question = visible_text(self.terms["question"], *sorted(visible_text(name) for name in self.terms["names"]))
+        return self._deliver(*self._device.draw(question, lambda: protocol.randomize(ranking).to_json()))
 
     def _deliver(self, line: str, key: str) -> str:
         headers = {**self._who(), "Content-Type": "application/json", "Idempotency-Key": key}
@@ -159,13 +159,13 @@ def _message(body: bytes) -> str:
         return "the service refused without saying why"
 
 
-def _reporter(terms: dict[str, Any]) -> LocalReporter:
-    """The rankings room's own reporter for these terms; its thresholds follow from epsilon alone, not from the service."""
+def _protocol(terms: dict[str, Any]) -> LocalProtocol:
+    """The rankings module's own protocol for these terms; its thresholds follow from epsilon alone, not from the service."""
     names = ("items", "epsilon", "method", "questions", "seed")
     protocol = LocalProtocol.from_dict({name: terms.get(name) for name in names})
     if protocol.fingerprint != terms.get("protocol"):
         raise BadInput("protocol", got=terms.get("protocol"), want=f"{protocol.fingerprint}, as the terms imply")
-    return LocalReporter.of(protocol)
+    return protocol
 
 
 def _service_of(url: str) -> str:

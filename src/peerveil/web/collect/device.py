@@ -5,7 +5,7 @@ question. A service that breaks its own terms must not break that promise, so th
 
 - the first terms of a campaign are pinned. Changed terms are refused until :meth:`Device.agree`; even then the number of
   answers is never above the first, and a larger epsilon is refused;
-- a question is identified by what a person sees of it (:func:`peerveil.truth.client.seen`), not by an id. It is drawn
+- a question is identified by what a person sees of it (:func:`peerveil.truth.wire.visible_text`), not by an id. It is drawn
   once for a service, whatever the campaign or the invitation;
 - a draw is stored before it is sent, so that whoever is interrupted sends the same bytes again.
 

@@ -23,10 +23,10 @@ from sqlalchemy import update
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
 from peerveil.data import Labels
 from peerveil.data.engines import quiet
-from peerveil.rankings.aggregate import answer_of_sums
+from peerveil.rankings.aggregate import aggregate_sums
 from peerveil.report import Svg, new_axes, safe_svg
 from peerveil.truth import PrivateDawidSkene, plan_truth
-from peerveil.truth.outcome import CONFIDENCE
+from peerveil.truth.result import CONFIDENCE
 from peerveil.web.collect.exporting import count_reports, raw_pieces, write_parquet
 from peerveil.web.collect.outcomes import store_result
 from peerveil.web.collect.schema import campaigns
@@ -247,7 +247,7 @@ def _rankings(
         np.add.at(sums, question, 2 * bits - 1)
         step(raw.height)
     progress.stage("testing")
-    test = answer_of_sums(campaign.protocol, counts, sums, level, answers=campaign.answers)
+    test = aggregate_sums(campaign.protocol, counts, sums, level, answers=campaign.answers)
     content = _ranking_content(known, test, counts, sums)
     figure = safe_svg(lambda: test.plot(new_axes(height=3.6)[0]), test.summary())
     store_result(store, known, kind, content, figure)

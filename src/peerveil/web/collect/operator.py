@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from peerveil.report import Page
-from peerveil.truth.outcome import CONFIDENCE
+from peerveil.truth.result import CONFIDENCE
 from peerveil.web.collect.outcomes import Stored, stored_result
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def operator_page(store: Store, known: Known, *, commands: bool = True) -> Page:
     soon, final = (stored_result(store, known, kind) for kind in ("so far", "final"))
     times = "" if counts["state"] == "closed" else f" {_times(campaign.opens, campaign.closes)}"
     page = Page(campaign.title, lead=f"Campaign {campaign.id} is {counts['state']}.{times}")
-    page.promise(str(campaign.guarantee))
+    page.guarantee(str(campaign.guarantee))
     page.heading("Participation")
     most = counts["most_reports"]
     share = f" ({100 * counts['reports'] / most:.0f} in 100 of those possible)" if most else ""
@@ -64,7 +64,7 @@ def operator_page(store: Store, known: Known, *, commands: bool = True) -> Page:
             "Inference failed", [f"Run it again, and see why: peerveil collect infer --campaign {campaign.id}"]
         )
     page.heading("What is promised, and what is not")
-    page.promise(str(campaign.person_guarantee))
+    page.guarantee(str(campaign.person_guarantee))
     page.paragraph(f"{campaign.response}. {LINKS}")
     page.footer("Counts and estimates; no single report is shown here.")
     return page

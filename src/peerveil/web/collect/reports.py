@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.rankings import Report
-from peerveil.truth.client import FORMAT
+from peerveil.rankings import RandomizedRanking
+from peerveil.truth.wire import FORMAT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +68,7 @@ class Intake:
     def _rankings(self, content: Any) -> Received:
         want = "an object with protocol, question and bits, and nothing else"
         try:
-            report = Report.from_json(json.dumps(content))
+            report = RandomizedRanking.from_json(content)
         except BadInput:
             raise BadInput("report", got=_shape(content), want=want) from None
         if report.protocol != self.fingerprint:
@@ -90,7 +90,7 @@ def width(campaign: Campaign) -> Mapping[int, int]:
     """
     if campaign.kind == "rankings":
         name = campaign.protocol.fingerprint
-        return {q: len(Report(name, q, 0).to_json()) for q in range(campaign.questions)}
+        return {q: len(RandomizedRanking(name, q, 0).to_json()) for q in range(campaign.questions)}
     longest = max(campaign.classes, key=lambda c: len(json.dumps(c)))
     return {
         number: len(json.dumps({"format": FORMAT, "task": task, "label": longest}))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.core.errors import BadInput
 from peerveil.study.actions import find_action
-from peerveil.study.problems import Problems
+from peerveil.study.refusals import Refusals
 from peerveil.study.toml import toml_step, toml_value
 from peerveil.web.console import files
 
@@ -36,7 +36,7 @@ def read_settings(kind: type[Action[Any]], given: Mapping[str, str]) -> dict[str
     >>> read_settings(kind, {"epsilon": "1/3", "weight": "rating", "scale": "1, 10", "bounds": ""})
     {'epsilon': '1/3', 'scale': [1.0, 10.0]}
     """
-    texts, problems = {}, Problems()
+    texts, problems = {}, Refusals()
     labels = {parameter.name: parameter.label for parameter in kind.parameters()}
     for parameter in offered(kind):
         text = given.get(parameter.name, "").strip()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import func, select
 
 from peerveil.report import Page, svg
-from peerveil.report.figures import COLORS, house_style, new_axes
+from peerveil.report.figures import COLORS, figure_style, new_axes
 from peerveil.timing.durations import in_words, percent
 from peerveil.web.common.clock import SECOND
 from peerveil.web.gateway.tables import clock, feed, hooks
@@ -57,7 +57,7 @@ def _space(page: Page, connection: Connection, space: Space, now: int) -> None:
     counts = read_tally(connection, space.name)
     released = counts.get("released", 0)
     page.heading(space.name)
-    page.promise(space.in_words())
+    page.guarantee(space.in_words())
     hour = connection.execute(
         select(func.count()).where(feed.c.space == space.name, feed.c.posted_at > now - 3600 * SECOND)
     ).scalar_one()
@@ -127,7 +127,7 @@ def _throughput(connection: Connection, space: str, now: int) -> Any:
     for moment, count in rows:
         hours[min(int(moment // length - last + _HOURS - 1), _HOURS - 1)] += int(count)
     (ax,) = new_axes(7, 2.4)
-    with house_style():
+    with figure_style():
         ax.bar(range(1 - _HOURS, 1), hours, width=1.0, color=COLORS["private"])
         ax.set(xlabel="hours ago", ylabel="posts", xlim=(-_HOURS + 0.5, 0.5))
     return ax
@@ -138,7 +138,7 @@ def _lateness(counts: Mapping[str, int]) -> Any:
     values = [counts.get(f"lateness_{k}", 0) for k in range(len(labels))]
     colors = [COLORS["private" if edge <= LATE else "leak"] for edge in (*EDGES, math.inf)]
     (ax,) = new_axes(7, 2.4)
-    with house_style():
+    with figure_style():
         ax.bar(range(len(labels)), values, color=colors)
         ax.set_xticks(range(len(labels)), labels, rotation=45, ha="right")
         ax.set_ylabel("posts")
@@ -151,7 +151,7 @@ def _fit(counts: Mapping[str, int]) -> Any:
     spread = _CHANCE * math.sqrt(expected * (1 - 1 / BINS))
     wrong = [abs(bar - expected) > spread for bar in bars]
     (ax,) = new_axes(7, 2.4)
-    with house_style():
+    with figure_style():
         ax.bar(range(BINS), bars, color=[COLORS["leak" if bad else "good"] for bad in wrong])
         ax.axhspan(expected - spread, expected + spread, color=COLORS["truth"], alpha=0.3)
         ax.axhline(expected, color=COLORS["truth"], linewidth=1)

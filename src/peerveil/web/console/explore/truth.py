@@ -81,7 +81,7 @@ def _accuracy(crowd: Any, randomized: tuple[str, str] | None, classes: int) -> f
     lane = Randomness.simulation(_SEED)
     sent, collected = randomize_answers(crowd.answers, epsilon=epsilon, classes=classes, unit=unit, randomness=lane)
     estimator = PrivateDawidSkene(epsilon=sent.response.exact_epsilon, model="one-coin", classes=classes)
-    found = estimator.fit(collected.reports, tasks=tasks, guarantee=sent.guarantee)
+    found = estimator.fit(collected.answers, tasks=tasks, guarantee=sent.guarantee)
     return float(found.accuracy(crowd.truth)[0])
 
 

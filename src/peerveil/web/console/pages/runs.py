@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from peerveil.study.report import kept_page
+from peerveil.study.report import saved_page
 from peerveil.web.common.errors import NotFound
 from peerveil.web.console import runs
 
@@ -54,7 +54,7 @@ def one(visit: Visit) -> Response:
         before=runs.done_before(visit.house, visit.asker, run) if run.state == "ready" and not run.simulated else [],
         publishes=run.simulated or run.publishes,
         private_view=shown,
-        report=kept_page(run.out, public=not shown) if run.state == "done" else None,
+        report=saved_page(run.out, public=not shown) if run.state == "done" else None,
         public_files=[str(path.relative_to(run.public)) for path in run.public_files()] if run.state == "done" else [],
         private_files=_private(run) if run.state == "done" and whole else [],
     )

@@ -1,8 +1,8 @@
-"""Auditing a mechanism over neighboring inputs: what is claimed against what is found."""
+"""Audit a mechanism over neighboring inputs: what is claimed against what is measured."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from peerveil.core.exact import whole
 from peerveil.core.guarantee import Guarantee, Notion
 from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import Randomness
-from peerveil.core.result import plain, stamp_axes
+from peerveil.core.result import Pictured, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 class PrivacyViolation(PeerveilError):
-    """An audit found more loss than was claimed. ``.report`` has the details."""
+    """An audit measured more than was claimed. ``.result`` has the details."""
 
-    def __init__(self, report: Report) -> None:
-        self.report = report
-        super().__init__(str(report))
+    def __init__(self, result: AuditResult) -> None:
+        self.result = result
+        super().__init__(str(result))
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class Neighbors:
     """Two neighboring inputs. For a one-sided guarantee ``a`` is the sensitive one."""
 
     name: str
@@ -41,39 +41,59 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What the audit found for one pair."""
+class GuessingRate:
+    """A certified lower bound on the share of correct guesses."""
 
-    pair: str
-    found: LowerBound
-    violated: bool
+    share: float
+    correct: int
+    rounds: int
+
+    def __str__(self) -> str:
+        return f"at least {self.share:.4g} of all guesses are correct ({self.correct:,} of {self.rounds:,} were)"
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """Claimed against found, pair by pair; prints as a table."""
+class PairResult:
+    """What the audit measured for one pair of neighbors."""
+
+    pair: str
+    bound: LowerBound | GuessingRate
+    violated: bool
+
+    @property
+    def measured(self) -> float:
+        """The certified privacy loss, or the certified share of correct guesses."""
+        return self.bound.epsilon if isinstance(self.bound, LowerBound) else self.bound.share
+
+
+@dataclass(frozen=True, slots=True)
+class AuditResult(Pictured):
+    """Claimed against measured, pair by pair; prints as a table."""
 
     name: str
     guarantee: Guarantee
     samples: int
     confidence: float
-    findings: tuple[Finding, ...] = field(default=())
+    pairs: tuple[PairResult, ...]
 
     @property
     def claimed(self) -> float:
-        """The epsilon that is claimed."""
+        """The epsilon that is claimed; for an error of the best guess, the share of correct guesses that it allows."""
+        if self.guarantee.notion is Notion.MAP_ERROR:
+            assert self.guarantee.error is not None
+            return 1 - self.guarantee.error
         assert self.guarantee.epsilon is not None
         return self.guarantee.epsilon
 
     @property
-    def found(self) -> float:
-        """The largest certified loss over all pairs."""
-        return max(finding.found.epsilon for finding in self.findings)
+    def measured(self) -> float:
+        """The largest certified value over all pairs."""
+        return max(row.measured for row in self.pairs)
 
     @property
     def passed(self) -> bool:
         """Whether nothing contradicts the claim."""
-        return not any(finding.violated for finding in self.findings)
+        return not any(row.violated for row in self.pairs)
 
     def raise_if_violated(self) -> None:
         """Raise :class:`PrivacyViolation` if the claim is false."""
@@ -82,54 +102,43 @@ class Report:
 
     def __str__(self) -> str:
         verdict = "consistent with the claim" if self.passed else "CLAIM REFUTED"
-        lines = [
-            f"{self.name}: claimed {self.claimed:g}, found at least {self.found:.4g} "
-            f"({self.samples:,} samples a side, confidence {self.confidence:.6g} over all pairs): {verdict}"
-            + (" [simulation: the secure lane was not audited]" if self.guarantee.simulated else "")
-        ]
-        width = max(len(finding.pair) for finding in self.findings)
-        lines += [
-            f"  {finding.pair:<{width}}  {'REFUTED' if finding.violated else 'ok':<7}  {finding.found}"
-            for finding in self.findings
-        ]
-        return "\n".join(lines)
+        width = max(len(row.pair) for row in self.pairs)
+        return "\n".join(
+            [
+                f"{self.name}: claimed {self.claimed:g}, measured at least {self.measured:.4g} "
+                f"({self.samples:,} samples per side, confidence {self.confidence:.6g} over all pairs): {verdict}"
+                + (" [simulation: secure randomness was not audited]" if self.guarantee.simulated else ""),
+                *(
+                    f"  {row.pair:<{width}}  {'REFUTED' if row.violated else 'ok':<7}  {row.bound}"
+                    for row in self.pairs
+                ),
+            ]
+        )
+
+    @property
+    def mark(self) -> str | None:
+        """The words that must stand beside a simulation."""
+        return self.guarantee.mark
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values."""
-        return {
-            "name": self.name,
-            "claimed": self.claimed,
-            "found": self.found,
-            "passed": self.passed,
-            "samples": self.samples,
-            "confidence": self.confidence,
-            "guarantee": str(self.guarantee),
-            "mark": self.guarantee.mark,
-            "findings": [plain(finding) for finding in self.findings],
-        }
+        names = ("name", "claimed", "measured", "passed", "samples", "confidence", "mark", "pairs")
+        return {**{name: plain(getattr(self, name)) for name in names}, "guarantee": str(self.guarantee)}
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Bars of what was found, against the line of what is claimed."""
-        if ax is None:
-            from matplotlib.figure import Figure
-
-            ax = Figure(figsize=(7, 1.2 + 0.4 * len(self.findings)), layout="constrained").add_subplot()
-        names = [finding.pair for finding in self.findings]
-        colors = ["#b2182b" if finding.violated else "#2166ac" for finding in self.findings]
-        ax.barh(names, [finding.found.epsilon for finding in self.findings], color=colors)
+    def draw(self, ax: Axes) -> None:
+        """Bars of what was measured, against the line of what is claimed."""
+        colors = ["#b2182b" if row.violated else "#2166ac" for row in self.pairs]
+        ax.barh([row.pair for row in self.pairs], [row.measured for row in self.pairs], color=colors)
         ax.axvline(self.claimed, color="0.2", linestyle="--", label=f"claimed: {self.claimed:g}")
         ax.set_xlabel("certified lower bound on the privacy loss")
-        ax.set_xlim(0, 1.25 * max(self.claimed, self.found))
+        ax.set_xlim(0, 1.25 * max(self.claimed, self.measured))
         ax.invert_yaxis()
         ax.legend(loc="lower right")
-        if self.guarantee.mark:
-            stamp_axes(ax, self.guarantee.mark)
-        return ax
 
 
 def check(
     mechanism: Mechanism,
-    pairs: Iterable[Pair | tuple[str, Any, Any]],
+    pairs: Iterable[Neighbors | tuple[str, Any, Any]],
     guarantee: Guarantee,
     *,
     name: str = "mechanism",
@@ -138,14 +147,14 @@ def check(
     event: Callable[[NDArray[Any]], ArrayLike] | None = None,
     randomness: Randomness | None = None,
     progress: bool | None = None,
-) -> Report:
+) -> AuditResult:
     """Audit a mechanism over a list of neighboring inputs.
 
     Parameters
     ----------
     mechanism
         ``mechanism(input, count, randomness)`` returns ``count`` independent outputs. For one that makes a single
-        output a call, wrap it with :func:`repeated`.
+        output per call, wrap it with :func:`repeated`.
     pairs
         The neighboring inputs, named. Leaks on rare inputs are found only if a pair names them.
     guarantee
@@ -153,7 +162,7 @@ def check(
     confidence
         The probability that no pair is called violated wrongly is at least this (shared equally among the pairs).
     randomness
-        The secure lane by default, since that is what people are promised.
+        Secure by default, since that is what people are guaranteed.
 
     Examples
     --------
@@ -161,14 +170,14 @@ def check(
     >>> claim = Guarantee.pure_dp(1, unit="one vote", neighbors="one vote more or less")
     >>> def count_votes(votes, count, randomness):
     ...     return randomness.laplace(np.full(count, float(votes)), scale=0.5)  # should be 1
-    >>> report = check(
+    >>> result = check(
     ...     count_votes,
-    ...     [Pair("10 and 11 votes", 10, 11)],
+    ...     [Neighbors("10 and 11 votes", 10, 11)],
     ...     claim,
     ...     samples=20_000,
     ...     randomness=Randomness.simulation(5),
     ... )
-    >>> report.passed, report.found > 1.5
+    >>> result.passed, result.measured > 1.5
     (False, True)
     """
     if not callable(mechanism):
@@ -182,19 +191,18 @@ def check(
     if not isinstance(randomness, Randomness):
         raise BadInput("randomness", got=randomness, want="Randomness.secure() or Randomness.simulation(seed)")
     each = 1 - (1 - confidence) / len(listed)
-    findings = []
+    rows = []
     with progress_bar(f"auditing {name}", total=len(listed), show=progress) as advance:
         for pair in listed:
             a, b = (_outputs(mechanism, side, int(samples), randomness) for side in (pair.a, pair.b))
-            found = lower_bound(a, b, each, guarantee.notion is Notion.ONE_SIDED_DP, event=event)
-            violated = Fraction(found.epsilon) > guarantee.exact_epsilon
-            findings.append(Finding(pair.name, found, violated=violated))
+            bound = lower_bound(a, b, each, guarantee.notion is Notion.ONE_SIDED_DP, event=event)
+            rows.append(PairResult(pair.name, bound, violated=Fraction(bound.epsilon) > guarantee.exact_epsilon))
             advance(1)
-    return Report(name, randomness.stamp(guarantee), int(samples), confidence, tuple(findings))
+    return AuditResult(name, randomness.stamp(guarantee), int(samples), confidence, tuple(rows))
 
 
-def _outputs(mechanism: Mechanism, given: Any, samples: int, randomness: Randomness) -> ArrayLike:
-    outputs: Any = mechanism(given, samples, randomness)
+def _outputs(mechanism: Mechanism, value: Any, samples: int, randomness: Randomness) -> ArrayLike:
+    outputs: Any = mechanism(value, samples, randomness)
     if not hasattr(outputs, "__len__") or len(outputs) != samples:
         got = f"{len(outputs)} outputs" if hasattr(outputs, "__len__") else f"a {type(outputs).__name__}"
         raise BadInput("mechanism", got=Verbatim(got), want=f"a function that returns {samples} outputs when asked to")
@@ -202,10 +210,10 @@ def _outputs(mechanism: Mechanism, given: Any, samples: int, randomness: Randomn
     return checked
 
 
-def _read_pairs(pairs: Iterable[Pair | tuple[str, Any, Any]]) -> list[Pair]:
-    want = "pairs of neighboring inputs: Pair(name, a, b), or (name, a, b)"
+def _read_pairs(pairs: Iterable[Neighbors | tuple[str, Any, Any]]) -> list[Neighbors]:
+    want = "pairs of neighboring inputs: Neighbors(name, a, b), or (name, a, b)"
     try:
-        listed = [pair if isinstance(pair, Pair) else Pair(*pair) for pair in pairs]
+        listed = [pair if isinstance(pair, Neighbors) else Neighbors(*pair) for pair in pairs]
     except TypeError:
         raise BadInput("pairs", got=pairs, want=want) from None
     if not listed or not all(isinstance(pair.name, str) for pair in listed):
@@ -214,9 +222,9 @@ def _read_pairs(pairs: Iterable[Pair | tuple[str, Any, Any]]) -> list[Pair]:
 
 
 def repeated(single: Callable[[Any, Randomness], Any]) -> Mechanism:
-    """A mechanism of one output a call, as :func:`check` wants it."""
+    """A mechanism of one output per call, as :func:`check` wants it."""
 
-    def mechanism(given: Any, count: int, randomness: Randomness) -> list[Any]:
-        return [single(given, randomness) for _ in range(count)]
+    def mechanism(value: Any, count: int, randomness: Randomness) -> list[Any]:
+        return [single(value, randomness) for _ in range(count)]
 
     return mechanism

@@ -61,9 +61,9 @@ class TruthResult(Result):
         What the iteration climbed; ``iterations`` steps.
     loads
         How many reports each worker sent.
-    report_epsilon
+    answer_epsilon
         The exact epsilon of one report; ``None`` if answers were not randomized.
-    most_reports
+    most_answers
         How many reports the person sent who sent most, if that is more than the result uses.
     doubt
         Why the reports do not look randomized with this epsilon, in words (:mod:`peerveil.truth.doubt`); ``None`` if they do,
@@ -83,8 +83,8 @@ class TruthResult(Result):
     iterations: int
     converged: bool
     epsilon: float | None
-    report_epsilon: Fraction | None = None
-    most_reports: int | None = None
+    answer_epsilon: Fraction | None = None
+    most_answers: int | None = None
     evidence: Evidence | None = None
     doubt: str | None = None
     details: dict[str, Any] = field(default_factory=dict, repr=False)
@@ -102,21 +102,21 @@ class TruthResult(Result):
     @property
     def most(self) -> int:
         """How many reports the person sent who sent most."""
-        return int(self.loads.max(initial=1)) if self.most_reports is None else self.most_reports
+        return int(self.loads.max(initial=1)) if self.most_answers is None else self.most_answers
 
     @property
     def typical(self) -> int:
         """How many reports a typical person sent; where tasks are hidden, everybody reports on all of them."""
-        return int(np.median(self.loads)) if self.most_reports is None else self.most_reports
+        return int(np.median(self.loads)) if self.most_answers is None else self.most_answers
 
     @property
     def person_guarantee(self) -> Guarantee:
         """What the reports of the busiest worker add up to, if the guarantee is for one answer."""
         return self.guarantee_of(self.most)
 
-    def guarantee_of(self, reports: int) -> Guarantee:
+    def guarantee_of(self, answers: int) -> Guarantee:
         """The guarantee for a person who sent this many reports."""
-        return sum_of_reports(self.guarantee, self.report_epsilon, reports)
+        return sum_of_answers(self.guarantee, self.answer_epsilon, answers)
 
     def doubted(self, votes: Floats) -> TruthResult:
         """The same result, with a warning where its promise rests on an assumption that the reports speak against."""
@@ -173,7 +173,7 @@ class TruthResult(Result):
             **{name: plain(getattr(self, name)) for name in names},
             "tasks": plain(self.frame()),
             "workers": self.loads.size,
-            "reports": int(self.loads.sum()),
+            "answers": int(self.loads.sum()),
             "probabilities": plain(self.probabilities),
             "doubt": self.doubt,
             "personal_biases": None if self.evidence is None else self.evidence.probabilities,
@@ -230,7 +230,7 @@ class WorkerAbilities:
         return pl.DataFrame(
             {
                 "worker": self.workers,
-                "reports": self.loads,
+                "answers": self.loads,
                 "ability": self.abilities,
                 "standard_error": self.standard_errors,
             }
@@ -256,10 +256,10 @@ _ONE_ANSWER: Final = (
 )
 
 
-def device_promise(epsilon: Any) -> Guarantee:
+def device_guarantee(epsilon: Any) -> Guarantee:
     """What is promised for reports that somebody else collected: local attribute DP, if they were randomized at all.
 
-    >>> device_promise(1).assumption
+    >>> device_guarantee(1).assumption
     "these answers were randomized at epsilon 1 on each person's device before they were collected"
     """
     promised = Guarantee.local_attribute_dp(epsilon, neighbors=_ONE_ANSWER)
@@ -273,20 +273,20 @@ def device_promise(epsilon: Any) -> Guarantee:
 def promise(epsilon: Any, guarantee: Guarantee | None) -> Guarantee:
     """The guarantee that a result carries: the one given, or local attribute DP for one answer if it was randomized."""
     if guarantee is None:
-        return device_promise(epsilon)
+        return device_guarantee(epsilon)
     if not isinstance(guarantee, Guarantee):
         raise BadInput("guarantee", got=guarantee, want="a Guarantee")
     return guarantee
 
 
-def sum_of_reports(promised: Guarantee, epsilon: Fraction | None, reports: int) -> Guarantee:
+def sum_of_answers(promised: Guarantee, epsilon: Fraction | None, reports: int) -> Guarantee:
     """The guarantee for a person who sent this many reports with this epsilon each: their sum.
 
     ``promised`` is what was promised for one task, which may cover several reports already; it is returned unchanged if it is
     for a whole person or if nothing was randomized.
 
     >>> twice = Guarantee.local_attribute_dp(1).group(2)  # somebody answered a task twice
-    >>> sum_of_reports(twice, read_epsilon(1), 5).epsilon
+    >>> sum_of_answers(twice, read_epsilon(1), 5).epsilon
     5.0
     """
     if promised.notion is not Notion.LOCAL_ATTRIBUTE_DP or epsilon is None or reports <= 1:

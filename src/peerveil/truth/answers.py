@@ -28,8 +28,8 @@ _LOOKUP: Final = 8  # ids that span at most so many numbers an answer are coded 
 
 
 @dataclass(frozen=True, eq=False)
-class Reports:
-    """Reports, encoded.
+class EncodedAnswers:
+    """EncodedAnswers, encoded.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Reports:
         *,
         tasks: Sequence[Any] | None = None,
         repeated: str = "all",
-    ) -> Reports:
+    ) -> EncodedAnswers:
         """Encode a table of reports.
 
         Parameters
@@ -101,13 +101,13 @@ class Reports:
 
         Examples
         --------
-        >>> reports = Reports.of({"task": [2, 1, 2], "worker": ["b", "a", "a"], "label": [1, 0, 1]})
+        >>> reports = EncodedAnswers.of({"task": [2, 1, 2], "worker": ["b", "a", "a"], "label": [1, 0, 1]})
         >>> reports.tasks.to_list(), reports.start.tolist(), reports.label.tolist()
         ([1, 2], [0, 1, 3], [0, 1, 1])
         """
         if repeated not in REPEATED:
             raise BadInput("repeated", got=repeated, want=f"one of {', '.join(REPEATED)}")
-        if isinstance(labels, Reports):
+        if isinstance(labels, EncodedAnswers):
             return labels
         table = Labels.of(labels, "labels")
         if repeated != "all" and table.repeated:

@@ -32,10 +32,10 @@ class BadStudy(BadInput):
         return type(self), (self.problems,)
 
 
-class Problems:
+class Refusals:
     """Tries one thing after another, keeps what is refused, and raises all of it at the end.
 
-    >>> problems = Problems()
+    >>> problems = Refusals()
     >>> def refuse(name):
     ...     raise BadInput(name, got=0, want="a number above 0")
     >>> problems.attempt(refuse, "epsilon", default=1), problems.attempt(refuse, "scale")
@@ -43,7 +43,7 @@ class Problems:
     >>> problems.raise_any()
     Traceback (most recent call last):
         ...
-    peerveil.study.problems.BadStudy: 2 problems:
+    peerveil.study.refusals.BadStudy: 2 problems:
       epsilon: got 0, need a number above 0
       scale: got 0, need a number above 0
     """

@@ -1,0 +1,130 @@
+"""The registry of privacy claims: every mechanism with what it guarantees, and deliberately broken mechanisms.
+
+The registry starts empty. The ``adversary.py`` of each module registers a function that yields the module's claims; whoever
+wants to audit them imports these modules first (``peerveil audit run`` does, with those of the services). A claim with a
+``fault`` is broken on purpose and must be refuted: an audit that passes everything proves nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final
+
+from peerveil.audit.check import AuditResult, GuessingRate, PairResult, check
+from peerveil.core.binomial import lower_confidence
+from peerveil.core.randomness import Randomness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from peerveil.audit.check import Mechanism, Neighbors
+    from peerveil.core.guarantee import Guarantee
+
+CONFIDENCE: Final = 0.999999  # a false alarm is rarer than one in a million audits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A mechanism that claims an epsilon, ready to be audited.
+
+    Attributes
+    ----------
+    covers : tuple of str
+        The public names whose code is run, such as ``"release.publish"``.
+    samples : int
+        How many outputs per side the audit takes by default.
+    fault : str or None
+        What is wrong with it, if it is broken on purpose.
+    """
+
+    name: str
+    covers: tuple[str, ...]
+    mechanism: Mechanism
+    pairs: tuple[Neighbors, ...]
+    guarantee: Guarantee
+    samples: int = 50_000
+    event: Callable[[NDArray[Any]], ArrayLike] | None = None
+    fault: str | None = None
+
+    def audit(
+        self,
+        samples: int | None = None,
+        *,
+        confidence: float = CONFIDENCE,
+        randomness: Randomness | None = None,
+        progress: bool | None = False,
+    ) -> AuditResult:
+        """Measure the privacy loss over all pairs of neighbors (:func:`check`)."""
+        return check(
+            self.mechanism,
+            self.pairs,
+            self.guarantee,
+            name=self.name,
+            samples=samples or self.samples,
+            confidence=confidence,
+            event=self.event,
+            randomness=randomness,
+            progress=progress,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuessClaim:
+    """A mechanism that claims an error of the best guess (:meth:`Guarantee.map_error`), ready to be audited.
+
+    ``attack(count, randomness)`` plays ``count`` independent rounds (draw the secret, run the mechanism, let the adversary
+    guess) and returns in how many the guess was correct.
+    """
+
+    name: str
+    covers: tuple[str, ...]
+    attack: Callable[[int, Randomness], int]
+    guarantee: Guarantee
+    samples: int = 5_000
+    fault: str | None = None
+
+    def audit(
+        self,
+        samples: int | None = None,
+        *,
+        confidence: float = CONFIDENCE,
+        randomness: Randomness | None = None,
+        progress: bool | None = False,  # noqa: ARG002
+    ) -> AuditResult:
+        """Bound the share of correct guesses from below (Clopper and Pearson), against 1 minus the claimed error."""
+        randomness = Randomness.secure() if randomness is None else randomness
+        rounds = samples or self.samples
+        correct = int(self.attack(rounds, randomness))
+        share = float(lower_confidence(correct, rounds, 1 - confidence))
+        assert self.guarantee.error is not None
+        violated = Fraction(share) > 1 - Fraction(self.guarantee.error)
+        rows = (PairResult("the best guess", GuessingRate(share, correct, rounds), violated=violated),)
+        return AuditResult(self.name, randomness.stamp(self.guarantee), rounds, confidence, rows)
+
+
+AnyClaim = Claim | GuessClaim
+_SOURCES: Final[list[Callable[[], Iterable[AnyClaim]]]] = []
+
+
+def register(claims: Callable[[], Iterable[AnyClaim]]) -> Callable[[], Iterable[AnyClaim]]:
+    """Decorate a function that yields claims: they join the registry."""
+    _SOURCES.append(claims)
+    return claims
+
+
+def registered(*, broken: bool) -> list[AnyClaim]:
+    """The claims of all modules that were imported, or their deliberately broken mechanisms."""
+    return [claim for source in _SOURCES for claim in source() if (claim.fault is not None) is broken]
+
+
+def samples_needed(claim: AnyClaim, *, start: int = 100, most: int = 2_000_000, confidence: float = 0.99) -> int | None:
+    """The smallest sample (doubling from ``start``) at which an audit refutes a broken mechanism; None beyond ``most``."""
+    samples = start
+    while samples <= most:
+        if not claim.audit(samples, confidence=confidence).passed:
+            return samples
+        samples *= 2
+    return None

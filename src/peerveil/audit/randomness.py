@@ -1,0 +1,148 @@
+"""Claims about :mod:`peerveil.core.randomness` itself: noise and randomized response, sound and deliberately broken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from peerveil.audit.check import Neighbors
+from peerveil.audit.claims import Claim, register
+from peerveil.audit.events import granularity
+from peerveil.audit.exact import exact_loss
+from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Randomness, Response, laplace_scale
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from peerveil.audit.check import Mechanism
+
+_COUNT = Guarantee.pure_dp(1, unit="one vote", neighbors="one vote more or less")
+_VECTOR = Guarantee.pure_dp(1, unit="one review", neighbors="one review moves two entries by at most 1/2 each")
+_ANSWER = Guarantee.local_dp(1, unit="one answer", neighbors="any two answers of one person")
+
+
+def _laplace(scale: float) -> Mechanism:
+    def mechanism(value: float, count: int, randomness: Randomness) -> NDArray[np.float64]:
+        return randomness.laplace(np.full(count, float(value)), scale=scale)
+
+    return mechanism
+
+
+def _laplace_vector(value: tuple[float, ...], count: int, randomness: Randomness) -> NDArray[np.float64]:
+    return randomness.laplace(np.tile(value, (count, 1)), scale=laplace_scale(sensitivity=1, epsilon=1))
+
+
+def _discrete(value: int, count: int, randomness: Randomness) -> NDArray[np.int64]:
+    return randomness.discrete_laplace(np.full(count, value), scale=laplace_scale(sensitivity=1, epsilon=1))
+
+
+def _respond(epsilon: str, classes: int) -> Mechanism:
+    response = Response(epsilon, classes)
+
+    def mechanism(answer: int, count: int, randomness: Randomness) -> NDArray[Any]:
+        return randomness.respond(np.full(count, answer), response)
+
+    return mechanism
+
+
+_NOISE = ("randomness.laplace",)
+_DISCRETE = ("randomness.discrete_laplace",)
+_RESPONSE = ("randomness.respond",)
+_NUMBER = Neighbors("0 and 1", 0, 1)
+
+
+@register
+def claims() -> Iterator[Claim]:
+    """Every source of noise with what it claims, and mechanisms that break their claim."""
+    yes_no = (Neighbors("yes and no", 1, 0),)
+    numbers = (_NUMBER, Neighbors("1000 and 1001", 1000, 1001))
+    count = partial(Claim, covers=_NOISE, guarantee=_COUNT)
+    vector = partial(Claim, covers=_NOISE, guarantee=_VECTOR)
+    answer = partial(Claim, covers=_RESPONSE, guarantee=_ANSWER)
+    right = _laplace(laplace_scale(sensitivity=1, epsilon=1))
+    bits = (_NUMBER, Neighbors("0 and 1/3", 0, 1 / 3))
+    entries = (Neighbors("two entries move", (0.0, 0.5, 1.0), (0.5, 0.0, 1.0)),)
+    yield count(name="Laplace, epsilon 1", mechanism=right, pairs=numbers)
+    yield count(name="Laplace, epsilon 1, in the last bits", mechanism=right, pairs=bits, event=granularity)
+    yield vector(name="Laplace on vectors, epsilon 1", mechanism=_laplace_vector, pairs=entries, samples=20_000)
+    yield Claim(
+        name="discrete Laplace, epsilon 1", covers=_DISCRETE, mechanism=_discrete, pairs=numbers, guarantee=_COUNT
+    )
+    yield answer(name="response, 2 classes, epsilon 1", mechanism=_respond("1", 2), pairs=yes_no, samples=500_000)
+    yield answer(
+        name="response, 5 classes, epsilon 1",
+        mechanism=_respond("1", 5),
+        pairs=(Neighbors("first and last", 0, 4),),
+        samples=500_000,
+    )
+    yield count(
+        name="Laplace at half scale",
+        mechanism=_laplace(0.5),
+        pairs=(_NUMBER,),
+        fault="the noise has half the scale that epsilon 1 needs",
+    )
+    yield answer(
+        name="response off by 20%",
+        mechanism=_respond("1.2", 2),
+        pairs=yes_no,
+        fault="the thresholds belong to epsilon 1.2, the claim is 1",
+    )
+    yield count(
+        name="leak on one rare input",
+        mechanism=_leaks_on_seven,
+        pairs=(_NUMBER, Neighbors("6 and 7", 6, 7)),
+        fault="the count 7 gets noise of a fifth of the scale; no other input shows it",
+    )
+    yield vector(
+        name="one noise for two entries",
+        mechanism=_shared_noise,
+        pairs=(Neighbors("two entries move", (0.0, 0.5), (0.5, 0.0)),),
+        fault="both entries get the same noise, so that their difference is exact",
+    )
+    yield count(
+        name="noise added in floating point",
+        mechanism=_porous,
+        pairs=(_NUMBER,),
+        event=granularity,
+        fault="x - ln(u) in double precision: the last bits reveal x",
+    )
+
+
+def _leaks_on_seven(value: int, count: int, randomness: Randomness) -> NDArray[np.float64]:
+    return randomness.laplace(np.full(count, float(value)), scale=0.2 if value == 7 else 1.0)
+
+
+def _shared_noise(value: tuple[float, float], count: int, randomness: Randomness) -> NDArray[np.float64]:
+    noise = randomness.laplace(np.zeros(count), scale=1.0)
+    return np.asarray(np.array(value) + noise[:, None])
+
+
+def _porous(value: float, count: int, randomness: Randomness) -> NDArray[np.float64]:
+    u = randomness.uniform((2, count))
+    return np.asarray(value + np.where(u[0] < 0.5, -1, 1) * -np.log1p(-u[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class ExactCheck:
+    """The exact loss of a randomized response against its claim."""
+
+    name: str
+    claimed: float
+    loss: float
+    passed: bool
+
+
+def response_losses() -> Iterator[ExactCheck]:
+    """Randomized response over a range of epsilons and class counts, computed without sampling."""
+    for epsilon in ("0.01", "0.1", "0.5", "1", "2", "4", "8"):
+        for classes in (2, 3, 10, 1000):
+            response = Response(epsilon, classes)
+            loss = exact_loss(response.probabilities(0), response.probabilities(1))
+            name = f"response, {classes} classes, epsilon {epsilon}"
+            yield ExactCheck(name, response.epsilon, loss.epsilon, loss.within(epsilon))
