@@ -68,7 +68,7 @@ def sampled(claims: Any, name: str, samples: int = 10_000) -> bool:
 def swap() -> tuple[float, float]:
     rows = [(r, round(0.1 * (7 * r + 3 * p) % 1, 3), p) for r, p in enumerate((0, 1, 2, 3, 4, 5))]
     rows += [(r, round(0.1 * (5 * r + 1) % 1, 3), (r + 1) % 6) for r in range(6)]
-    public = release_adversary.Conference.of(rows).public
+    public = release_adversary.Assignment.of(rows).public
     found = release_adversary.swap_attack(public, rows, epsilon=1, trials=TRIALS, randomness=lane())
     return found.right, found.bound + SLACK
 

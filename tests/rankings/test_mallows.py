@@ -155,10 +155,10 @@ def test_biases_of_answers_against_enumeration() -> None:
         (lambda: Mallows(3, 0.5, center=[0, 1]), "center"),
         (lambda: Mallows(3, 0.5).sample(-1), "count"),
         (lambda: Mallows(3, 0.5).sample(2, seed="x"), "seed"),  # type: ignore[arg-type]
-        (lambda: Mallows(3, 0.5).log_likelihood([[0, 0, 1]]), "ranks, row 1"),
+        (lambda: Mallows(3, 0.5).log_likelihood([[0, 0, 1]]), "rankings"),
         (lambda: Mallows.fit([]), "ranks"),
         (lambda: Mallows.fit([[0, 1], [1]]), "ranks"),
-        (lambda: Mallows.fit([[0.5, 1.0]]), "ranks"),
+        (lambda: Mallows.fit([[0.5, 1.0]]), "Rankings, row 1 (index 0), column 0"),
         (lambda: kendall_distance([0, 1], [0, 1, 2]), "b"),
         (lambda: kendall_distance([0, 3, 1], [0, 1, 2]), "a"),
         (lambda: kendall_distance([0.0, 1.0], [0, 1]), "a"),

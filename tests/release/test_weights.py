@@ -12,7 +12,7 @@ from peerveil.core.errors import BadInput
 from peerveil.data import Reviews
 from peerveil.release.monotone import monotone_l1_map
 from peerveil.release.public import PublicScores
-from peerveil.release.weights import WEIGHTS, ReviewWeights, community_map, review_weights
+from peerveil.release.weights import WEIGHTS, ReviewWeights, review_weights
 
 DATA = Path(__file__).parent / "data" / "iclr2026_review_scores.csv.gz"
 
@@ -63,10 +63,11 @@ def test_normalized_and_subjectivity_add_up_to_the_score() -> None:
     community = monotone_l1_map(reviews.criteria_scores, reviews.scores)
     normalized = review_weights(reviews, weight="normalized", scale=(0, 1))
     subjectivity = review_weights(reviews, weight="subjectivity", scale=(0, 1))
-    assert normalized.values.tolist() == community.predict(reviews.criteria_scores).tolist()
+    assert normalized.values.tolist() == community.fitted.tolist()
     assert normalized.values + subjectivity.values == pytest.approx(reviews.scores)
     assert (normalized.bounds, subjectivity.bounds) == ((0, 1), (-1, 1))
-    assert community_map(reviews).risk == pytest.approx(np.abs(subjectivity.values).sum())
+    risk = np.abs(reviews.scores - community.lower[community.index]).sum()
+    assert np.abs(subjectivity.values).sum() == pytest.approx(risk)
 
 
 def multisets(reviews: Reviews, weights: ReviewWeights) -> dict[Any, list[bytes]]:
@@ -151,10 +152,11 @@ def test_criteria_are_required(weight: str) -> None:
 
 
 def test_confidence_is_no_criterion_unless_named() -> None:
-    columns = {"soundness": [1, 2, 3, 3], "Reviewer_Confidence": [5, 1, 5, 2]}
+    columns = {"soundness": [1, 2, 3, 3], "Reviewer_Confidence": [5, 1, 2, 5]}
     reviews = Reviews(paper=[1, 1, 2, 2], score=[2, 4, 6, 8], criteria=columns)
-    assert community_map(reviews).points.shape == (3, 1)
-    assert community_map(reviews, criteria=["soundness", "Reviewer_Confidence"]).points.shape == (4, 2)
+    assert review_weights(reviews, weight="normalized").values.tolist() == [2, 4, 7, 7]
+    both = review_weights(reviews, weight="normalized", criteria=["soundness", "Reviewer_Confidence"])
+    assert both.values.tolist() == [2, 4, 6, 8]
     only = Reviews(paper=[1, 2], score=[2, 4], criteria={"confidence": [1, 2]})
     with pytest.raises(BadInput, match="at least one that judges the paper"):
         review_weights(only, weight="normalized")

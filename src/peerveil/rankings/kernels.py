@@ -78,43 +78,20 @@ def insert_all(uniform: Any, log_spread: float, center: Any, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def inversions(values: Any, spare: Any) -> int:
-    """The number of pairs out of order, by merge sort; sorts ``values`` in place."""
+def inversions(values: Any, tree: Any) -> int:
+    """The number of pairs of a permutation of 0 .. n-1 that are out of order, by a Fenwick tree (n + 1 cells)."""
     n = values.size
-    block = 8
+    tree[:] = 0
     count = 0
-    for start in range(0, n, block):
-        stop = min(start + block, n)
-        for i in range(start + 1, stop):
-            held = values[i]
-            j = i
-            while j > start and values[j - 1] > held:
-                values[j] = values[j - 1]
-                j -= 1
-            values[j] = held
-            count += i - j
-    width = block
-    while width < n:
-        for start in range(0, n - width, 2 * width):
-            middle = start + width
-            if values[middle - 1] <= values[middle]:
-                continue
-            stop = min(start + 2 * width, n)
-            spare[:width] = values[start:middle]
-            i, j, k = 0, middle, start
-            while i < width and j < stop:
-                x, y = spare[i], values[j]
-                right = y < x  # without a branch: which side is next is as good as random
-                values[k] = min(x, y)
-                count += (width - i) * right
-                i += 1 - right
-                j += right
-                k += 1
-            while i < width:
-                values[k] = spare[i]
-                i += 1
-                k += 1
-        width *= 2
+    for i in range(n - 1, -1, -1):
+        j = values[i]
+        while j > 0:  # smaller values that come later
+            count += tree[j]
+            j &= j - 1
+        j = values[i] + 1
+        while j <= n:
+            tree[j] += 1
+            j += j & -j
     return count
 
 
@@ -122,11 +99,11 @@ def inversions(values: Any, spare: Any) -> int:
 def distances_to(center: Any, ranks: Any, out: Any) -> None:
     """Kendall's distance of every row to one ranking."""
     m = center.size
-    ordered, spare = np.empty(m, np.int32), np.empty(m, np.int32)
+    ordered, tree = np.empty(m, np.int32), np.empty(m + 1, np.int32)
     for row in range(ranks.shape[0]):
         for j in range(m):
             ordered[center[j]] = ranks[row, j]
-        out[row] = inversions(ordered, spare)
+        out[row] = inversions(ordered, tree)
 
 
 @njit(cache=True, nogil=True)

@@ -11,6 +11,7 @@ from scipy.special import gammaln
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
 from peerveil.core.randomness import Randomness
+from peerveil.data import Rankings
 from peerveil.rankings.kernels import bisected, distances_to, first_bad_row, insert_all
 
 if TYPE_CHECKING:
@@ -98,9 +99,11 @@ class Mallows:
 
     def log_likelihood(self, ranks: ArrayLike) -> float:
         """The log-likelihood of rankings: ln(spread) times their distances to the center, less ln Z each."""
-        rows = read_rows(ranks, self.items)
-        distance = int(distances(self._center, rows).sum())
-        return float(math.log(self.spread) * distance - len(rows) * self.log_normalizer)
+        table = _complete(ranks)
+        if len(table.items) != self.items:
+            raise BadInput("ranks", got=Verbatim(f"{len(table.items)} columns"), want=f"{self.items}, one per item")
+        distance = int(distances(self._center, table.ranks).sum())
+        return float(math.log(self.spread) * distance - len(table) * self.log_normalizer)
 
     @classmethod
     def fit(cls, ranks: ArrayLike, counts: ArrayLike | None = None) -> Mallows:
@@ -119,13 +122,10 @@ class Mallows:
         >>> round(fitted.spread, 1), kendall_distance(fitted.center, model.center) < 10
         (0.9, True)
         """
-        rows = read_rows(ranks)
-        weight = np.ones(len(rows), np.int64) if counts is None else np.asarray(counts, np.int64)
-        if weight.shape != (len(rows),) or (weight < 1).any():
-            raise BadInput("counts", got=counts, want=f"{len(rows)} whole numbers of at least 1")
-        center = _central_ranking(rows, weight)
-        mean = float(np.dot(distances(center, rows), weight) / weight.sum())
-        return cls(rows.shape[1], spread_of_mean(rows.shape[1], mean), center)
+        table = _complete(ranks, counts)
+        center = _central_ranking(table.ranks, table.counts)
+        mean = float(np.dot(distances(center, table.ranks), table.counts) / table.total)
+        return cls(len(table.items), spread_of_mean(len(table.items), mean), center)
 
 
 def sample_rankings(model: Mallows, count: int, randomness: Randomness) -> NDArray[np.int32]:
@@ -210,6 +210,12 @@ def spread_of_mean(items: int, mean: float) -> float:
     return math.exp(-bisected(too_wide, 1e-18, -math.log(_SMALLEST), steps=200, geometric=True)[1])
 
 
+def _complete(ranks: ArrayLike, counts: ArrayLike | None = None) -> Rankings:
+    table = Rankings(ranks, counts)
+    table.require_complete("a Mallows model")
+    return table
+
+
 def _central_ranking(rows: Any, weight: Ints) -> Ints:
     """Borda, then single-item moves while the summed distance falls."""
     sums = (rows.astype(np.float64) * weight[:, None]).sum(axis=0)
@@ -282,26 +288,3 @@ def read_ranking(ranks: ArrayLike, items: int | None, argument: str) -> Ints:
     if first_bad_row(checked.reshape(1, -1)) >= 0:
         raise BadInput(argument, got=ranks, want=want)
     return checked
-
-
-def read_rows(ranks: ArrayLike, items: int | None = None, argument: str = "ranks") -> Any:
-    """Complete rankings in a two-dimensional array of whole numbers, at least one."""
-    want = "complete rankings: whole numbers, one row per ranking, one column per item, ranks from 0"
-    try:
-        array = np.asarray(ranks)
-    except ValueError:
-        raise BadInput(argument, got=Verbatim("rows of different lengths"), want=want) from None
-    if array.ndim != 2 or array.dtype.kind not in "iuf" or array.size == 0:
-        raise BadInput(argument, got=Verbatim(f"{array.dtype} of shape {array.shape}"), want=want)
-    if items is not None and array.shape[1] != items:
-        raise BadInput(argument, got=Verbatim(f"{array.shape[1]} columns"), want=f"{items}, one per item")
-    if array.dtype.kind != "i":
-        with np.errstate(invalid="ignore"):
-            whole = array.astype(np.int64)
-        if not np.array_equal(whole, array):
-            raise BadInput(argument, got=Verbatim("ranks that are not whole numbers"), want=want)
-        array = whole
-    bad = int(first_bad_row(array))
-    if bad >= 0:
-        raise BadInput(f"{argument}, row {bad + 1}", got=array[bad].tolist(), want=want)
-    return array

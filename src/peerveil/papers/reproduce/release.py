@@ -95,7 +95,7 @@ def errors_at(
     rows = []
     for _ in range(trials):
         conference = simulate_conference(rng=rng, **settings)
-        public, truth = conference.public, conference.truth
+        public, truth = conference.public, conference.true_means
         noisy = truth + rng.laplace(scale=scale, size=truth.size)
         region, prior = feasible_region(public), public_prior(public)
         guesses = {
@@ -229,8 +229,8 @@ def proposition_4_2(quick: bool = False, progress: bool | None = None) -> Reprod
         for _ in range(trials):
             conference = simulate_conference(12, rng=rng)
             scale = float(10 ** rng.uniform(-2, 1))
-            noisy = conference.truth + rng.laplace(scale=scale, size=12)
-            before = float(np.sum((noisy - conference.truth) ** 2))
+            noisy = conference.true_means + rng.laplace(scale=scale, size=12)
+            before = float(np.sum((noisy - conference.true_means) ** 2))
             public = conference.public
             regions = (
                 feasible_region(public, bounds="range"),
@@ -239,7 +239,7 @@ def proposition_4_2(quick: bool = False, progress: bool | None = None) -> Reprod
                 chain_region(public, start="counting"),
             )
             for region in regions:
-                worst = max(worst, float(np.sum((region.project(noisy) - conference.truth) ** 2)) / before)
+                worst = max(worst, float(np.sum((region.project(noisy) - conference.true_means) ** 2)) / before)
             advance(1)
     row = Comparison(
         "largest error after projection, as a share of before", "at most 1", f"{worst:.3f}", Verdict.of(0 < worst <= 1)
