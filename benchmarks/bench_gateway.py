@@ -44,7 +44,7 @@ DUE_A_SECOND = 500
 SECONDS = 10
 HELD = 1_000_000
 INTAKE = 6_000
-SPACE = {"epsilon": 1, "gap": "45m", "beta": "5m"}
+SPACE = {"epsilon": 1, "gap": "45m", "window": "5m"}
 
 
 class Ahead:

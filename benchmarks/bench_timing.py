@@ -59,7 +59,7 @@ def month() -> list[Row]:
 
 def day() -> Row:
     """Delays and attack for a day, against plain loops over rows and pairs."""
-    events, mechanism = many_events(DAY, days=1.0), FollowUp(epsilon=1, gap=660, beta=300)
+    events, mechanism = many_events(DAY, days=1.0), FollowUp(epsilon=1, gap=660, window=300)
 
     def ours() -> Any:
         return linkage_attack(post(events, mechanism=mechanism, randomness=Randomness.simulation(1)), thresholds=CUTS)
@@ -84,7 +84,7 @@ def row_by_row(events: Any, mechanism: FollowUp, cuts: Any) -> dict[str, Any]:
     posted = []
     for when, actor, thread in rows:
         own = recent.setdefault(actor, [])
-        follow = any(when - t <= mechanism.beta and other != thread for t, other in own)
+        follow = any(when - t <= mechanism.window and other != thread for t, other in own)
         own.append((when, thread))
         posted.append(when + (rng.uniform(low, end) if follow else rng.uniform(0, end)))
     order = sorted(range(len(rows)), key=posted.__getitem__)
@@ -96,7 +96,7 @@ def row_by_row(events: Any, mechanism: FollowUp, cuts: Any) -> dict[str, Any]:
                 break
             if rows[i][2] == rows[j][2]:
                 continue
-            true = rows[i][1] == rows[j][1] and abs(rows[i][0] - rows[j][0]) <= mechanism.beta
+            true = rows[i][1] == rows[j][1] and abs(rows[i][0] - rows[j][0]) <= mechanism.window
             for k, cut in enumerate(cuts):
                 if apart <= cut:
                     flagged[k] += 1
@@ -105,7 +105,7 @@ def row_by_row(events: Any, mechanism: FollowUp, cuts: Any) -> dict[str, Any]:
     for own in recent.values():
         for i, (when, thread) in enumerate(own):
             for later, other in own[i + 1 :]:
-                if later - when > mechanism.beta + 1e-7:
+                if later - when > mechanism.window + 1e-7:
                     break
                 batched += other != thread
     return {"flagged": flagged, "right": right, "batched": batched}

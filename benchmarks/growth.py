@@ -41,7 +41,7 @@ def timing(size: int) -> Callable[[], object]:
     from peerveil.timing import FollowUp, post
 
     log = wikipedia_like(size)
-    return lambda: post(log, mechanism=FollowUp(epsilon=1, gap=660, beta=300)).public
+    return lambda: post(log, mechanism=FollowUp(epsilon=1, gap=660, window=300)).public
 
 
 def calibration(size: int) -> Callable[[], object]:

@@ -62,12 +62,12 @@ OTHERS = {
 MECHANISMS: dict[str, Entry] = {
     "release.LaplaceMeans": contract.LAPLACE,
     "release.publish": contract.RELEASE,
-    "timing.FollowUp": delay(timing.FollowUp(epsilon=1, gap=2700, beta=300)),
-    "timing.ZeroInflatedUniform": delay(timing.ZeroInflatedUniform(epsilon=1, gap=2700, beta=300)),
-    "timing.Uniform": delay(timing.Uniform(epsilon=1, gap=2700, beta=300)),
-    "timing.Exponential": delay(timing.Exponential(epsilon=1, gap=2700, beta=300), grid_check),
-    "timing.Staircase": delay(timing.Staircase(epsilon=1, gap=2700, beta=300), grid_check),
-    "timing.post": delay(timing.FollowUp(epsilon=2, gap=3600, beta=60)),
+    "timing.FollowUp": delay(timing.FollowUp(epsilon=1, gap=2700, window=300)),
+    "timing.ZeroInflatedUniform": delay(timing.ZeroInflatedUniform(epsilon=1, gap=2700, window=300)),
+    "timing.Uniform": delay(timing.Uniform(epsilon=1, gap=2700, window=300)),
+    "timing.Exponential": delay(timing.Exponential(epsilon=1, gap=2700, window=300), grid_check),
+    "timing.Staircase": delay(timing.Staircase(epsilon=1, gap=2700, window=300), grid_check),
+    "timing.post": delay(timing.FollowUp(epsilon=2, gap=3600, window=60)),
     "calibration.Conference": contract.conference_entry(),
     "calibration.Strategy": strategy_entry(panel().strategy(adversary_error=0.55)),
     "rankings.LocalProtocol": contract.LOCAL,
@@ -202,7 +202,7 @@ def test_the_queue_is_marked_as_not_private() -> None:
 
 
 def findings() -> dict[str, Any]:
-    follow_up = timing.FollowUp(epsilon=1, gap=2700, beta=300)
+    follow_up = timing.FollowUp(epsilon=1, gap=2700, window=300)
     meeting = contract.conference()
     public = release.PublicScores.of(contract.reviews(), weight="rating", scale=(1, 10))
     return {

@@ -62,7 +62,7 @@ ALLOWED = {
     "study/spec.py::_NAME": "a name that a user chose",
     "core/files.py::regular_file": "the name of a file",
     "core/text.py": "classes of Unicode characters",
-    "timing/clock.py::micros": "the name of a type in DuckDB",
+    "timing/engine.py::micros": "the name of a type in DuckDB",
     "timing/durations.py::parse_duration": "a duration that a user wrote",
     "truth/wire.py::_INVISIBLE": "characters, not words",
 }
@@ -157,7 +157,7 @@ def test_every_reason_is_still_needed() -> None:
         'any(step_kind(step["room"]).publishes[:7] != "nothing" for step in steps)',
         "[entry for entry in entries if self._tag in entry.purpose]",
         "run is None or run not in entry.purpose",
-        'whole_sentence(g).split(" (to be told apart: ", 1)[0]',
+        'whole_sentence(g).split(" (to be distinguished: ", 1)[0]',
         'whole_sentence(g).rsplit(" (neighbors: ", 1)[0] + "."',
         'text[text.index("<main>") + 6 : text.index("</main>")]',
         'self.verdict.startswith(("agrees", "same direction"))',

@@ -70,7 +70,7 @@ def edits(source: Path, out: Path) -> float:
     early = frame["time"] < frame["time"][0] + timedelta(hours=HISTORY)
     for name, part in (("edits-early", frame.filter(early)), ("edits", frame.filter(~early))):
         part.select("time", "actor", "thread").write_csv(out / f"{name}.csv")
-    return choose_gap(Events.from_frame(frame.filter(early)), percentile=25, beta=300)
+    return choose_gap(Events.from_frame(frame.filter(early)), percentile=25, window=300)
 
 
 def main() -> None:

@@ -2,8 +2,8 @@
 
 What you can do, and where it is:
 
-- **Say what is promised**: :class:`Guarantee`, a value that prints as one sentence and composes exactly.
-- **Draw noise**: :class:`Randomness` with a secure lane for people and a seeded one for studies.
+- **Say what is guaranteed**: :class:`Guarantee`, a value that prints as one sentence and composes exactly.
+- **Draw noise**: :class:`Randomness` secure for people, seeded for studies.
 - **Keep a budget**: :class:`Ledger`; it debits before the noise is drawn, and raises :class:`BudgetExceeded`.
 - **Check a claim**: :mod:`peerveil.audit`.
 - **Read data**: :mod:`peerveil.data` (reviews, events, rankings, labels).
@@ -16,8 +16,8 @@ What you can do, and where it is:
 Bad input raises :class:`BadInput`, which is a :class:`ValueError` and says what would be right.
 
 >>> import peerveil
->>> promise = peerveil.Guarantee.local_dp(1)
->>> promise.epsilon
+>>> guarantee = peerveil.Guarantee.local_dp(1)
+>>> guarantee.epsilon
 1.0
 """
 

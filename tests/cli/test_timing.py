@@ -110,7 +110,7 @@ def test_plan(events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     code, out, _ = run(capsys, *arguments)
     assert code == 0
     assert "Recommended: FollowUp with epsilon 0.8" in out
-    gap = choose_gap(Events.read(events), crossover=0.25, epsilon="0.8", beta=300)
+    gap = choose_gap(Events.read(events), crossover=0.25, epsilon="0.8", window=300)
     assert f"--gap {math.ceil(gap)}s" in out
     code, out, _ = run(capsys, "timing", "plan", events, "--json", "--out", tmp_path / "two")
     assert json.loads(out)["operator_only"]["results"]["covered"] == pytest.approx(0.5, abs=0.02)

@@ -61,13 +61,13 @@ def test_the_words_say_what_a_chair_needs() -> None:
     text = str(Guarantee.pure_dp(1, **SWAP))
     assert "epsilon 1 " in text
     assert "at most 2.72 times" in text
-    assert "right at most 73.2 times in 100" in text  # e/(1+e) = 0.73106, rounded up
+    assert "right at most 73.2% of the time" in text  # e/(1+e) = 0.73106, rounded up
     assert str(Guarantee.pure_dp(1, **SWAP).as_simulated()).startswith(f"[{SIMULATION_MARK}]")
     assert str(Guarantee.pure_dp(None, **SWAP)).startswith("No privacy")
     one_sided = str(everything()[4])
     assert "gap 11 minutes" in one_sided
-    assert "nothing is promised the other way round" in one_sided
-    assert "wrongly at least 33.3 times in 100" in str(Guarantee.map_error("1/3", unit="it", neighbors="two cases"))
+    assert "nothing is guaranteed in the other direction" in one_sided
+    assert "wrongly at least 33.3% of the time" in str(Guarantee.map_error("1/3", unit="it", neighbors="two cases"))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 0, -1, -0.1, True, "many", 1j, [1]])
@@ -282,6 +282,6 @@ def test_an_assumption_is_never_lost() -> None:
 
 def test_a_large_epsilon_is_called_worthless_and_not_a_large_number() -> None:
     whole = Guarantee.local_attribute_dp(2).group(94, unit="all 94 answers of one person")
-    assert "epsilon 188 for all 94 answers of one person is no promise worth the name" in str(whole)
+    assert "epsilon 188 for all 94 answers of one person protects nothing in effect" in str(whole)
     assert "10^" not in str(whole)
     assert "no promise worth" not in str(Guarantee.pure_dp(10, **SWAP))

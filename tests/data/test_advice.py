@@ -39,7 +39,7 @@ FUNCTIONS: dict[str, tuple[str, Callable[..., object]]] = {
     "timing.choose_gaps": ("Events", partial(timing.choose_gaps, percentile=50)),
     "timing.find_batches": ("Events", partial(timing.find_batches, window=300)),
     "timing.plan_delays": ("Events", timing.plan_delays),
-    "timing.post": ("Events", partial(timing.post, mechanism=timing.FollowUp(epsilon=1, gap=2700, beta=300))),
+    "timing.post": ("Events", partial(timing.post, mechanism=timing.FollowUp(epsilon=1, gap=2700, window=300))),
     "truth.randomize_answers": ("Labels", partial(truth.randomize_answers, epsilon=1, classes=[0, 1])),
     "truth.compare_truth": ("Labels", partial(truth.compare_truth, epsilons=[1], draws=2, model="one-coin")),
     "truth.PrivateDawidSkene.fit": ("Labels", truth.PrivateDawidSkene(epsilon=1, model="one-coin").fit),

@@ -13,7 +13,7 @@ import pytest
 
 from peerveil import BadInput
 from peerveil.data.engines import open_table, rows_of
-from peerveil.timing.clock import micros
+from peerveil.timing.engine import micros
 
 MOMENT = datetime(2026, 3, 1, 12, 0, 0, 123_456, tzinfo=UTC)
 MICROS = 1_772_366_400_123_456  # date -u -d '2026-03-01 12:00' +%s, and the microseconds

@@ -53,7 +53,7 @@ def test_the_rooms_take_frames(shape: str) -> None:
     assert PublicScores.of(given(reviews), scale=(1, 10)).bounds == (1, 10)
     assert find_batches(given(events), window=300).steps == find_batches(events, window=300).steps
     assert choose_gap(given(events), percentile=50) == choose_gap(events, percentile=50)
-    mechanism = FollowUp(epsilon=1, gap=600, beta=300)
+    mechanism = FollowUp(epsilon=1, gap=600, window=300)
     assert (
         post(given(events), mechanism=mechanism, randomness=lane(1))
         .public.frame()

@@ -45,21 +45,21 @@ FAULTS: Final = (
     ),
     Fault(
         "noise-scale-is-30-percent-short",
-        "core/randomness/lanes.py",
+        "core/randomness/source.py",
         "return at_least(needed)",
         "return at_least(needed * 7 / 10)",
-        ("tests/core/randomness/test_lanes.py::test_scales_round_up",),
+        ("tests/core/randomness/test_source.py::test_scales_round_up",),
     ),
     Fault(
         "secure-noise-is-30-percent-short",
-        "core/randomness/lanes.py",
+        "core/randomness/source.py",
         '_laplace_measurement("float", scale)(values)',
         '_laplace_measurement("float", 0.7 * scale)(values)',
-        ("tests/core/randomness/test_lanes.py::test_laplace_has_its_scale_and_one_30_percent_off_is_rejected",),
+        ("tests/core/randomness/test_source.py::test_laplace_has_its_scale_and_one_30_percent_off_is_rejected",),
     ),
     Fault(
         "an-answer-is-kept-once-too-often",
-        "core/randomness/lanes.py",
+        "core/randomness/source.py",
         "moved = drawn >= keep_below",
         "moved = drawn > keep_below",
         (
@@ -193,14 +193,14 @@ FAULTS: Final = (
     ),
     Fault(
         "delays-are-too-short",
-        "timing/zero_inflated.py",
+        "timing/mechanisms.py",
         "width = math.ceil(reach / margin)",
         "width = math.ceil(reach / margin * 7 / 10)",
         ("tests/timing/test_delays.py::test_lemma_a1_holds_exactly_and_on_a_grid_and_a_short_delay_fails",),
     ),
     Fault(
         "replies-appear-before-what-they-answer",
-        "timing/schedule.py",
+        "timing/post.py",
         "behind_parents(own, parent) if self.causal else own",
         "own",
         ("tests/timing/test_batches_and_post.py::test_no_reply_before_its_parent",),

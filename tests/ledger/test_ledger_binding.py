@@ -108,7 +108,7 @@ def test_every_kind_of_release_is_bound(ledger: Ledger, kind: str) -> None:
         else:
             events = CONFERENCE.events
             later = Events.from_frame(events.frame.sample(fraction=1, shuffle=True, seed=1)) if second else events
-            post(later, mechanism=FollowUp(epsilon=1, gap=600, beta=60), account=account)
+            post(later, mechanism=FollowUp(epsilon=1, gap=600, window=60), account=account)
 
     once("first", second=False)
     with pytest.raises(DataBound, match="'first'"):

@@ -14,7 +14,7 @@ import pytest
 from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import Guarantee, Notion
 from peerveil.core.randomness import Randomness
-from peerveil.core.randomness.lanes import SecureRandomness
+from peerveil.core.randomness.source import SecureRandomness
 from peerveil.ledger import BudgetExceeded, Ledger, LedgerError, SimulationRefused, records
 
 if TYPE_CHECKING:

@@ -58,7 +58,7 @@ def test_answers_come_first_and_what_is_hidden_is_said(tmp_path: Path) -> None:
     for word in WORDS:
         assert word in public
     # the promise in one sentence, the whole of it folded away
-    assert "between two neighboring cases is right at most 73.2 times in 100. The full guarantee" in public
+    assert "between two neighboring cases is right at most 73.2% of the time. The full guarantee" in public
     assert "73.1" not in whole
     assert "how many reviews each wrote stays as it is" in public
     folder = done.folder / "private" / "truth-randomize"
@@ -130,8 +130,8 @@ def test_verdicts_and_short_promises_are_never_stronger(epsilon: str) -> None:
         how == {"1/3": "protected", "2": "protected", "5": "weakly protected", "28": "in effect not protected"}[epsilon]
     )
     assert f"(epsilon {epsilon})" in promise.verdict
-    figures = re.findall(r"at most ([\d.,]+) times in 100", promise.short)
-    assert figures == re.findall(r"right at most ([\d.,]+) times in 100", str(promise))
+    figures = re.findall(r"at most ([\d.,]+)% of the time", promise.short)
+    assert figures == re.findall(r"right at most ([\d.,]+)% of the time", str(promise))
     simulated = promise.as_simulated()
     for text in (simulated.short, simulated.verdict):
         assert "simulation, not private" in text
@@ -142,20 +142,20 @@ def test_verdicts_and_short_promises_are_never_stronger(epsilon: str) -> None:
 
 def test_short_promises_of_the_other_notions() -> None:
     late = Guarantee.one_sided_dp(1, gap=60, unit="a pair", neighbors="they were written apart")
-    assert late.short.endswith("nothing is promised the other way round.")
+    assert late.short.endswith("nothing is guaranteed in the other direction.")
     assert late.verdict == "protected (epsilon 1, one way)"
     guess = Guarantee.map_error("0.1239", unit="the writer", neighbors="every exchange")
-    assert guess.short.endswith("guesses the writer wrongly at least 12.3 times in 100, if the stated model holds.")
-    assert guess.verdict == "the best guess is wrong at least 12.3 times in 100"
+    assert guess.short.endswith("guesses the writer wrongly at least 12.3% of the time, if the stated model holds.")
+    assert guess.verdict == "the best guess is wrong at least 12.3% of the time"
 
 
 def test_short_promises_are_built_and_not_cut_out_of_the_whole_ones() -> None:
     """Words of the unit that look like the rest of a sentence stay in it."""
-    unit = "a score (to be told apart: any) or a mark (neighbors: none)"
+    unit = "a score (to be distinguished: any) or a mark (neighbors: none)"
     guess = Guarantee.map_error("0.1239", unit=unit, neighbors="every exchange")
-    assert guess.short.endswith(f"guesses {unit} wrongly at least 12.3 times in 100, if the stated model holds.")
+    assert guess.short.endswith(f"guesses {unit} wrongly at least 12.3% of the time, if the stated model holds.")
     large = Guarantee.pure_dp(188, unit=unit, neighbors="another (neighbors: of these)")
-    end = "is no promise worth the name: a 50:50 guess between two cases may be right all but every time."
+    end = "protects nothing in effect: a 50:50 guess between two cases may be right almost every time."
     assert large.short == f"Differential privacy with epsilon 188 for {unit} {end}"
 
 

@@ -27,10 +27,10 @@ from peerveil.timing import (
     optimal_attack,
     post,
 )
-from peerveil.timing.adoption import partial_adoption
-from peerveil.timing.choose import covered, intervals
+from peerveil.timing.adversary import partial_adoption
+from peerveil.timing.batches import count_joint
 from peerveil.timing.figures import audit_page
-from peerveil.timing.pairs import count_joint
+from peerveil.timing.plan import covered, intervals
 
 LOG = Path(__file__).parent / "data" / "wikipedia_edits_2015_09_12.csv.gz"
 
@@ -48,7 +48,10 @@ def test_counted_pairs_are_the_listed_ones(informed: bool) -> None:
         actor=rng.integers(0, 8, n), thread=rng.integers(0, 5, n), time=1_600_000_000 + rng.integers(0, 4000, n)
     )
     _, schedule = post(
-        events, mechanism=FollowUp(epsilon=1, gap=600, beta=120), randomness=Randomness.simulation(1), adopters=range(4)
+        events,
+        mechanism=FollowUp(epsilon=1, gap=600, window=120),
+        randomness=Randomness.simulation(1),
+        adopters=range(4),
     )
     group = rng.integers(0, 3, n)
     gap = np.array([100.0, 200.0, 400.0])[group]
@@ -92,7 +95,9 @@ def test_a_million_events_of_one_actor_in_one_second() -> None:
 
 
 def test_wrong_attacks_are_named(edits: Events) -> None:
-    posted, schedule = post(edits, mechanism=FollowUp(epsilon=1, gap=600, beta=60), randomness=Randomness.simulation(1))
+    posted, schedule = post(
+        edits, mechanism=FollowUp(epsilon=1, gap=600, window=60), randomness=Randomness.simulation(1)
+    )
     for bad, argument in (
         (lambda: linkage_attack(edits), "window"),
         (lambda: linkage_attack([1]), "log"),
@@ -162,13 +167,13 @@ def test_choosing_a_gap(edits: Events) -> None:
     assert choose_gap(range(1, 101), crossover=0.25, epsilon=0.8) == 75
     with pytest.raises(BadInput, match="no gap does more"):
         choose_gap(range(1, 101), crossover=0.32, epsilon=0.8)
-    gap = choose_gap(edits, percentile=50, beta=300)
+    gap = choose_gap(edits, percentile=50, window=300)
     assert gap > 300
-    assert covered(edits, gap=gap, beta=300) == pytest.approx(0.5, abs=0.01)
-    wanted = choose_gap(edits, crossover=0.2, epsilon=1, beta=300)
-    share = covered(edits, gap=wanted, beta=300)
+    assert covered(edits, gap=gap, window=300) == pytest.approx(0.5, abs=0.01)
+    wanted = choose_gap(edits, crossover=0.2, epsilon=1, window=300)
+    share = covered(edits, gap=wanted, window=300)
     assert share / (share + math.e) >= 0.2  # Proposition 5.1 then leaves at least this
-    per = choose_gaps(edits, percentile=50, per="wiki", between="actor", beta=300)
+    per = choose_gaps(edits, percentile=50, per="wiki", between="actor", window=300)
     assert set(per) == set(edits.frame["wiki"].unique().to_list())
     one = edits.frame.filter(edits.frame["wiki"] == "de.wikipedia")
     threads = choose_gaps(Events.from_frame(one), percentile=50, default=600)
@@ -189,7 +194,7 @@ def test_the_real_edits_end_to_end_with_a_picture(edits: Events, tmp_path: Path)
     assert found.recommended is not None
     assert found.recommended.best_attack.crossover >= 0.25
     assert "Delay every post once" in found.recommendation
-    assert "status by predecessor" not in found.recommendation  # plain words
+    assert "by predecessor" not in found.recommendation  # plain words
     assert str(found).count("epsilon") >= 3
     page = audit_page(found, edits).write(tmp_path / "audit.html").read_text()
     assert page.count("<svg ") == 3
@@ -216,7 +221,7 @@ def test_audits_of_small_and_strange_logs() -> None:
 
 def test_partial_adoption_protects_those_who_adopt() -> None:
     rows = partial_adoption(
-        wikipedia_like(3000, days=7), mechanism=FollowUp(epsilon=1, gap=1800, beta=300), shares=(0.0, 0.5, 1.0)
+        wikipedia_like(3000, days=7), mechanism=FollowUp(epsilon=1, gap=1800, window=300), shares=(0.0, 0.5, 1.0)
     )
     assert rows[0].mean_delay == 0
     assert rows[1].adopters < 0.5 * rows[1].others

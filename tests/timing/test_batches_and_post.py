@@ -20,7 +20,7 @@ from peerveil.timing import batches as batches_module
 from peerveil.timing.batches import posterior
 from peerveil.timing.leaks import find_leaks
 from peerveil.timing.mechanism import DelayMechanism
-from peerveil.timing.order import behind_parents
+from peerveil.timing.schedule import behind_parents
 
 LOGS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 60)), min_size=1, max_size=25)
 
@@ -67,18 +67,17 @@ def test_the_last_comment_of_a_batch_is_batched_too() -> None:
     found = find_batches(events, window=300)
     assert found.batched.tolist() == [True, True, False]
     assert found.follow_up.tolist() == [False, True, False]
-    assert Uniform(epsilon=1, gap=600, beta=300).status(np.zeros(3), np.arange(3), events.times).tolist() == [
+    assert Uniform(epsilon=1, gap=600, window=300).status(np.zeros(3), np.arange(3), events.times).tolist() == [
         True,
         True,
         False,
     ]
-    assert FollowUp(epsilon=1, gap=600, beta=300).status(np.zeros(3), np.arange(3), events.times).tolist() == [
+    assert FollowUp(epsilon=1, gap=600, window=300).status(np.zeros(3), np.arange(3), events.times).tolist() == [
         False,
         True,
         False,
     ]
     assert found.cost(1.0) == (1.0, 1.0)
-    assert found.cost(1.0, by_predecessor=False) == (1.0, 1.0)
 
 
 def test_a_sample_of_people_estimates_the_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,8 +106,8 @@ def test_the_old_partner_is_why_neighbors_were_corrected() -> None:
 def test_posting_delays_only_and_shows_only_what_is_public() -> None:
     events = synthetic_conference(papers=80, reviewers=60, seed=5).events
     mechanisms: list[DelayMechanism | Queue] = [
-        FollowUp(epsilon=1, gap=3600, beta=300),
-        ZeroInflatedUniform(epsilon=1, gap=3600, beta=300),
+        FollowUp(epsilon=1, gap=3600, window=300),
+        ZeroInflatedUniform(epsilon=1, gap=3600, window=300),
         Queue(step=60),
     ]
     for mechanism in mechanisms:
@@ -123,7 +122,7 @@ def test_posting_delays_only_and_shows_only_what_is_public() -> None:
         # authors are one a thread and actor, numbered by first appearance
         per = posted.frame().group_by("thread").agg(pl.col("author").n_unique(), pl.col("author").max().alias("most"))
         assert (per["author"] == per["most"]).all()
-    secure = post(events, mechanism=FollowUp(epsilon=1, gap=3600, beta=300))
+    secure = post(events, mechanism=FollowUp(epsilon=1, gap=3600, window=300))
     assert secure.public.mark is None
 
 
@@ -131,12 +130,12 @@ def test_holds() -> None:
     events = log_of([(0, 0, 0), (0, 1, 4), (1, 2, 30)])
     simulation = Randomness.simulation(2)
     held = post(events, mechanism=Uniform(epsilon=1, gap=660), hold=300, randomness=simulation)
-    assert held.public.mechanism == "Uniform(epsilon=1, gap=660, beta=300)"  # noise for gap + beta
+    assert held.public.mechanism == "Uniform(epsilon=1, gap=660, window=300)"  # noise for gap + window
     assert (held.operator.delay[held.operator.batched] >= 300 + 960).all()
     for mechanism, hold, declared in (
-        (FollowUp(epsilon=1, gap=660, beta=300), 300, None),
-        (Uniform(epsilon=1, gap=660, beta=60), 300, None),
-        (Uniform(epsilon=1, gap=660, beta=60), 60, [True] * 3),
+        (FollowUp(epsilon=1, gap=660, window=300), 300, None),
+        (Uniform(epsilon=1, gap=660, window=60), 300, None),
+        (Uniform(epsilon=1, gap=660, window=60), 60, [True] * 3),
     ):
         with pytest.raises(BadInput, match="hold"):
             post(events, mechanism=mechanism, hold=hold, declared=declared)
@@ -144,15 +143,15 @@ def test_holds() -> None:
 
 def test_declared_batches_need_no_hold() -> None:
     events = log_of([(0, 0, 0), (0, 1, 4), (0, 2, 9), (1, 2, 30)])
-    mechanism, declared = Uniform(epsilon=1, gap=660, beta=300), np.array([True, False, False, False])
+    mechanism, declared = Uniform(epsilon=1, gap=660, window=300), np.array([True, False, False, False])
     posted, schedule = post(events, mechanism=mechanism, declared=declared, randomness=Randomness.simulation(2))
     assert schedule.batched.tolist() == [True, True, False, False]
     assert (schedule.delay[:2] >= 960).all()
     assert "truthfully" in str(posted.guarantee)
     with pytest.raises(BadInput, match="declared"):
-        post(events, mechanism=Uniform(epsilon=1, gap=660, beta=300), declared=[True])
+        post(events, mechanism=Uniform(epsilon=1, gap=660, window=300), declared=[True])
     with pytest.raises(BadInput, match="declared"):
-        post(events, mechanism=FollowUp(epsilon=1, gap=660, beta=300), declared=[True] * 4)
+        post(events, mechanism=FollowUp(epsilon=1, gap=660, window=300), declared=[True] * 4)
 
 
 def test_gaps_by_group_and_adopters() -> None:
@@ -220,7 +219,7 @@ def test_posts_of_one_moment_stand_in_random_order() -> None:
 
 def test_no_reply_before_its_parent() -> None:
     events = synthetic_conference(papers=150, reviewers=80, comments_per_review=2, seed=5).events
-    mechanism = FollowUp(epsilon="0.5", gap=20 * 86_400, beta=300)
+    mechanism = FollowUp(epsilon="0.5", gap=20 * 86_400, window=300)
     causal = post(events, mechanism=mechanism, randomness=Randomness.simulation(1))
     free = post(events, mechanism=mechanism, causal=False, randomness=Randomness.simulation(1))
     assert causal.operator.early_replies[0] == free.operator.early_replies[1] > 20
@@ -242,7 +241,7 @@ def test_the_queue_keeps_the_order_of_steps_and_its_worst_delay() -> None:
     assert (steps - np.array(minutes)).max() == 3  # Proposition C.3: as many steps as extra comments
     assert steps[:2].tolist() == [0, 1]
     assert steps[6:].tolist() == [6, 7, 8, 9]
-    assert "assumption" in queue.promise
+    assert "assumption" in queue.guarantee_in_words
     assert post(events, mechanism=queue).public.mark == "not private"
     with pytest.raises(BadInput):
         post(events, mechanism=queue, hold=3)
@@ -255,7 +254,7 @@ def _outputs(batch: bool, count: int, seed: int, *, broken: bool = False) -> Any
     seen = []
     for k in range(count):
         kind = rng.integers(0, 2, minutes.size)
-        _, out = Queue(step=60).release(np.arange(minutes.size), minutes * 60_000_000, Randomness.simulation(seed + k))
+        _, out = Queue(step=60).schedule(np.arange(minutes.size), minutes * 60_000_000, Randomness.simulation(seed + k))
         if broken:  # the whole batch at once
             out = (minutes + 1) * 60_000_000
         seen.append(tuple(tuple(sorted(kind[out == 60_000_000 * s])) for s in (1, 2, 3)))
@@ -308,7 +307,7 @@ def test_an_actor_with_a_million_events() -> None:
     assert found.batched.mean() > 0.999
     assert (
         post(
-            events, mechanism=FollowUp(epsilon=1, gap=600, beta=300), randomness=Randomness.simulation(1)
+            events, mechanism=FollowUp(epsilon=1, gap=600, window=300), randomness=Randomness.simulation(1)
         ).operator.posted.size
         == size
     )

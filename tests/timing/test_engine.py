@@ -18,7 +18,7 @@ CUTS = [0.0, 10.0, 60.0, 300.0, 1800.0]
 
 
 def same(events: Events, folder: Path, engine: str) -> None:
-    _, schedule = post(events, mechanism=FollowUp(epsilon=1, gap=2400, beta=300), randomness=Randomness.simulation(1))
+    _, schedule = post(events, mechanism=FollowUp(epsilon=1, gap=2400, window=300), randomness=Randomness.simulation(1))
     # arrivals as timestamps, posting times as whole microseconds: both are understood
     path = folder / "log.parquet"
     events.frame.with_columns(pl.Series("posted", schedule.posted)).write_parquet(path)

@@ -15,7 +15,7 @@ from peerveil import BadInput
 from peerveil.data import Events
 from peerveil.data.engines import open_table, rows_of
 from peerveil.timing import audit_table, find_batches, linkage_attack
-from peerveil.timing.clock import micros
+from peerveil.timing.engine import micros
 
 WINDOW, CUTS = 300, [0.0, 60.0, 300.0]
 UTC = pl.Datetime("us", "UTC")

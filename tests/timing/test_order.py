@@ -15,10 +15,10 @@ import pytest
 from peerveil import Randomness
 from peerveil.data import Events
 from peerveil.timing import FollowUp, Uniform, post
-from peerveil.timing.order import file_order, shuffle_ties
+from peerveil.timing.log import file_order, shuffle_ties
 
 START, APART = 1_700_000_000, 500
-MECHANISM = FollowUp(epsilon=1, gap=600, beta=300)
+MECHANISM = FollowUp(epsilon=1, gap=600, window=300)
 
 
 def shown_early(log: Any, thread: str, draws: int = 100) -> int:
@@ -95,7 +95,7 @@ def test_where_the_file_is_sorted_by_actor_the_order_of_a_moment_is_random(kind:
         first += mine[0]
     assert abs(first - draws / 2) < 5 * math.sqrt(draws / 4)
     assert "drawn at random" in str(posted.guarantee)
-    both_ways = post(log, mechanism=Uniform(epsilon=1, gap=600, beta=300), randomness=Randomness.simulation(1))
+    both_ways = post(log, mechanism=Uniform(epsilon=1, gap=600, window=300), randomness=Randomness.simulation(1))
     assert "drawn at random" not in str(both_ways.public.guarantee)  # its status does not depend on the order
 
 
@@ -107,7 +107,7 @@ def test_the_random_order_keeps_epsilon_where_either_was_first_exactly() -> None
     bound = math.exp(MECHANISM.epsilon) * (1 + 1e-9)
     assert u.sum() == pytest.approx(1)
     worst_by_name = 0.0
-    for later in range(6, 11):  # more than beta, at most the gap
+    for later in range(6, 11):  # more than the window, at most the gap
         shifted = np.concatenate([np.zeros(later), u[:-later]])
         assert u[-later:].sum() == 0
         alone = (np.outer(u, shifted) + np.outer(shifted, u)) / 2

@@ -23,16 +23,16 @@ from peerveil.timing import (
     plan_delays,
     post,
 )
-from peerveil.timing.adoption import partial_adoption
-from peerveil.timing.choose import covered, intervals
+from peerveil.timing.adversary import partial_adoption
 from peerveil.timing.leaks import find_leaks
-from peerveil.timing.post import MECHANISMS, WEIGHTED, named_mechanism
+from peerveil.timing.mechanisms import MECHANISMS, WEIGHTED, named_mechanism
+from peerveil.timing.plan import covered, intervals
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 MARK = "canary-7f3a"
-MECHANISM = FollowUp(epsilon=1, gap=3600, beta=300)
+MECHANISM = FollowUp(epsilon=1, gap=3600, window=300)
 
 
 def marked_log() -> pl.DataFrame:
@@ -79,7 +79,7 @@ def test_posting_debits_the_account_before_it_draws(tmp_path: Path, monkeypatch:
             post(log, mechanism=MECHANISM, account=first, randomness=Randomness.simulation(1))
         with pytest.raises(BadInput, match="a release without privacy"):
             post(log, mechanism=timing.Queue(step=60), account=first)
-        with pytest.raises(BadInput, match="gaps above the mechanism's beta"):  # refused before anything is entered
+        with pytest.raises(BadInput, match="gaps above the mechanism's window"):  # refused before anything is entered
             post(log, mechanism=MECHANISM, account=first, gaps={log.frame["thread"][0]: 1.0})
 
         def no_draw(*_: Any) -> None:
@@ -106,25 +106,25 @@ def test_another_gap_for_each_group_is_entered_as_the_shortest(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_mechanisms_are_known_by_name(name: str) -> None:
-    mechanism = named_mechanism(name, epsilon=4, gap=7200, beta=300, weight=0.1)
+    mechanism = named_mechanism(name, epsilon=4, gap=7200, window=300, weight=0.1)
     assert type(mechanism) is MECHANISMS[name]
-    plain = MECHANISMS[name](epsilon=4, gap=7200, beta=300)
+    plain = MECHANISMS[name](epsilon=4, gap=7200, window=300)
     assert (mechanism != plain) is (name in WEIGHTED)
     with pytest.raises(BadInput, match="one of follow-up, "):
-        named_mechanism("queue", epsilon=1, gap=7200, beta=300)
+        named_mechanism("queue", epsilon=1, gap=7200, window=300)
 
 
 def test_a_plan_holds_the_gap_what_it_covers_and_the_delays() -> None:
     history = synthetic_conference(papers=60, reviewers=40, seed=1).events
     plan = plan_delays(history, epsilon="0.8", window=300, crossover=0.25)
-    assert plan.gap == choose_gap(history, crossover=0.25, epsilon="0.8", beta=300)
-    assert plan.covered == covered(history, gap=plan.gap, beta=300)
-    assert plan_delays(history).gap == choose_gap(history, percentile=50, beta=300)
+    assert plan.gap == choose_gap(history, crossover=0.25, epsilon="0.8", window=300)
+    assert plan.covered == covered(history, gap=plan.gap, window=300)
+    assert plan_delays(history).gap == choose_gap(history, percentile=50, window=300)
     table = plan.table()
     assert table["mechanism"].to_list() == ["FollowUp", "ZeroInflatedUniform", "Staircase", "Exponential"]
-    best = FollowUp(epsilon="0.8", gap=plan.gap, beta=300)
+    best = FollowUp(epsilon="0.8", gap=plan.gap, window=300)
     assert table.row(0) == ("FollowUp", best.mean_batched, best.mean_unbatched, best.max_delay)
-    held = timing.Exponential(epsilon="0.8", gap=plan.gap, beta=300)
+    held = timing.Exponential(epsilon="0.8", gap=plan.gap, window=300)
     assert table.row(3) == ("Exponential", 300 + held.mean_batched, 300 + held.mean_unbatched, None)
     assert plan.recommendation == plan.summary() == plan.to_dict()["recommendation"]
     assert "FollowUp with epsilon 0.8" in plan.recommendation
@@ -138,7 +138,7 @@ def test_a_plan_has_a_gap_for_each_group_that_posting_takes(tmp_path: Path) -> N
     plan = plan_delays(frame, percentile=25, per="track")
     assert plan.per == "track"
     assert set(plan.gaps) == {0, 1}
-    mechanism = FollowUp(epsilon=1, gap=plan.gap, beta=300)
+    mechanism = FollowUp(epsilon=1, gap=plan.gap, window=300)
     _, schedule = post(frame, mechanism=mechanism, gaps=plan.gaps, by=plan.per, randomness=Randomness.simulation(1))
     assert schedule.gap is not None
     assert set(schedule.gap.tolist()) == set(plan.gaps.values())
@@ -146,7 +146,9 @@ def test_a_plan_has_a_gap_for_each_group_that_posting_takes(tmp_path: Path) -> N
     plan.gaps_frame().write_csv(file)
     same = post(frame, mechanism=mechanism, gaps=file, randomness=Randomness.simulation(1))  # the file names the column
     assert same.operator.posted.tolist() == schedule.posted.tolist()
-    assert plan_delays(events, percentile=25, per="thread").gaps == timing.choose_gaps(events, percentile=25, beta=300)
+    assert plan_delays(events, percentile=25, per="thread").gaps == timing.choose_gaps(
+        events, percentile=25, window=300
+    )
 
 
 @pytest.mark.parametrize("form", ["events", "frame", "file"])

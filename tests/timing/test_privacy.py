@@ -28,8 +28,8 @@ from peerveil.timing import (
     post,
 )
 from peerveil.timing.check import shortened
-from peerveil.timing.choose import intervals
 from peerveil.timing.mechanism import DelayMechanism
+from peerveil.timing.plan import intervals
 
 LOG = Path(__file__).parent / "data" / "wikipedia_edits_2015_09_12.csv.gz"
 
@@ -45,7 +45,9 @@ def edits() -> Events:
 def test_results_say_nothing_of_delays_in_public() -> None:
     """The mean delay tells how many comments came in batches: it is for the operator."""
     log = synthetic_conference(papers=40, reviewers=30, seed=2).events
-    posted, schedule = post(log, mechanism=FollowUp(epsilon=1, gap=3600, beta=300), randomness=Randomness.simulation(1))
+    posted, schedule = post(
+        log, mechanism=FollowUp(epsilon=1, gap=3600, window=300), randomness=Randomness.simulation(1)
+    )
     public = [str(posted), posted.summary(), posted.to_json(), repr(posted)]
     assert not any("mean" in text or "longest" in text for text in public)
     assert "mean" in schedule.summary()
@@ -69,7 +71,9 @@ def test_two_logs_with_one_output_have_one_publication() -> None:
 
 def test_the_schedule_links_ids_for_the_operator_alone() -> None:
     log = synthetic_conference(papers=30, reviewers=20, seed=3).events
-    posted, schedule = post(log, mechanism=FollowUp(epsilon=1, gap=3600, beta=300), randomness=Randomness.simulation(1))
+    posted, schedule = post(
+        log, mechanism=FollowUp(epsilon=1, gap=3600, window=300), randomness=Randomness.simulation(1)
+    )
     joined = schedule.frame().join(posted.frame(), left_on="public_id", right_on="id", suffix="_public")
     assert (joined["time"] == joined["time_public"]).all()
     truth = joined.join(log.frame, on="id", suffix="_log")
@@ -80,7 +84,7 @@ def test_the_schedule_links_ids_for_the_operator_alone() -> None:
     shuffled = log.frame.drop("id", "reply_to", strict=False).sample(fraction=1, shuffle=True, seed=5)
     nameless = post(
         Events.from_frame(shuffled),
-        mechanism=FollowUp(epsilon=1, gap=3600, beta=300),
+        mechanism=FollowUp(epsilon=1, gap=3600, window=300),
         randomness=Randomness.simulation(1),
     ).operator.frame()
     rows = shuffled[(nameless["row"] - 1).to_list()]
@@ -116,13 +120,13 @@ def test_a_whole_batch_costs_what_lemma_a1_gives(mechanism: DelayMechanism) -> N
     check = grid_check(mechanism)
     for size in (2, 3, 5, 9):
         # the first is never moved; by predecessor it keeps its status too
-        worst = (0 if mechanism.by_predecessor else check.still) + (size - 1) * check.shifted
+        worst = (0 if mechanism.follow_ups_only else check.still) + (size - 1) * check.shifted
         assert mechanism.batch_cost(size) >= worst - 1e-6
         assert mechanism.batch_cost(size) == pytest.approx(worst, rel=1e-6)  # and no more is claimed than needed
 
 
 def test_the_guarantee_says_what_a_known_order_costs() -> None:
-    text = str(FollowUp(epsilon=1, gap=660, beta=300).guarantee)
+    text = str(FollowUp(epsilon=1, gap=660, window=300).guarantee)
     assert "which of the two came first is the same in both" in text
     assert "knows the order within sittings but not otherwise can see up to twice this ratio" in text
     mechanism = FollowUp(epsilon=1, gap=660)
@@ -149,8 +153,8 @@ def test_a_rare_certainty_is_not_smoothed_away() -> None:
 def test_options_that_would_make_a_false_claim_are_refused() -> None:
     log = Events(actor=["a", "a"], thread=[1, 2], time=[1e9, 1e9 + 60])
     for call, argument in (
-        (lambda: post(log, mechanism=FollowUp(epsilon=1, gap=600, beta=60), gaps={1: 30.0}), "gaps"),
-        (lambda: post(log, mechanism=FollowUp(epsilon=1, gap=600, beta=60), gaps={1: math.nan}), "gaps"),
+        (lambda: post(log, mechanism=FollowUp(epsilon=1, gap=600, window=60), gaps={1: 30.0}), "gaps"),
+        (lambda: post(log, mechanism=FollowUp(epsilon=1, gap=600, window=60), gaps={1: math.nan}), "gaps"),
         (lambda: audit_log(log, window=300, gap=200), "gap"),
     ):
         with pytest.raises(BadInput) as error:
@@ -171,15 +175,18 @@ EPSILONS, PERCENTILES = ["0.5", "1", "2"], [25, 50, 75]
 @pytest.mark.parametrize("percentile", PERCENTILES)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_at_equal_epsilon_and_gap(edits: Events, epsilon: str, percentile: int) -> None:
-    """Half the delay at the 25th percentile (beta is a third of it), less of a saving at longer gaps; never a lower
+    """Half the delay at the 25th percentile (the window is a third of it), less of a saving at longer gaps; never a lower
     cross-over against lone comments up to the gap apart, which is what both promise."""
-    gap = choose_gap(edits, percentile=percentile, beta=300)
-    ours, paper = FollowUp(epsilon=epsilon, gap=gap, beta=300), ZeroInflatedUniform(epsilon=epsilon, gap=gap, beta=300)
+    gap = choose_gap(edits, percentile=percentile, window=300)
+    ours, paper = (
+        FollowUp(epsilon=epsilon, gap=gap, window=300),
+        ZeroInflatedUniform(epsilon=epsilon, gap=gap, window=300),
+    )
     delays = [
         post(edits, mechanism=m, randomness=Randomness.simulation(7)).operator.delay.mean() for m in (ours, paper)
     ]
     assert delays[0] <= (0.5 if percentile == 25 or (percentile, epsilon) == (50, "0.5") else 0.7) * delays[1]
-    waits = intervals(edits, beta=300)
+    waits = intervals(edits, window=300)
     for separation in ((0, gap), waits[waits <= gap]):
         assert crossover(ours, separation, "unknown") >= crossover(paper, separation, "unknown") - 1e-6
         known = [crossover(m, separation, "known") for m in (ours, paper)]
@@ -194,10 +201,10 @@ def test_at_equal_epsilon_and_delay(edits: Events, epsilon: str, percentile: int
     """The saving spent on a longer gap: over all of history the best test errs more often, whether or not it knows the
     order; one that knows it within sittings only gains at most 0.015."""
     found = find_batches(edits, window=300, baseline=False)
-    paper = ZeroInflatedUniform(epsilon=epsilon, gap=choose_gap(edits, percentile=percentile, beta=300), beta=300)
+    paper = ZeroInflatedUniform(epsilon=epsilon, gap=choose_gap(edits, percentile=percentile, window=300), window=300)
     wanted = paper.hold + _mean(paper, float(found.batched.mean()))
-    gap = 1000 * wanted / _mean(FollowUp(epsilon=epsilon, gap=1000, beta=300), float(found.follow_up.mean()))
-    ours, waits = FollowUp(epsilon=epsilon, gap=gap, beta=300), intervals(edits, beta=300)
+    gap = 1000 * wanted / _mean(FollowUp(epsilon=epsilon, gap=1000, window=300), float(found.follow_up.mean()))
+    ours, waits = FollowUp(epsilon=epsilon, gap=gap, window=300), intervals(edits, window=300)
     assert gap > 1.4 * paper.gap
     for order, least in (("unknown", 0.012), ("known", 0.003), ("known in batches", -0.015)):
         assert crossover(ours, waits, order) >= crossover(paper, waits, order) + least
@@ -223,7 +230,7 @@ def test_the_audit_counts_history_beyond_the_gap_too(edits: Events) -> None:
 
 def test_ids_stand_in_the_order_of_posting_whatever_the_log_numbers() -> None:
     log = synthetic_conference(papers=60, reviewers=40, seed=4).events
-    posted, _ = post(log, mechanism=FollowUp(epsilon=1, gap=7200, beta=300), randomness=Randomness.simulation(1))
+    posted, _ = post(log, mechanism=FollowUp(epsilon=1, gap=7200, window=300), randomness=Randomness.simulation(1))
     public = posted.frame()
     assert all(a <= b for a, b in pairwise(public["time"].to_list()))
     assert set(public.columns).isdisjoint(log.extra)

@@ -154,7 +154,7 @@ def test_what_a_person_is_told() -> None:
     lane = Randomness.simulation(1)
     one = str(randomize_answers(crowd.answers, epsilon=2, classes=2, randomness=lane).public)
     assert "1,200 reports, epsilon 2 each" in one
-    assert "For a whole person: no promise worth the name. Somebody gave 7" in one
+    assert "For a whole person: protects nothing in effect. Somebody gave 7" in one
     assert one.count("Local differential privacy") == 1
     small = str(randomize_answers(crowd.answers, epsilon="0.05", classes=2, randomness=lane).public)
     assert "a 50:50 guess between two sheets of answers is right at most 9" in small

@@ -318,7 +318,7 @@ def test_the_result_says_what_protects_it() -> None:
     most = int(result.loads.max())
     assert result.person_guarantee.epsilon == 2 * most
     assert (
-        f"For a whole person: no promise worth the name. Somebody gave {most} answers, which add up to epsilon "
+        f"For a whole person: protects nothing in effect. Somebody gave {most} answers, which add up to epsilon "
         in str(result)
     )
     marked = PrivateDawidSkene(epsilon=2).fit(crowd.randomized, guarantee=crowd.guarantee)

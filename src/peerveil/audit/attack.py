@@ -41,5 +41,5 @@ class GuessingAttack:
 
     @property
     def allowed(self) -> str:
-        """How often in 100 the guess may be right, rounded up as in the promise itself."""
+        """The percentage of guesses that may be right, rounded up as in the guarantee itself."""
         return odds_in_words(read_epsilon(self.epsilon))[1]

@@ -160,7 +160,7 @@ def _sample(values: ArrayLike, argument: str) -> NDArray[Any]:
             numbers.astype(array.dtype), array, equal_nan=array.dtype.kind == "f"
         ):
             array = numbers
-        else:  # whole numbers (or long floats) that doubles cannot tell apart
+        else:  # whole numbers (or long floats) that doubles cannot distinguish
             array = _objects(array.tolist(), argument) if array.ndim == 1 else _cells(array, argument)
     else:
         array = _objects(array.tolist(), argument) if array.ndim == 1 else _cells(array, argument)

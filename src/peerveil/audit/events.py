@@ -1,4 +1,4 @@
-"""Finding the event that tells two samples apart best.
+"""Find the event that distinguishes two samples best.
 
 An *event* is a set of outputs. A family turns outputs into a score and considers the sets "score at least t" and
 "score at most t". What has to be learned (bins with their likelihood ratios, directions in space) is learned on one
@@ -32,7 +32,7 @@ _ATOM_COUNT: Final = 8  # a value seen this often while learning is an outcome o
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Outputs whose score lies on one side of a threshold."""
+    """Outputs whose score is on one side of a threshold."""
 
     score: Score
     threshold: float
@@ -247,7 +247,7 @@ def granularity(outputs: NDArray[Any]) -> NDArray[np.float64]:
 
     Noise that is added in floating point leaves the grid of the input's floats visible in the last bits of the output
     (Mironov, CCS 2012): at a true epsilon of 1 this event shows losses of 6 and more. By default outputs are audited as
-    real numbers; pass ``event=granularity`` to audit the bits. The secure lane passes, the simulation lane does not.
+    real numbers; pass ``event=granularity`` to audit the bits. Secure randomness passes, simulated randomness does not.
 
     >>> granularity(np.array([1.0, 0.75, 6.0, 0.0])).tolist()
     [0.0, -2.0, 1.0, 1100.0]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def lower_confidence(successes: ArrayLike, trials: ArrayLike, alpha: float) -> NDArray[np.float64]:
-    """A bound that lies above the true probability with probability at most ``alpha``; 0 where nothing was seen.
+    """A bound that is above the true probability with probability at most ``alpha``; 0 where nothing was seen.
 
     >>> round(float(lower_confidence(50, 100, 0.025)), 4)
     0.3983
@@ -23,7 +23,7 @@ def lower_confidence(successes: ArrayLike, trials: ArrayLike, alpha: float) -> N
 
 
 def upper_confidence(successes: ArrayLike, trials: ArrayLike, alpha: float) -> NDArray[np.float64]:
-    """A bound that lies below the true probability with probability at most ``alpha``.
+    """A bound that is below the true probability with probability at most ``alpha``.
 
     >>> round(float(upper_confidence(0, 100, 0.05)), 4)  # the "rule of three"
     0.0295

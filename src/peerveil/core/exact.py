@@ -1,6 +1,6 @@
 """Exact numbers for budgets: floats read as printed, conversions that round in a stated direction.
 
-The house rule: **a float is read as its printed decimal**. ``0.1`` is one tenth, not the binary fraction
+The rule: **a float is read as its printed decimal**. ``0.1`` is one tenth, not the binary fraction
 0.1000000000000000055 that the machine stores, so ten spends of 0.1 exhaust a budget of 1 exactly. Inside, all
 arithmetic on epsilons is done on :class:`fractions.Fraction`.
 

@@ -29,17 +29,17 @@ def parts_of(extra: str) -> list[str]:
     >>> "fastapi" in parts_of("services")
     True
     """
-    found = []
+    names = []
     for line in metadata.requires("peerveil") or []:
         requirement, _, condition = line.partition(";")
         named = re.search(r"extra\s*==\s*['\"]([^'\"]+)['\"]", condition)
         if named and named[1] == extra:
             name = re.match(r"[A-Za-z0-9._-]+", requirement.strip())
             assert name is not None
-            found.append(name[0])
-    if not found:
+            names.append(name[0])
+    if not names:
         raise BadInput("extra", got=extra, want="an extra that peerveil has, such as 'services' or 'spark'")
-    return found
+    return names
 
 
 def missing_parts(extra: str) -> list[str]:

@@ -1,6 +1,6 @@
 """What a mechanism hands out: a value with its guarantee, which prints, plots and becomes JSON with its mark.
 
-Rooms derive their results from :class:`Result`, so that no result can be shown without saying what protects it:
+Modules derive their results from :class:`Result`, so that no result can be shown without saying what protects it:
 
 >>> from dataclasses import dataclass
 >>> from peerveil.core.guarantee import Guarantee
@@ -11,8 +11,8 @@ Rooms derive their results from :class:`Result`, so that no result can be shown 
 ...
 ...     def summary(self) -> str:
 ...         return f"mean {self.value}"
->>> promise = Guarantee.pure_dp(1, unit="one review", neighbors="one review has another score")
->>> result = Mean(guarantee=Randomness.simulation(1).stamp(promise), value=5.0)
+>>> guarantee = Guarantee.pure_dp(1, unit="one review", neighbors="one review has another score")
+>>> result = Mean(guarantee=Randomness.simulation(1).stamp(guarantee), value=5.0)
 >>> print(str(result).splitlines()[0])
 mean 5.0 [simulation, not private]
 >>> result.to_dict()["mark"]
@@ -65,7 +65,7 @@ class Tabular(Protocol):
 
 
 class Pictured:
-    """The base of every finding that people look at: plans, frontiers, attacks, simulations and, with a promise, results.
+    """The base of every finding that people look at: plans, frontiers, attacks, simulations and, with a guarantee, results.
 
     Subclasses are dataclasses that draw on axes; :meth:`plot`, :meth:`to_dict` and :meth:`save` come from here.
     """
@@ -86,8 +86,8 @@ class Pictured:
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as JSON values, and the mark if there is one."""
-        found = {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
-        return {**found, "mark": self.mark} if self.mark else found
+        values = {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        return {**values, "mark": self.mark} if self.mark else values
 
     def to_json(self, *, indent: int | None = None) -> str:
         """:meth:`to_dict` as JSON text."""
@@ -180,7 +180,7 @@ class Result(Pictured):
 
     @property
     def simulated(self) -> bool:
-        """Whether this was made in the simulation lane."""
+        """Whether this was a simulation."""
         return self.guarantee.simulated
 
     @property
@@ -189,7 +189,7 @@ class Result(Pictured):
         return self.guarantee.mark
 
     def __str__(self) -> str:
-        # the promise in one plain sentence; str(guarantee), JSON and files have the whole of it
+        # the guarantee in one plain sentence; str(guarantee), JSON and files have the whole of it
         mark = f" [{self.mark}]" if self.mark else ""
         return f"{self.summary()}{mark}\n{self.guarantee.short}"
 

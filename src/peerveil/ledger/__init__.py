@@ -30,9 +30,9 @@ account 'iclr': requested 0.1, remaining 0, 0.1 too much; nothing was spent
 """
 
 from peerveil.ledger.account import Account
-from peerveil.ledger.book import Ledger
 from peerveil.ledger.entry import Entry
 from peerveil.ledger.errors import BudgetExceeded, DataBound, LedgerError, SimulationRefused
+from peerveil.ledger.ledger import Ledger
 from peerveil.ledger.statement import Statement, Subtotal
 from peerveil.ledger.verify import Verification, verify_export
 

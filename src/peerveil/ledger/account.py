@@ -49,14 +49,14 @@ class Account:
         Parameters
         ----------
         guarantee
-            What the release will promise. A notion that adds up debits its epsilon; the others are recorded.
+            What the release will guarantee. A notion that adds up debits its epsilon; the others are recorded.
         purpose
             What is released, for whom, in 1 to 500 characters.
         data
             The data set: a table of judgments, bytes, an array of numbers, or a text that stands for it.
             Only a keyed fingerprint of it is stored. The first spend binds it to this account for good.
         randomness
-            The lane that will draw the noise: ``Randomness.secure()``.
+            What will draw the noise: ``Randomness.secure()``.
         key
             A name for this debit that the account has not seen, in 1 to 200 characters. A second spend with the same
             key is refused; :meth:`find` gives the first, also after a crash.
@@ -69,7 +69,7 @@ class Account:
             Another account spent on the same data before, or the guarantee is one that holds for a single release
             (the error of a MAP adversary) and was given for these data before; nothing was spent.
         SimulationRefused
-            The guarantee or the lane is a simulation; nothing was spent.
+            The guarantee or the randomness is simulated; nothing was spent.
         LedgerError
             The database failed. Its ``maybe_spent`` says whether the debit may stand; either way, release
             nothing.
@@ -78,22 +78,22 @@ class Account:
         >>> from peerveil.core.guarantee import Guarantee
         >>> from peerveil.ledger import Ledger
         >>> from peerveil.core.randomness import Randomness
-        >>> promise = Guarantee.pure_dp(0.4, unit="one review", neighbors="one review has another score")
+        >>> guarantee = Guarantee.pure_dp(0.4, unit="one review", neighbors="one review has another score")
         >>> secure = Randomness.secure()
         >>> with tempfile.TemporaryDirectory() as folder, Ledger.open(f"{folder}/budget.db") as ledger:
         ...     account = ledger.account("iclr", epsilon=1)
-        ...     receipt = account.spend(promise, purpose="mean score", data="reviews 2026", randomness=secure)
+        ...     receipt = account.spend(guarantee, purpose="mean score", data="reviews 2026", randomness=secure)
         ...     print(receipt.serial, receipt.debit, account.remaining)
         1 0.4 0.6
         """
-        promise = read_guarantee(guarantee)
+        guarantee = read_guarantee(guarantee)
         lane = require_secure(randomness)
         why, key = read_purpose(purpose), None if key is None else read_key(key)
         what = fingerprint(data, self._secret)
-        debit = promise.exact_epsilon if promise.notion.adds_up else Fraction(0)
+        debit = guarantee.exact_epsilon if guarantee.notion.adds_up else Fraction(0)
         assert debit is not None  # read_guarantee refused it
-        words = str(promise)  # here, not under the lock
-        return self._debit(promise, debit, purpose=why, key=key, words=words, fingerprint=what, lane=lane)
+        words = str(guarantee)  # here, not under the lock
+        return self._debit(guarantee, debit, purpose=why, key=key, words=words, fingerprint=what, lane=lane)
 
     def _debit(self, guarantee: Guarantee, debit: Fraction, **fields: Any) -> Entry:
         """Look and write under one lock, in one transaction."""
@@ -121,7 +121,7 @@ class Account:
 
     @property
     def epsilon(self) -> float:
-        """The budget as a float, rounded up: the promise that the account keeps."""
+        """The budget as a float, rounded up: the guarantee that the account keeps."""
         return printed(self.exact_epsilon, "up")
 
     @property
@@ -159,7 +159,7 @@ class Account:
             return find_entry(connection, read_account(connection, self._number), wanted)
 
     def statement(self) -> Statement:
-        """What the releases promise together, unit by unit; ``str()`` of it is for a program chair."""
+        """What the releases guarantee together, unit by unit; ``str()`` of it is for a program chair."""
         with self._database.reading() as connection:
             state = read_account(connection, self._number)
             return make_statement(state, read_entries(connection, state))

@@ -1,4 +1,4 @@
-"""What may enter a ledger: names, purposes, keys, guarantees, lanes and fingerprints.
+"""What may enter a ledger: names, purposes, keys, guarantees, randomness and fingerprints.
 
 Everything here runs before the database is touched, so a refusal leaves no trace.
 """
@@ -16,7 +16,7 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.guarantee.notion import TAKES_EPSILON
 from peerveil.core.randomness import Randomness
-from peerveil.core.randomness.lanes import SecureRandomness
+from peerveil.core.randomness.source import SecureRandomness
 from peerveil.core.text import on_one_line
 from peerveil.ledger.errors import SimulationRefused
 
@@ -67,13 +67,13 @@ def read_key(key: object) -> str:
 
 
 def read_guarantee(guarantee: object) -> Guarantee:
-    """A guarantee that a ledger can hold: a real promise, not simulated, readable from its own record."""
+    """A guarantee that a ledger can hold: a real one, not simulated, readable from its own record."""
     if type(guarantee) is not Guarantee:
         raise BadInput("guarantee", got=guarantee, want="a peerveil.Guarantee")
     if guarantee.simulated:
         raise SimulationRefused(
-            "this guarantee is marked as a simulation, which protects nobody; a ledger takes only what the "
-            "secure lane draws. Nothing was spent"
+            "this guarantee is marked as a simulation, which protects nobody; a ledger takes only what "
+            "secure randomness draws. Nothing was spent"
         )
     if guarantee.notion in TAKES_EPSILON and guarantee.exact_epsilon is None:
         raise BadInput(
@@ -84,20 +84,19 @@ def read_guarantee(guarantee: object) -> Guarantee:
     if guarantee.assumption is not None:
         raise BadInput(
             "guarantee",
-            got=Verbatim(f"a promise that holds only if {guarantee.assumption}"),
-            want="a promise without an assumption: a ledger enters what is drawn here and now",
+            got=Verbatim(f"a guarantee that holds only if {guarantee.assumption}"),
+            want="a guarantee without an assumption: a ledger enters what is drawn here and now",
         )
     return guarantee
 
 
 def require_secure(randomness: object) -> str:
-    """The name of the lane; all but the secure lane itself is refused, even a class derived from it."""
+    """The name of the source; all but the secure one itself is refused, even a class derived from it."""
     if not isinstance(randomness, Randomness):
         raise BadInput("randomness", got=randomness, want="Randomness.secure(), the same that will draw the noise")
     if type(randomness) is not SecureRandomness:
         raise SimulationRefused(
-            f"{type(randomness).__name__} is not the secure lane; a ledger takes only Randomness.secure(). "
-            "Nothing was spent"
+            f"{type(randomness).__name__} is not secure; a ledger takes only Randomness.secure(). Nothing was spent"
         )
     return SecureRandomness.lane
 
@@ -110,7 +109,7 @@ def fingerprint(data: Any, secret: bytes) -> str:
 
     A plain hash of private data would let a reader of an exported ledger confirm a guess: hash the data set
     as it would be with another score, and compare. Keyed with a secret that never leaves the ledger, the
-    fingerprint says nothing to those who do not hold it.
+    fingerprint is meaningless to those who do not hold it.
 
     >>> fingerprint("reviews of 2026", b"secret") == fingerprint("reviews of 2026", b"another")
     False

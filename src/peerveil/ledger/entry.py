@@ -38,7 +38,7 @@ class Entry:
     key : str or None
         What the spend is for, for programs: unique within the account, so that what has a key is debited once.
     guarantee : peerveil.Guarantee
-        What was promised, as data.
+        What was guaranteed, as data.
     exact_debit : fractions.Fraction
         What was taken from the budget: epsilon for notions that add up, 0 for those that are only recorded.
     words : str
@@ -70,7 +70,7 @@ class Entry:
 
     @property
     def notion(self) -> Notion:
-        """The kind of promise."""
+        """The kind of guarantee."""
         return self.guarantee.notion
 
     @property
@@ -105,9 +105,9 @@ class Entry:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Entry:
         """The entry that :meth:`to_dict` wrote."""
-        kept = {f.name: data[f.name] for f in fields(cls) if f.name in data}
+        values = {f.name: data[f.name] for f in fields(cls) if f.name in data}
         return cls(
-            **kept
+            **values
             | {
                 "when": datetime.fromisoformat(data["when"]),
                 "guarantee": Guarantee.from_dict(data["guarantee"]),

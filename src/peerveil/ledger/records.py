@@ -47,7 +47,7 @@ _OWNER: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountState:
-    """An account's row: what was promised for it and what has been spent."""
+    """An account's row: its budget and what has been spent."""
 
     number: int
     name: str
@@ -222,13 +222,13 @@ def entry_from_row(row: Row[Any], account: str) -> Entry | None:
         written = entry_row(entry)
     except (ValueError, TypeError, ArithmeticError):
         return None
-    found = row._mapping
-    return entry if all(found[name] == value for name, value in written.items()) else None
+    stored = row._mapping
+    return entry if all(stored[name] == value for name, value in written.items()) else None
 
 
 @lru_cache(maxsize=256)
 def _guarantee(text: str) -> Guarantee:
-    """The guarantee in a row; many entries of an account promise the same."""
+    """The guarantee in a row; many entries of an account guarantee the same."""
     return Guarantee.from_dict(json.loads(text))
 
 

@@ -40,7 +40,7 @@ VERSION: Final = 3
 
 metadata = MetaData()
 
-book = version_table(
+header = version_table(
     "peerveil_ledger",
     metadata,
     Column("ledger", Text, nullable=False),  # a random public name, covered by every opening digest
@@ -155,9 +155,9 @@ There is none from versions 1 and 2, which were never released: their digests do
 
 def prepare(database: LedgerDatabase, *, create: bool) -> tuple[str, bytes]:
     """Make or migrate the tables where needed; the ledger's public name and its secret."""
-    migrate(database, Schema(VERSION, book, _create, MIGRATIONS), create=create)
+    migrate(database, Schema(VERSION, header, _create, MIGRATIONS), create=create)
     with database.reading("open") as connection:
-        name = connection.execute(select(book.c.ledger)).scalar_one()
+        name = connection.execute(select(header.c.ledger)).scalar_one()
         key = connection.execute(select(secret.c.key)).scalar_one()
     return str(name), bytes(key)
 
@@ -168,5 +168,7 @@ def _create(connection: Connection) -> None:
     for statement in _SQLITE_TRIGGERS if sqlite else _POSTGRESQL_TRIGGERS:
         connection.exec_driver_sql(statement)
     now = timestamp(datetime.now(UTC))
-    connection.execute(insert(book).values(id=1, version=VERSION, ledger=os.urandom(16).hex(), created=now, accounts=0))
+    connection.execute(
+        insert(header).values(id=1, version=VERSION, ledger=os.urandom(16).hex(), created=now, accounts=0)
+    )
     connection.execute(insert(secret).values(id=1, key=os.urandom(32)))

@@ -1,4 +1,4 @@
-"""What an account's releases promise together, unit by unit, in words."""
+"""What an account's releases guarantee together, unit by unit, in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from peerveil.ledger.records import AccountState
 
 EXPLANATION = (
-    "What adds up is the subtotal of one line: all releases of that line together keep its promise, with the "
+    "What adds up is the subtotal of one line: all releases of that line together keep its guarantee, with the "
     "subtotal as epsilon, for the unit and the neighbors named there. Releases under another line protect "
     "something else and are not bounded by it. The account is debited by the plain sum, so no subtotal can "
     "exceed its budget."
@@ -104,13 +104,13 @@ class Statement:
 
 
 def make_statement(state: AccountState, entries: Iterable[Entry]) -> Statement:
-    """Group an account's entries by what they promise to whom."""
+    """Group an account's entries by what they guarantee to whom."""
     groups: dict[tuple[Notion, str, str], list[Entry]] = {}
     data_sets = set()
     for entry in entries:
-        promise = entry.guarantee
+        guarantee = entry.guarantee
         data_sets.add(entry.fingerprint)
-        groups.setdefault((promise.notion, promise.unit, promise.neighbors), []).append(entry)
+        groups.setdefault((guarantee.notion, guarantee.unit, guarantee.neighbors), []).append(entry)
     return Statement(
         account=state.name,
         exact_epsilon=state.epsilon,

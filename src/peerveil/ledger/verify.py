@@ -19,7 +19,7 @@ from peerveil.core.errors import BadInput
 from peerveil.ledger.entry import Entry, opening_seal
 from peerveil.ledger.errors import LedgerError
 from peerveil.ledger.records import AccountState, entry_from_row, entry_rows
-from peerveil.ledger.schema import accounts, bindings, book, entries
+from peerveil.ledger.schema import accounts, bindings, entries, header
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -69,7 +69,7 @@ def verify_database(connection: Connection, ledger: str, known: Mapping[str, str
     checked = 0
     owners: dict[str, str] = {}
     rows = connection.execute(select(accounts).order_by(accounts.c.number)).all()
-    written = connection.execute(select(book.c.accounts)).scalar_one()
+    written = connection.execute(select(header.c.accounts)).scalar_one()
     if [row.number for row in rows] != list(range(1, written + 1)):
         problems.append(f"{written} accounts were opened, but the ledger holds numbers {[r.number for r in rows]}")
     for row in rows:
@@ -78,8 +78,8 @@ def verify_database(connection: Connection, ledger: str, known: Mapping[str, str
         except LedgerError as error:
             problems.append(str(error))
             continue
-        found = ((r.serial, entry_from_row(r, state.name)) for r in entry_rows(connection, state.number))
-        report = _check(ledger, state, found, expected.pop(state.name, None), owners)
+        rows_of = ((r.serial, entry_from_row(r, state.name)) for r in entry_rows(connection, state.number))
+        report = _check(ledger, state, rows_of, expected.pop(state.name, None), owners)
         problems += report.problems
         checked += report.entries
         heads |= report.heads
@@ -111,8 +111,8 @@ def verify_export(data: Mapping[str, Any], *, known: Mapping[str, str] | None = 
                 entries=record["count"],
                 head=record["digest"],
             )
-            found = ((item["serial"], _exported(item)) for item in record["entries"])
-            report = _check(data["ledger"], state, found, expected.pop(state.name, None), owners)
+            entries_of = ((item["serial"], _exported(item)) for item in record["entries"])
+            report = _check(data["ledger"], state, entries_of, expected.pop(state.name, None), owners)
             named = dict.fromkeys(item["fingerprint"] for item in record["entries"])
             if record["data"] != list(named):
                 problems.append(f"account {state.name!r}: the data sets listed for it are not those of its entries")
@@ -171,9 +171,9 @@ def _check(
         owner = owners.setdefault(entry.fingerprint, state.name)
         if owner != state.name:
             problems.append(f"{where} spends on data of account {owner!r}: the budgets of both add up for these data")
-        promised = entry.exact_epsilon if entry.notion.adds_up else Fraction(0)
-        if entry.exact_debit != promised:
-            problems.append(f"{where} debits {entry.exact_debit}, its guarantee says {promised}")
+        owed = entry.exact_epsilon if entry.notion.adds_up else Fraction(0)
+        if entry.exact_debit != owed:
+            problems.append(f"{where} debits {entry.exact_debit}, its guarantee says {owed}")
         digest = entry.digest
         total += entry.exact_debit
         if known is not None and serial == known[0]:
@@ -200,9 +200,9 @@ def _check_bindings(connection: Connection, owners: Mapping[str, str]) -> list[s
     """The table of bindings must say what the entries say, which the chains cover."""
     query = select(bindings.c.fingerprint, accounts.c.name).outerjoin(accounts, bindings.c.account == accounts.c.number)
     written = {row.fingerprint: row.name for row in connection.execute(query)}
-    said = "the table of bindings gives data {}... to account {!r}, its entries to account {!r}"
+    template = "the table of bindings gives data {}... to account {!r}, its entries to account {!r}"
     return [
-        f"account {owners.get(data, written.get(data))!r}: {said.format(data[:8], written.get(data), owners.get(data))}"
+        f"account {owners.get(data, written.get(data))!r}: {template.format(data[:8], written.get(data), owners.get(data))}"
         for data in sorted({*owners, *written})
         if owners.get(data) != written.get(data)
     ]

@@ -16,7 +16,7 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "that was set beforehand, chance is no good explanation.",
         "delay": "The random time that a post waits before it appears, drawn once.",
         "epsilon": "How much can be learned about what is protected; smaller is safer. At 0.1 a 50:50 guess becomes right "
-        "at most 52.5 times in 100, at 1 at most 73.2 times, at 2 at most 88.1 times, at 5 at most 99.4 times. What "
+        "at most 52.5% of the time, at 1 at most 73.2 times, at 2 at most 88.1 times, at 5 at most 99.4 times. What "
         "is spent on the same data adds up.",
         "gap": "How far apart two posts of one person may be and still look as if they might have been written together.",
         "guarantee, promise": "What holds for everybody in the data, whatever else a reader knows. It names what is "
@@ -35,12 +35,12 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "can be held to it.",
         "simulation": "Noise from a seed that somebody knows: it protects nobody, and is not for publication.",
         "sitting": "Posts of one person on different threads a few minutes apart.",
-        "status by predecessor": "The default way to delay: a post that follows another of the same person on another "
+        "follow-up": "The default way to delay: a post that follows another of the same person on another "
         "thread waits longer than one that follows nothing.",
         "strictness": "A reviewer's mean miscalibration. Negative: stricter than others on the same papers; positive: more "
         "lenient.",
         "wrong both ways": "How often the best test takes two posts that were written together for apart, when it takes as "
-        "many the other way round. A coin is wrong 50 times in 100.",
+        "many the other way round. A coin is wrong 50% of the time.",
     }
 )
 """Words that reports use, and what they mean."""

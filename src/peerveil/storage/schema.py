@@ -36,10 +36,10 @@ class Schema:
     ----------
     version : int
         The version that this library writes.
-    book : sqlalchemy.Table
+    header : sqlalchemy.Table
         Where the version stands, as :func:`version_table` makes it.
     create : callable
-        Makes all tables and the row of ``book``.
+        Makes all tables and the row of ``header``.
     migrations : mapping
         From each older version, the step to the next.
     alone : bool
@@ -47,7 +47,7 @@ class Schema:
     """
 
     version: int
-    book: Table
+    header: Table
     create: Callable[[Connection], None]
     migrations: Mapping[int, Callable[[Connection], None]] = field(default_factory=dict)
     alone: bool = True
@@ -76,7 +76,7 @@ def prepare(database: Database, schema: Schema, *, create: bool) -> None:
                 )
             for step in range(version, schema.version):
                 schema.migrations[step](connection)
-                connection.execute(update(schema.book).values(version=step + 1))
+                connection.execute(update(schema.header).values(version=step + 1))
             version = max(version, schema.version)
     if version > schema.version:
         raise database.error(
@@ -88,8 +88,10 @@ def prepare(database: Database, schema: Schema, *, create: bool) -> None:
 def _version(connection: Connection, database: Database, schema: Schema) -> int | None:
     """The version of the tables; ``None`` if there are none yet."""
     names = set(inspect(connection).get_table_names())
-    if schema.book.name in names:
-        version = connection.execute(select(schema.book.c.version).where(schema.book.c.id == 1)).scalar_one_or_none()
+    if schema.header.name in names:
+        version = connection.execute(
+            select(schema.header.c.version).where(schema.header.c.id == 1)
+        ).scalar_one_or_none()
         if version is None:
             raise database.error(f"the {database.noun} at {database.shown} has lost its version row: restore a copy")
         return int(version)

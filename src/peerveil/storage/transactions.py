@@ -215,7 +215,7 @@ class Database:
         return bool(state) and not error.connection_invalidated and not state.startswith(("08", "57P"))
 
     def translated(self, error: SQLAlchemyError, nothing: str) -> PeerveilError:
-        """A driver's error in the house's words, without secrets."""
+        """A driver's error in plain words, without secrets."""
         code = error_code(error)
         seconds = f"{self._patience:g} s"
         if code.startswith("SQLITE_NOTADB"):

@@ -162,7 +162,7 @@ def _study(now: SyntheticConference, past: SyntheticConference, samples: int) ->
         file="study.toml",
         papers=f"{papers:,}",
         reviewers=f"{now.reviews.frame['reviewer'].n_unique():,}",
-        gap=choose_gap(past.events, percentile=25, beta=_WINDOW),
+        gap=choose_gap(past.events, percentile=25, window=_WINDOW),
         accept=max(1, papers // 4),
         samples=samples,
     )

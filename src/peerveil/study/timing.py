@@ -324,24 +324,26 @@ class Post(Action["Events"]):
 
     def extra_columns(self) -> tuple[str, ...]:
         """The column that has a gap for each of its values."""
-        from peerveil.timing.choose import read_gaps
+        from peerveil.timing.plan import read_gaps
 
         return _further(None if self.gaps is None else read_gaps(self.gaps)[0])
 
     def _mechanism(self) -> DelayMechanism | Queue:
         from peerveil.timing import Queue
-        from peerveil.timing.post import named_mechanism
+        from peerveil.timing.mechanisms import named_mechanism
 
         if self.mechanism == "queue":
             return Queue(step=self.step)
         assert self.gap is not None
-        return named_mechanism(self.mechanism, epsilon=self.epsilon, gap=self.gap, beta=self.window, weight=self.weight)
+        return named_mechanism(
+            self.mechanism, epsilon=self.epsilon, gap=self.gap, window=self.window, weight=self.weight
+        )
 
     def guarantee(self, inputs: Inputs[Events]) -> Guarantee:
         """What posting this log would guarantee."""
-        from peerveil.timing.schedule import prepare_posting
+        from peerveil.timing.post import PreparedPosting
 
-        return prepare_posting(inputs.table, self._mechanism(), causal=self.causal, gaps=self.gaps).guarantee
+        return PreparedPosting(inputs.table, self._mechanism(), causal=self.causal, gaps=self.gaps).guarantee
 
     def run(self, inputs: Inputs[Events], context: Context) -> Outcome:
         """Debit, draw every delay once, and attack what the public sees."""
@@ -378,7 +380,7 @@ class Post(Action["Events"]):
         mechanism, one_sitting = self._mechanism(), "whether two posts of one person were written in one sitting"
         if isinstance(mechanism, Queue):
             outcome.answer = f"{posts} with new ids; {mechanism.pace}."
-            outcome.found = [outcome.answer, mechanism.promise]
+            outcome.found = [outcome.answer, mechanism.guarantee_in_words]
             outcome.protect(one_sitting, "no differential privacy")
             return
         waits, limit = waits_in_words(mechanism, gaps=self.gaps, causal=self.causal)

@@ -13,13 +13,13 @@ delays posts just enough that "written together" can hardly be distinguished fro
 - **Check a guarantee**: :func:`exact_check`.
 
 A mechanism of your own derives from :class:`peerveil.timing.mechanism.DelayMechanism`. Further functions are in
-:mod:`peerveil.timing.choose`, :mod:`peerveil.timing.check`, :mod:`peerveil.timing.leaks`, :mod:`peerveil.timing.batches` and
-:mod:`peerveil.timing.adoption`. Times are seconds (or timedeltas) everywhere.
+:mod:`peerveil.timing.plan`, :mod:`peerveil.timing.check`, :mod:`peerveil.timing.leaks`, :mod:`peerveil.timing.batches` and
+:mod:`peerveil.timing.adversary`. Times are seconds (or timedeltas) everywhere.
 
 >>> from peerveil import Randomness
 >>> from peerveil.data import synthetic_conference
 >>> history, log = (synthetic_conference(papers=60, reviewers=40, seed=s).events for s in (1, 2))
->>> mechanism = FollowUp(epsilon=1, gap=choose_gap(history, percentile=25, beta=300), beta=300)
+>>> mechanism = FollowUp(epsilon=1, gap=choose_gap(history, percentile=25, window=300), window=300)
 >>> posted, schedule = post(log, mechanism=mechanism, randomness=Randomness.simulation(1))
 >>> len(posted) == len(schedule) == len(log), posted.mark
 (True, 'simulation, not private')
@@ -28,17 +28,14 @@ A mechanism of your own derives from :class:`peerveil.timing.mechanism.DelayMech
 from peerveil.timing.adversary import linkage_attack
 from peerveil.timing.batches import find_batches
 from peerveil.timing.check import exact_check
-from peerveil.timing.choose import choose_gap, choose_gaps
 from peerveil.timing.engine import audit_table
 from peerveil.timing.exposure import TimingAudit, audit_log
-from peerveil.timing.follow_up import FollowUp
+from peerveil.timing.mechanisms import Exponential, FollowUp, Staircase, Uniform, ZeroInflatedUniform
 from peerveil.timing.optimal import optimal_attack
-from peerveil.timing.plan import DelayPlan, plan_delays
+from peerveil.timing.plan import DelayPlan, choose_gap, choose_gaps, plan_delays
 from peerveil.timing.post import Posted, post
 from peerveil.timing.queue import Queue
 from peerveil.timing.schedule import PostingSchedule
-from peerveil.timing.unbounded import Exponential, Staircase
-from peerveil.timing.zero_inflated import Uniform, ZeroInflatedUniform
 
 __all__ = [
     "DelayPlan",

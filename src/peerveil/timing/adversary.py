@@ -1,48 +1,53 @@
-"""The linkage attack: whoever posts twice within a cut-off is taken to be one person (§6 of the paper).
+"""The linkage attack: posts that appear within a cut-off of each other are taken to be one person's (§6 of the paper).
 
 The attacker sees threads and posting times, nothing else, and flags every pair of posts on different threads that
-appeared within the cut-off. The *informed* attacker also knows the gap that each group was given, and scales the
-cut-off with it. Neither lists pairs: they are counted, so that a month of Wikipedia takes seconds.
+appeared within the cut-off. The *informed* attacker also knows the gap of each group, and scales the cut-off with it.
+Pairs are counted, not listed, so that a month of Wikipedia takes seconds.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from peerveil.audit.claims import register
 from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.randomness import Randomness
 from peerveil.core.result import Pictured, Result
-from peerveil.timing.batches import codes
+from peerveil.timing.batches import count_joint, count_within
 from peerveil.timing.check import delay_claim, shortened
 from peerveil.timing.durations import in_words, read_duration
-from peerveil.timing.follow_up import FollowUp
-from peerveil.timing.pairs import count_joint, count_within
-from peerveil.timing.reading import read_log
+from peerveil.timing.log import codes, read_log
+from peerveil.timing.mechanisms import MECHANISMS
+from peerveil.timing.post import PreparedPosting
 from peerveil.timing.schedule import PostingSchedule
-from peerveil.timing.unbounded import Exponential, Staircase
-from peerveil.timing.zero_inflated import Uniform, ZeroInflatedUniform
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from peerveil.audit.claims import Claim
-    from peerveil.timing.durations import Duration
+    from peerveil.timing.durations import Duration, Flags, Floats, Integers
+    from peerveil.timing.mechanism import DelayMechanism
 
-    Floats = NDArray[np.float64]
-    Whole = NDArray[np.int64]
+
+class BestCutOff(NamedTuple):
+    """The cut-off that serves the attacker best."""
+
+    cut_off: float
+    precision: float
+    recall: float
 
 
 @dataclass(frozen=True)
 class LinkageAttack(Pictured):
-    """How well the attack does at each cut-off; arrays of one length.
+    """Success of the attack at each cut-off; arrays of one length.
 
     Attributes
     ----------
@@ -57,8 +62,8 @@ class LinkageAttack(Pictured):
     operator_only: ClassVar[bool] = True
 
     threshold: Floats
-    flagged: Whole
-    right: Whole
+    flagged: Integers
+    right: Integers
     batched: int
     informed: bool = False
 
@@ -78,10 +83,10 @@ class LinkageAttack(Pictured):
         return 2.0 * self.right / np.maximum(self.flagged + self.batched, 1)
 
     @property
-    def best(self) -> tuple[float, float, float]:
+    def best(self) -> BestCutOff:
         """Cut-off, precision and recall where their harmonic mean is largest."""
         i = int(np.argmax(self.f1))
-        return float(self.threshold[i]), float(self.precision[i]), float(self.recall[i])
+        return BestCutOff(float(self.threshold[i]), float(self.precision[i]), float(self.recall[i]))
 
     def precision_at(self, recall: float) -> float:
         """The best precision among cut-offs that reach this recall; 0 if none does."""
@@ -90,15 +95,8 @@ class LinkageAttack(Pictured):
 
     def frame(self) -> pl.DataFrame:
         """One row per cut-off."""
-        return pl.DataFrame(
-            {
-                "threshold": self.threshold,
-                "flagged": self.flagged,
-                "right": self.right,
-                "precision": self.precision,
-                "recall": self.recall,
-            }
-        )
+        names = ("threshold", "flagged", "right", "precision", "recall")
+        return pl.DataFrame({name: getattr(self, name) for name in names})
 
     def __str__(self) -> str:
         return self.summary()
@@ -115,12 +113,8 @@ class LinkageAttack(Pictured):
     def draw(self, ax: Axes, label: str = "", **style: Any) -> None:
         """Precision against recall."""
         ax.plot(self.recall, self.precision, label=label or None, **style)
-        ax.set(
-            xlabel="true pairs found (recall)",
-            ylabel="links that are correct (precision)",
-            xlim=(0, 1.02),
-            ylim=(0, 1.02),
-        )
+        ax.set(xlabel="true pairs found (recall)", ylabel="links that are correct (precision)")
+        ax.set(xlim=(0, 1.02), ylim=(0, 1.02))
 
 
 def linkage_attack(
@@ -133,7 +127,7 @@ def linkage_attack(
     among: str = "everybody",
     columns: Mapping[str, str] | None = None,
 ) -> LinkageAttack:
-    """Attack what was posted, and compare with the truth.
+    """Attack public posting times, and count how many of the links are correct.
 
     Parameters
     ----------
@@ -141,10 +135,10 @@ def linkage_attack(
         The operator's :class:`PostingSchedule` that :func:`peerveil.timing.post` returned; or a log as it is (Events, a
         frame, a file name), to see the leak without any protection.
     thresholds
-        Cut-offs in seconds (for an informed attack in gaps); a useful range unless given.
+        Cut-offs in seconds (for an informed attack in gaps); a useful range by default.
     window
         Seconds: two comments of one person on different threads that *arrived* this close are a batched pair. The
-        mechanism's beta unless given; a raw log needs it.
+        mechanism's window by default; a raw log needs it.
     within
         One value per event (an array, or the name of a column of a raw log): the attacker compares only posts with
         the same value, such as one category of pages, or one receiving address.
@@ -166,72 +160,63 @@ def linkage_attack(
     ([1.0, 0.333], [1.0, 1.0])
     """
     if isinstance(log, Result):
-        want = "a log, or the PostingSchedule that post() returned beside it: what is public does not say who is right"
+        want = "a log, or the PostingSchedule that post() returned beside it: public data alone cannot score an attack"
         raise BadInput("log", got=Verbatim(type(log).__name__), want=want)
     if isinstance(log, PostingSchedule):
-        actor, thread, arrival, seen = log.actor, log.thread, log.arrival, log.posted
-        adopted, beta, used = log.adopted, log.window, log.gap
+        actor, thread, arrival, public, adopted = log.actor, log.thread, log.arrival, log.posted, log.adopted
+        window, own_gaps = log.window if window is None else window, log.gap
     else:
-        events = read_log(log, "log", columns=columns, group=within if isinstance(within, str) else None)
+        events = read_log(log, "log", columns=columns, group=within)
         actor, thread, arrival = codes(events)
-        seen, adopted, beta, used = arrival, np.ones(arrival.size, dtype=np.bool_), None, None
+        public, adopted, own_gaps = arrival, np.ones(arrival.size, dtype=np.bool_), None
         if isinstance(within, str):
             within = events.numbered(within)[0]
-    if window is None and beta is None:
+    if window is None:
         raise BadInput("window", got=window, want="seconds within which two comments are a batch, such as 300")
-    micro = read_duration(beta if window is None else window, "window", zero=True) // 1000  # type: ignore[arg-type]
-    group = _per_event(within, arrival.size)
-    scale = _scales(used if gaps is True else gaps, group, arrival.size)
-    limits = _limits(thresholds, scale is not None, micro)
-    value = (seen - seen.min()).astype(np.float64)
+    micros = read_duration(window, "window", zero=True) // 1000
+    group = _groups(within, arrival.size)
+    scale = _scales(own_gaps if gaps is True else gaps, group)
+    limits = _limits(thresholds, scale is not None, micros)
+    value, cut = (public - public.min()).astype(np.float64), limits * 1e6
     if scale is not None:
-        value /= 1e6 * scale
-    cut = limits if scale is not None else limits * 1e6
-    counted = _counted(among, adopted)
-    owner = joined((group, actor))
+        value, cut = value / (1e6 * scale), limits
+    rows = _scored_rows(among, adopted)
+    owner = _joined(group, actor)
     by_value = np.argsort(value, kind="stable")
     with ThreadPoolExecutor(2) as pool:  # sorting and counting leave the interpreter free
-        close = pool.submit(_close, group, value, cut, by_value)
-        close_here = pool.submit(_close, joined((group, thread)), value, cut, by_value)
-        one = pool.submit(_joint, owner, arrival, value, micro, cut, counted)
-        one_here = pool.submit(_joint, joined((owner, thread)), arrival, value, micro, cut, counted)
-        flagged = close.result() - close_here.result()
-        right = one.result() - one_here.result()
+        close, close_on_thread = (
+            pool.submit(_close, key, value, cut, by_value) for key in (group, _joined(group, thread))
+        )
+        batched, batched_on_thread = (
+            pool.submit(_batched, key, arrival, value, micros, cut, rows) for key in (owner, _joined(owner, thread))
+        )
+        flagged = close.result() - close_on_thread.result()
+        right = batched.result() - batched_on_thread.result()
     return LinkageAttack(limits, flagged, right[:-1], int(right[-1]), scale is not None)
 
 
-def _close(key: Whole, value: Floats, cut: Floats, by_value: Whole) -> Whole:
+def _close(key: Integers, value: Floats, cut: Floats, by_value: Integers) -> Integers:
     """Pairs within each cut-off with the same key."""
-    ordered = key[by_value]
-    if ordered.min() != ordered.max():
-        again = np.argsort(ordered, kind="stable")
-        by_value, ordered = by_value[again], ordered[again]
-    return np.asarray(count_within(ordered, value[by_value], cut))
+    order = by_value[np.argsort(key[by_value], kind="stable")]
+    return np.asarray(count_within(key[order], value[order], cut))
 
 
-def _joint(key: Whole, arrival: Whole, value: Floats, micro: int, cut: Floats, counted: Any) -> Whole:
+def _batched(key: Integers, arrival: Integers, value: Floats, micros: int, cut: Floats, rows: Integers) -> Integers:
     """Pairs that arrived within the window, by cut-off of their posting times; the last entry is all of them."""
-    rows = np.flatnonzero(counted)
     order = rows[np.argsort(key[rows], kind="stable")]  # the log is in order of arrival
-    return np.asarray(count_joint(key[order], arrival[order], value[order], micro, cut))
+    return np.asarray(count_joint(key[order], arrival[order], value[order], micros, cut))
 
 
-def joined(keys: tuple[Any, ...]) -> Whole:
-    """Several columns of codes as one."""
-    out = np.asarray(keys[0], dtype=np.int64)
-    for key in keys[1:]:
-        if not out.any():
-            out = np.asarray(key, dtype=np.int64)
-            continue
-        more = np.asarray(key, dtype=np.int64)
-        span = int(more.max()) + 1
-        if int(out.max()) > (2**62) // span:
-            out = np.unique(out, return_inverse=True)[1].astype(np.int64)
-        out = out * span + more
-    return out
+def _joined(first: Any, second: Any) -> Integers:
+    """Two columns of codes as one."""
+    first, second = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
+    span = int(second.max()) + 1
+    if int(first.max()) > (2**62) // span:
+        first = np.unique(first, return_inverse=True)[1].astype(np.int64)
+    return np.asarray(first * span + second)
 
 
-def _per_event(within: Any, size: int) -> Whole:
+def _groups(within: Any, size: int) -> Integers:
     if within is None:
         return np.zeros(size, dtype=np.int64)
     values = np.asarray(within)
@@ -240,22 +225,23 @@ def _per_event(within: Any, size: int) -> Whole:
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
-def _scales(gaps: Any, group: Whole, size: int) -> Floats | None:
+def _scales(gaps: Any, group: Integers) -> Floats | None:
     if gaps is None or gaps is False:
         return None
     values = np.asarray(gaps, dtype=float)
-    if values.shape != (size,) or not (values > 0).all():
-        raise BadInput("gaps", got=Verbatim(f"shape {values.shape}"), want=f"a gap above 0 for each of {size:,} events")
-    most = np.zeros(int(group.max()) + 1)
-    np.maximum.at(most, group, values)
-    if not np.array_equal(most[group], values):
-        raise BadInput("gaps", got=Verbatim("several gaps in one group"), want="one gap a group of within=")
+    if values.shape != group.shape or not (values > 0).all():
+        want = f"a gap above 0 for each of {group.size:,} events"
+        raise BadInput("gaps", got=Verbatim(f"shape {values.shape}"), want=want)
+    largest = np.zeros(int(group.max()) + 1)
+    np.maximum.at(largest, group, values)
+    if not np.array_equal(largest[group], values):
+        raise BadInput("gaps", got=Verbatim("several gaps in one group"), want="one gap per group of within=")
     return values
 
 
-def _limits(thresholds: ArrayLike | None, informed: bool, micro: int) -> Floats:
+def _limits(thresholds: ArrayLike | None, informed: bool, micros: int) -> Floats:
     if thresholds is None:
-        middle = 1.0 if informed else max(micro / 1e6, 1.0)
+        middle = 1.0 if informed else max(micros / 1e6, 1.0)
         return np.unique(np.append(np.geomspace(middle / 100, middle * 100, 25), middle))
     limits = np.atleast_1d(np.asarray(thresholds, dtype=float))
     if limits.ndim != 1 or not limits.size or not (limits >= 0).all():
@@ -263,16 +249,77 @@ def _limits(thresholds: ArrayLike | None, informed: bool, micro: int) -> Floats:
     return np.unique(limits)
 
 
-def _counted(among: str, adopted: Any) -> Any:
-    if among not in ("everybody", "adopters", "others"):
+def _scored_rows(among: str, adopted: Flags) -> Integers:
+    """The events whose pairs count as right."""
+    scored = {"everybody": np.ones(adopted.size, dtype=np.bool_), "adopters": adopted, "others": ~adopted}
+    if among not in scored:
         raise BadInput("among", got=among, want="'everybody', 'adopters' or 'others'")
-    return adopted if among == "adopters" else ~adopted if among == "others" else np.ones(adopted.size, dtype=np.bool_)
+    return np.flatnonzero(scored[among])
+
+
+# ---- partial adoption --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """Success of the attack when a part of the people uses the mechanism.
+
+    Attributes
+    ----------
+    share : float
+        The share of people who do.
+    adopters, others : float
+        The share of their batched pairs that the attack finds, at the cut-off that is best for it overall.
+    precision : float
+        Of the pairs that it flags, the share that was written in one sitting.
+    mean_delay : float
+        Seconds, over all posts.
+    """
+
+    share: float
+    adopters: float
+    others: float
+    precision: float
+    mean_delay: float
+
+
+def partial_adoption(
+    events: Any,
+    *,
+    mechanism: DelayMechanism,
+    shares: Sequence[float] = (0.1, 0.5, 1.0),
+    window: float | None = None,
+    within: Any = None,
+    columns: Mapping[str, str] | None = None,
+    seed: int = 0,
+) -> list[Adoption]:
+    """Attack a log of which only some people use the mechanism. A simulation: the delays protect nobody."""
+    log = read_log(events, "events", columns=columns, group=within)
+    options: dict[str, Any] = {
+        "window": mechanism.window if window is None else window,
+        "within": log.numbered(within)[0] if isinstance(within, str) else within,
+    }
+    people = log.frame["actor"].unique().sort()
+    rng = np.random.default_rng(seed)
+    rows = []
+    for share in shares:
+        if not 0 <= share <= 1:
+            raise BadInput("shares", got=shares, want="shares from 0 to 1")
+        users = people.gather(np.sort(rng.permutation(len(people))[: round(share * len(people))])).to_list()
+        schedule = PreparedPosting(log, mechanism, adopters=users).draw(Randomness.simulation(seed))
+        cut, precision, _ = linkage_attack(schedule, **options).best
+        adopters, others = (
+            float(linkage_attack(schedule, thresholds=[cut], among=among, **options).recall[0])
+            for among in ("adopters", "others")
+        )
+        rows.append(Adoption(share, adopters, others, precision, float(schedule.delay.mean())))
+    return rows
 
 
 @register
 def claims() -> Iterator[Claim]:
     """Posting with every mechanism, as it is and with delays that are too short, for the audit's registry."""
-    for kind in (FollowUp, ZeroInflatedUniform, Uniform, Exponential, Staircase):
-        mechanism = kind(epsilon=1, gap=2700, beta=300)
+    for kind in MECHANISMS.values():
+        mechanism = kind(epsilon=1, gap=2700, window=300)
         yield delay_claim(mechanism)
         yield delay_claim(shortened(mechanism, 0.5), fault="every delay is cut by half")

@@ -1,8 +1,10 @@
-"""Who posted in batches: simultaneous or within a window, looked at both ways, and what that gives away.
+"""Who posted in batches: simultaneous or within a window, looked at both ways, and what that reveals.
 
 A comment is *batched* if the same person commented on **another** thread within the window, before or after it (the
 paper's Algorithm 3 looks only forward and so misses the last comment of every batch). It is a *follow-up* if that
 comment came **before** it; follow-ups are what :class:`peerveil.timing.FollowUp` delays most.
+
+Pairs of events are counted, never listed: memory grows with events, not with pairs.
 """
 
 from __future__ import annotations
@@ -20,24 +22,23 @@ from peerveil.core.errors import BadInput
 from peerveil.core.result import Pictured
 from peerveil.data import Events
 from peerveil.timing.durations import in_words, read_duration
+from peerveil.timing.log import codes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    from peerveil.timing.durations import Duration
+    from peerveil.timing.durations import Duration, Flags, Floats, Integers
 
-    Whole = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
-
-_LONGEST_WALK = 300_000_000  # events that all persons together look at before a sample of persons must do
+_NEVER = np.int64(2**62)
+_LONGEST_WALK = 300_000_000  # neighbors to visit; in longer logs a sample of persons is compared with everybody
 
 
 @dataclass(frozen=True)
 class Batches(Pictured):
-    """What :func:`find_batches` found, for the operator only; arrays have one entry per event, in the order of the table.
+    """Result of :func:`find_batches`, for the operator only; arrays have one entry per event, in the order of the table.
 
     Attributes
     ----------
@@ -65,8 +66,8 @@ class Batches(Pictured):
     window: float
     batched: Flags
     follow_up: Flags
-    batch: Whole
-    sizes: Whole
+    batch: Integers
+    sizes: Integers
     same_rate: float
     other_rate: float
     steps: int
@@ -81,28 +82,27 @@ class Batches(Pictured):
         """How many comments the largest batch has; 0 if there is none."""
         return int(self.sizes.max()) if self.sizes.size else 0
 
-    def risk(self, suspects: ArrayLike) -> NDArray[np.float64]:
+    def risk(self, suspects: ArrayLike) -> Floats:
         """The posterior of Figure 2 from these rates, for one or several numbers of suspects."""
         return posterior(self.same_rate, self.other_rate, suspects)
 
-    def cost(self, epsilon: float, *, by_predecessor: bool = True) -> tuple[float, float]:
-        """What it costs to link a whole batch, typical (mean over batches) and largest.
+    def cost(self, epsilon: float) -> tuple[float, float]:
+        """The epsilon at which :class:`FollowUp` lets a whole batch be linked: mean over batches, and largest.
 
-        Status by predecessor changes every comment of a batch but its first, at epsilon each: (b - 1) epsilon for b
-        comments. The paper's mechanism changes all of them at epsilon/2 each: b epsilon / 2.
+        Every comment of a batch but its first changes its status, at epsilon each: (b - 1) epsilon for b comments.
         """
         if not self.sizes.size:
             return 0.0, 0.0
-        costs = epsilon * ((self.sizes - 1.0) if by_predecessor else self.sizes / 2.0)
+        costs = epsilon * (self.sizes - 1.0)
         return float(costs.mean()), float(costs.max())
 
     def frame(self) -> pl.DataFrame:
-        """How many batches there are of each size."""
+        """The number of batches of each size."""
         size, batches = np.unique(self.sizes, return_counts=True)
         return pl.DataFrame({"size": size, "batches": batches})
 
     def draw(self, ax: Axes) -> None:
-        """How many batches there are of each size."""
+        """The number of batches of each size."""
         counts = self.frame()
         ax.bar(counts["size"].to_numpy(), counts["batches"].to_numpy(), color="#2b7bba")
         ax.set(xlabel="comments in a batch", ylabel="batches")
@@ -151,33 +151,31 @@ def find_batches(
     The paper's example (minutes 0, 5, 6, 8, 100 on papers 1, 2, 2, 2, 3) has rate 1/2:
 
     >>> log = Events(actor=["r"] * 5, thread=[1, 2, 2, 2, 3], time=[60 * m + 1e9 for m in (0, 5, 6, 8, 100)])
-    >>> found = find_batches(log, window=300)
-    >>> found.same_rate, found.steps, found.batched.tolist()
+    >>> batches = find_batches(log, window=300)
+    >>> batches.same_rate, batches.steps, batches.batched.tolist()
     (0.5, 2, [True, True, False, False, False])
     """
     events = Events.of(events, "events", columns=columns)
-    micro = read_duration(window, "window", zero=True) // 1000
+    micros = read_duration(window, "window", zero=True) // 1000
     actor, thread, times = codes(events)
     # posts of one moment in order of thread, so that the counts are the same for every row order and every engine
     order, before, after = nearest_elsewhere(actor, thread, times, np.lexsort((thread, times, actor)))
-    size = times.size
-    batched, follow = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.bool_)
-    follow[order] = before <= micro
-    batched[order] = (before <= micro) | (after <= micro)
-    batch, sizes = _label(order, actor, times, batched, micro)
-    ordered_actor, ordered_thread, ordered_time = actor[order], thread[order], times[order]
-    step = (ordered_actor[1:] == ordered_actor[:-1]) & (ordered_thread[1:] != ordered_thread[:-1])
-    waits = (ordered_time[1:] - ordered_time[:-1])[step]
+    batched, follow_up = np.empty(times.size, dtype=np.bool_), np.empty(times.size, dtype=np.bool_)
+    follow_up[order] = before <= micros
+    batched[order] = np.minimum(before, after) <= micros
+    batch, sizes = _label(order[batched[order]], actor, times, micros)
+    step = (np.diff(actor[order]) == 0) & (np.diff(thread[order]) != 0)
+    waits = np.diff(times[order])[step]
     people = int(actor.max()) + 1
     pairs = people * (people - 1) // 2
-    rate, error = _close_pairs(order, actor, times, micro, people) if baseline and pairs else (0.0, 0.0)
+    rate, error = _close_pairs(order, actor, times, micros, people) if baseline and pairs else (0.0, 0.0)
     return Batches(
-        window=micro / 1e6,
+        window=micros / 1e6,
         batched=batched,
-        follow_up=follow,
+        follow_up=follow_up,
         batch=batch,
         sizes=sizes,
-        same_rate=float(np.mean(waits <= micro)) if waits.size else 0.0,
+        same_rate=float(np.mean(waits <= micros)) if waits.size else 0.0,
         other_rate=rate if baseline else float("nan"),
         steps=int(waits.size),
         pairs=pairs,
@@ -185,7 +183,7 @@ def find_batches(
     )
 
 
-def posterior(same_rate: float, other_rate: float, suspects: ArrayLike) -> NDArray[np.float64]:
+def posterior(same_rate: float, other_rate: float, suspects: ArrayLike) -> Floats:
     """How sure an observer is that two comments which arrived together are by one of K equally likely suspects.
 
     >>> float(posterior(0.301, 0.0066, 10).round(4))  # the paper's introduction: 83.51%
@@ -195,7 +193,7 @@ def posterior(same_rate: float, other_rate: float, suspects: ArrayLike) -> NDArr
     return np.asarray(same_rate / (same_rate + other_rate * (number - 1)))
 
 
-def check_suspects(suspects: ArrayLike) -> NDArray[np.float64]:
+def check_suspects(suspects: ArrayLike) -> Floats:
     """Numbers of suspects."""
     number = np.asarray(suspects, dtype=float)
     if not np.all(number >= 2):
@@ -206,12 +204,9 @@ def check_suspects(suspects: ArrayLike) -> NDArray[np.float64]:
 # ---- who stands next to whom -------------------------------------------------------------------------------------
 
 
-def codes(events: Events) -> tuple[Any, Any, Whole]:
-    """Actors and threads as whole numbers, and times in microseconds."""
-    return events.numbered("actor")[0], events.numbered("thread")[0], np.asarray(events.times, dtype=np.int64)
-
-
-def nearest_elsewhere(actor: Any, thread: Any, times: Whole, order: Whole | None = None) -> tuple[Whole, Whole, Whole]:
+def nearest_elsewhere(
+    actor: Any, thread: Any, times: Integers, order: Integers | None = None
+) -> tuple[Integers, Integers, Integers]:
     """An order by actor and time and, in it, the microseconds to the actor's nearest comment on another thread.
 
     In a person's sequence, the nearest earlier comment on another thread is the last one before the run of comments
@@ -219,37 +214,32 @@ def nearest_elsewhere(actor: Any, thread: Any, times: Whole, order: Whole | None
     """
     if order is None:  # the events come in order of time, and the sort is stable: equal times keep their order
         order = np.argsort(actor, kind="stable")
-    a, t, when = actor[order], thread[order], times[order]
-    far = np.int64(2**62)
-    size = when.size
-    fresh = np.ones(size, dtype=np.bool_)
-    fresh[1:] = (a[1:] != a[:-1]) | (t[1:] != t[:-1])
-    starts = np.flatnonzero(fresh)
-    run = np.cumsum(fresh) - 1
-    first, last = starts[run], np.append(starts[1:], size)[run] - 1
-    before, after = np.full(size, far), np.full(size, far)
-    has = (first > 0) & (a[np.maximum(first - 1, 0)] == a)
-    before[has] = when[has] - when[first[has] - 1]
-    has = (last < size - 1) & (a[np.minimum(last + 1, size - 1)] == a)
-    after[has] = when[last[has] + 1] - when[has]
+    actor, thread, times = actor[order], thread[order], times[order]
+    last = times.size - 1
+    run_starts = np.concatenate([[True], (np.diff(actor) != 0) | (np.diff(thread) != 0)])
+    starts = np.flatnonzero(run_starts)
+    run = np.cumsum(run_starts) - 1
+    earlier, later = starts[run] - 1, np.append(starts[1:], last + 1)[run]
+    before, after = np.full(times.size, _NEVER), np.full(times.size, _NEVER)
+    has = (earlier >= 0) & (actor[np.maximum(earlier, 0)] == actor)
+    before[has] = times[has] - times[earlier[has]]
+    has = (later <= last) & (actor[np.minimum(later, last)] == actor)
+    after[has] = times[later[has]] - times[has]
     return order, before, after
 
 
-def _label(order: Whole, actor: Any, times: Whole, batched: Flags, micro: int) -> tuple[Whole, Whole]:
-    """Batched comments of one person belong together as long as no two neighbors are further apart than the window."""
-    chosen = order[batched[order]]
+def _label(batched: Integers, actor: Any, times: Integers, micros: int) -> tuple[Integers, Integers]:
+    """Number the batches: neighbors of one person at most the window apart belong together. Rows by actor and time."""
     batch = np.full(times.size, -1, dtype=np.int64)
-    if not chosen.size:
+    if not batched.size:
         return batch, np.zeros(0, dtype=np.int64)
-    opens = np.ones(chosen.size, dtype=np.bool_)
-    a, when = actor[chosen], times[chosen]
-    opens[1:] = (a[1:] != a[:-1]) | (when[1:] - when[:-1] > micro)
-    number = np.cumsum(opens) - 1
-    batch[chosen] = number
+    opens = (np.diff(actor[batched]) != 0) | (np.diff(times[batched]) > micros)
+    number = np.concatenate([[0], np.cumsum(opens)])
+    batch[batched] = number
     return batch, np.bincount(number).astype(np.int64)
 
 
-def _close_pairs(order: Whole, actor: Any, times: Whole, micro: int, people: int) -> tuple[float, float]:
+def _close_pairs(order: Integers, actor: Any, times: Integers, micros: int, people: int) -> tuple[float, float]:
     """The share of pairs of persons with two comments within the window, and its standard error.
 
     Memory grows with people and events only. Where the walk would be too long, a random sample of people is compared
@@ -257,8 +247,8 @@ def _close_pairs(order: Whole, actor: Any, times: Whole, micro: int, people: int
     """
     starts = np.searchsorted(actor[order], np.arange(people + 1))
     own = times[order]
-    left = np.searchsorted(times, own - micro, side="left")
-    right = np.searchsorted(times, own + micro, side="right")
+    left = np.searchsorted(times, own - micros, side="left")
+    right = np.searchsorted(times, own + micros, side="right")
     chosen = np.arange(people)
     work = int((right - left).sum())
     if work > _LONGEST_WALK:
@@ -290,3 +280,100 @@ def _count_close(starts, left, right, actor, people, chosen):  # type: ignore[no
                     out[k] += 1
             reached = max(reached, right[i])
     return out
+
+
+# ---- counting pairs ----------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def count_within(group, value, limits):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """For each limit, the number of pairs in one group whose values differ by at most it.
+
+    Rows are sorted by group, then value. Two fingers walk once a limit.
+    """
+    out = np.zeros(limits.size, dtype=np.int64)
+    for k in range(limits.size):
+        limit = limits[k]
+        low = 0
+        total = 0
+        for i in range(value.size):
+            while group[low] != group[i] or value[i] - value[low] > limit:
+                low += 1
+            total += i - low
+        out[k] = total
+    return out
+
+
+@njit(cache=True, nogil=True)
+def count_joint(group, arrival, posted, window, limits):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """For each limit, pairs in one group that arrived within the window and were posted within the limit.
+
+    Rows are sorted by group, then arrival; limits ascend. The last entry counts all pairs within the window. A group is
+    done pair by pair, or, where it has too many pairs for that, with a Fenwick tree over the posting times: then the work
+    is (limits) x (events) x log(events), whatever the number of pairs.
+    """
+    width = limits.size
+    bins = np.zeros(width + 1, dtype=np.int64)  # the last one: posted further apart than every limit
+    everything = 0
+    start = 0
+    size = group.size
+    while start < size:
+        stop = start
+        while stop < size and group[stop] == group[start]:
+            stop += 1
+        pairs = 0
+        low = start
+        for i in range(start, stop):
+            while arrival[i] - arrival[low] > window:
+                low += 1
+            pairs += i - low
+        everything += pairs
+        count = stop - start
+        if pairs <= 4 * width * count * (1 + np.log2(count)):
+            low = start
+            for i in range(start, stop):
+                while arrival[i] - arrival[low] > window:
+                    low += 1
+                for j in range(low, i):
+                    bins[np.searchsorted(limits, abs(posted[i] - posted[j]))] += 1
+        else:
+            _by_tree(arrival[start:stop], posted[start:stop], window, limits, bins)
+        start = stop
+    result = np.empty(width + 1, dtype=np.int64)
+    result[:width] = np.cumsum(bins[:width])
+    result[width] = everything
+    return result
+
+
+@njit(cache=True, nogil=True)
+def _by_tree(arrival, posted, window, limits, bins):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """A window slides over arrivals; a Fenwick tree counts the posting times in it that are close enough."""
+    count = arrival.size
+    sorted_posted = np.sort(posted)
+    rank = np.searchsorted(sorted_posted, posted)
+    before = 0
+    for k in range(limits.size):
+        tree = np.zeros(count + 1, dtype=np.int64)
+        total = 0
+        low = 0
+        for i in range(count):
+            while arrival[i] - arrival[low] > window:
+                at = rank[low] + 1
+                while at <= count:
+                    tree[at] -= 1
+                    at += at & -at
+                low += 1
+            top = np.searchsorted(sorted_posted, posted[i] + limits[k], side="right")
+            bottom = np.searchsorted(sorted_posted, posted[i] - limits[k], side="left")
+            while top > 0:
+                total += tree[top]
+                top -= top & -top
+            while bottom > 0:
+                total -= tree[bottom]
+                bottom -= bottom & -bottom
+            at = rank[i] + 1
+            while at <= count:
+                tree[at] += 1
+                at += at & -at
+        bins[k] += total - before
+        before = total

@@ -1,10 +1,10 @@
 """Checks that can fail: the privacy loss of a mechanism, computed exactly, on a grid, and certified from samples.
 
-Lemma A.1: delays that are drawn independently keep the promise for a pair if and only if
+Lemma A.1: delays that are drawn independently keep the guarantee for a pair if and only if
 
     (sup over t of b(t)/u(t)) * (sup over t and shifts 0 <= s <= reach of b(t)/u(t - s)) <= e^epsilon.
 
-Status by predecessor changes one comment only, so that the second factor alone counts.
+Where only follow-ups count, one comment alone changes its status, and the second factor alone counts.
 """
 
 from __future__ import annotations
@@ -23,22 +23,21 @@ from peerveil.core.errors import BadInput
 from peerveil.core.exact import exp_bounds
 from peerveil.core.result import Pictured
 from peerveil.data import Events
-from peerveil.timing.delays import Scaled, Steps
-from peerveil.timing.durations import TICKS
-from peerveil.timing.schedule import prepare_posting
+from peerveil.timing.delays import WHOLE, Steps
+from peerveil.timing.post import PreparedPosting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
     from peerveil.core.randomness import Randomness
     from peerveil.timing.delays import Delay
+    from peerveil.timing.durations import Floats
     from peerveil.timing.mechanism import DelayMechanism
 
 
 @dataclass(frozen=True)
 class LossCheck(Pictured):
-    """The loss that was computed against the one that is claimed.
+    """The computed loss against the claimed one.
 
     Attributes
     ----------
@@ -79,44 +78,43 @@ def exact_check(mechanism: DelayMechanism) -> LossCheck:
     """Lemma A.1's condition in exact arithmetic, for mechanisms made of uniform pieces; on a grid for the others.
 
     >>> from peerveil.timing import FollowUp
-    >>> found = exact_check(FollowUp(epsilon=1, gap=600, beta=300))
-    >>> found.passed, found.exact, round(found.total, 6)
+    >>> check = exact_check(FollowUp(epsilon=1, gap=600, window=300))
+    >>> check.passed, check.exact, round(check.total, 6)
     (True, True, 1.0)
     """
     b, u = mechanism.batched, mechanism.unbatched
     if not (isinstance(b, Steps) and isinstance(u, Steps)):
         return grid_check(mechanism)
-    still, shifted = _worst(b, u, 0), _worst(b, u, mechanism.reach)
+    still, shifted = _worst(b, u, 0), _worst(b, u, mechanism.reach_ticks)
     if still is None or shifted is None:
         return LossCheck(math.inf, math.inf, math.inf, mechanism.epsilon, False, True)
-    product = shifted if mechanism.by_predecessor else still * shifted
+    product = shifted if mechanism.follow_ups_only else still * shifted
     passed = product <= exp_bounds(mechanism.exact_epsilon)[0] or product <= 1
     return LossCheck(_log(still), _log(shifted), _log(product), mechanism.epsilon, passed, True)
 
 
 def grid_check(mechanism: DelayMechanism, *, shifts: int = 33, tolerance: float = 1e-6) -> LossCheck:
-    """Lemma A.1's condition on a grid of shifts; between the breaks of both densities every stretch is looked at."""
+    """Lemma A.1's condition on a grid of shifts; between the breaks of both densities every stretch is checked."""
     b, u = mechanism.batched, mechanism.unbatched
-    reach = mechanism.reach / TICKS
-    worst = [_grid_worst(b, u, shift) for shift in np.linspace(0.0, reach, shifts).tolist()]
+    worst = [_grid_worst(b, u, shift) for shift in np.linspace(0.0, mechanism.reach, shifts).tolist()]
     still, shifted = worst[0], max(worst)
-    total = shifted if mechanism.by_predecessor else still + shifted
+    total = shifted if mechanism.follow_ups_only else still + shifted
     return LossCheck(still, shifted, total, mechanism.epsilon, total <= mechanism.epsilon + tolerance, False)
 
 
 def delay_claim(mechanism: DelayMechanism, *, fault: str | None = None) -> Claim:
     """What :func:`peerveil.timing.post` does with a mechanism: many people, each with one pair of comments.
 
-    The sensitive input has both comments in one sitting (for symmetric mechanisms in the worst place, the second beta
-    *before* the first); the harmless ones have them half a gap and a whole gap apart. Outputs are the two posting times.
+    The sensitive input has both comments in one sitting (for symmetric mechanisms in the worst place, the second one a
+    window *before* the first); the harmless ones have them half a gap and a whole gap apart. Outputs are both public times.
     """
-    # by predecessor, the largest shift is from the moment of the first comment
-    sitting = 0.0 if mechanism.by_predecessor else -mechanism.beta
-    apart = max(mechanism.gap / 2, math.nextafter(mechanism.beta, math.inf) + 1e-3)
+    # the largest shift: from the first comment's moment, or from a window before it
+    sitting = 0.0 if mechanism.follow_ups_only else -mechanism.window
+    apart = max(mechanism.gap / 2, math.nextafter(mechanism.window, math.inf) + 1e-3)
     return Claim(
         name=f"delays, {type(mechanism).__name__}{', shortened' if fault else ''}, epsilon {mechanism.epsilon:g}",
         covers=("timing.post", f"timing.{type(mechanism).__name__}"),
-        mechanism=partial(_two_comments, mechanism),
+        mechanism=partial(posted_pairs, mechanism),
         pairs=(
             Neighbors("one sitting, or half a gap apart", sitting, min(apart, mechanism.gap)),
             Neighbors("one sitting, or a gap apart", sitting, mechanism.gap),
@@ -128,32 +126,38 @@ def delay_claim(mechanism: DelayMechanism, *, fault: str | None = None) -> Claim
 
 
 def shortened(mechanism: DelayMechanism, by: float = 0.1, *, others_too: bool = True) -> DelayMechanism:
-    """A planted fault: every delay (or those of batched comments only) is cut by a share. The claim stays."""
+    """A deliberately broken mechanism: every delay (or only that of batched comments) is cut by a share."""
     if not 0 < by < 1:
         raise BadInput("by", got=by, want="a share between 0 and 1")
     broken = copy.copy(mechanism)
-    broken.batched = Scaled(mechanism.batched, 1 - by)
+    broken.batched = mechanism.batched.scaled(1 - by)
     if others_too:
-        broken.unbatched = Scaled(mechanism.unbatched, 1 - by)
+        broken.unbatched = mechanism.unbatched.scaled(1 - by)
     return broken
 
 
-def _two_comments(mechanism: DelayMechanism, offset: float, count: int, source: Randomness) -> NDArray[np.float64]:
-    """Posting times of c and c', relative to c's arrival, for many people at once."""
-    base = np.int64(1_700_000_000_000_000)
-    far = np.int64(round(4e6 * (mechanism.gap + mechanism.beta))) + 10
-    first = base + np.arange(count, dtype=np.int64) * far
-    second = first + np.int64(round(offset * 1e6))
+def posted_pairs(mechanism: DelayMechanism, offset: float, count: int, randomness: Randomness) -> Floats:
+    """Public times of two comments c and c', for many people at once: seconds since c's arrival, one row per person.
+
+    c' arrives ``offset`` seconds after c, on another thread. ``mechanism.guarantee`` says what the times may reveal.
+
+    >>> from peerveil import Randomness
+    >>> from peerveil.timing import FollowUp
+    >>> times = posted_pairs(FollowUp(epsilon=1, gap=600, window=60), 30.0, 1000, Randomness.simulation(1))
+    >>> times.shape, bool((times[:, 1] > 600).all())
+    ((1000, 2), True)
+    """
+    far = round(4e6 * (mechanism.gap + mechanism.window)) + 10
+    first = 1_700_000_000_000_000 + np.arange(count, dtype=np.int64) * far
+    second = first + round(offset * 1e6)
     events = Events(
         actor=np.concatenate([np.arange(count), np.arange(count)]),
         thread=np.repeat([0, 1], count),
         time=np.concatenate([first, second]).astype("datetime64[us]"),
         id=np.arange(2 * count),
     )
-    schedule = prepare_posting(events, mechanism).draw(source)
-    ids = events.column("id")
     posted = np.empty(2 * count, dtype=np.int64)
-    posted[ids] = schedule.posted
+    posted[events.column("id")] = PreparedPosting(events, mechanism).draw(randomness).posted
     return np.stack([posted[:count] - first, posted[count:] - first], axis=1) / 1e6
 
 
@@ -164,8 +168,6 @@ def _worst(b: Steps, u: Steps, reach: int) -> Fraction | None:
         least = u.least_mass(low + 1 - reach, high)
         if least == 0:
             return None
-        from peerveil.timing.delays import WHOLE
-
         worst = max(worst, Fraction(weight, WHOLE * (high - low)) / least)
     return worst
 
@@ -175,7 +177,7 @@ def _log(ratio: Fraction) -> float:
 
 
 def _grid_worst(b: Delay, u: Delay, shift: float) -> float:
-    """Ln sup of b(t)/u(t - shift), looking at both ends and the middle of every stretch between breaks."""
+    """Ln sup of b(t)/u(t - shift), at both ends and the middle of every stretch between breaks."""
     end = b.horizon
     edges: Any = np.unique(np.concatenate([b.breaks, np.add(u.breaks, shift), [0.0, end]]))
     edges = edges[(edges >= 0) & (edges <= end)]

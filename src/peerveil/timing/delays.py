@@ -1,6 +1,6 @@
-"""Distributions of one delay: exact on whole ticks, with densities and means in seconds.
+"""Distributions of one delay: exact on whole ticks, with densities in seconds.
 
-Three kinds are enough for every mechanism of the room: :class:`Steps` (uniform pieces and a point mass at 0),
+Three kinds are enough for every mechanism of the module: :class:`Steps` (uniform pieces and a point mass at 0),
 :class:`Tail` (exponential, as a geometric number of microseconds) and :class:`Stairs` (the staircase). Each is drawn
 exactly from the bits of a :class:`peerveil.Randomness`; nothing is computed in floats that a privacy proof needs.
 """
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -19,11 +19,13 @@ from peerveil.core.exact import at_least
 from peerveil.timing.durations import TICKS
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from typing import Self
+
+    from numpy.typing import ArrayLike
 
     from peerveil.core.randomness import Randomness
+    from peerveil.timing.durations import Floats, Integers
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 WHOLE: Final = 1 << 53  # weights are whole multiples of 2^-53
 _MICRO: Final = TICKS // 1_000_000
 
@@ -32,14 +34,14 @@ class Delay(ABC):
     """The distribution of one delay. All public numbers are in seconds."""
 
     @property
-    @abstractmethod
-    def mean(self) -> float:
-        """The expected delay."""
-
-    @property
-    @abstractmethod
     def maximum(self) -> float:
         """The longest delay that can come; infinity if there is none."""
+        return math.inf
+
+    @property
+    def horizon(self) -> float:
+        """A time by which all but 1e-12 of the delays are over."""
+        return self.maximum
 
     @property
     def atom(self) -> float:
@@ -60,18 +62,17 @@ class Delay(ABC):
         """The probability of a delay in (0, x]: the point mass at 0 left out."""
 
     @abstractmethod
-    def draw_ticks(self, count: int, randomness: Randomness) -> NDArray[np.int64]:
+    def draw_ticks(self, count: int, randomness: Randomness) -> Integers:
         """Independent delays in ticks."""
+
+    @abstractmethod
+    def scaled(self, factor: float) -> Self:
+        """The same distribution with every delay multiplied by a factor, to the nearest tick."""
 
     def below(self, x: ArrayLike) -> Floats:
         """The distribution function."""
         points = np.asarray(x, dtype=float)
         return np.where(points < 0, 0.0, self.atom + self.smooth_below(points))
-
-    @property
-    def horizon(self) -> float:
-        """A time by which all but 1e-12 of the delays are over."""
-        return self.maximum
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,6 @@ class Steps(Delay):
     pieces: tuple[tuple[int, int, int], ...]
 
     @property
-    def spare(self) -> int:
-        """The weight at 0."""
-        return WHOLE - sum(weight for _, _, weight in self.pieces)
-
-    @property
     def mean(self) -> float:
         """The expected delay."""
         total = sum((Fraction(weight, WHOLE) * (low + 1 + high) / 2 for low, high, weight in self.pieces), Fraction(0))
@@ -100,6 +96,11 @@ class Steps(Delay):
     def maximum(self) -> float:
         """The longest delay."""
         return max(high for _, high, _ in self.pieces) / TICKS
+
+    @property
+    def spare(self) -> int:
+        """The weight at 0."""
+        return WHOLE - sum(weight for _, _, weight in self.pieces)
 
     @property
     def atom(self) -> float:
@@ -128,7 +129,7 @@ class Steps(Delay):
             out += weight / WHOLE * np.clip((points * TICKS - low) / (high - low), 0.0, 1.0)
         return out
 
-    def draw_ticks(self, count: int, randomness: Randomness) -> NDArray[np.int64]:
+    def draw_ticks(self, count: int, randomness: Randomness) -> Integers:
         """Choose a piece by its exact weight, then a tick of it, uniformly."""
         out = np.zeros(count, dtype=np.int64)
         if count == 0:
@@ -145,23 +146,24 @@ class Steps(Delay):
             edge += weight
         return out
 
+    def scaled(self, factor: float) -> Self:
+        """Every piece scaled."""
+        return replace(self, pieces=tuple((round(factor * a), round(factor * b), w) for a, b, w in self.pieces))
+
     def least_mass(self, first: int, last: int) -> Fraction:
         """The smallest probability of any one tick from ``first`` to ``last``, exactly."""
         if first < 0:
             return Fraction(0)
-        found: list[Fraction] = []
-        covered = first
-        if first == 0:
-            found.append(Fraction(self.spare, WHOLE))
-            covered = 1
+        masses = [Fraction(self.spare, WHOLE)] if first == 0 else []
+        covered = max(first, 1)
         for low, high, weight in sorted(self.pieces):
             if high < covered or low >= last or covered > last:
                 continue
             if low + 1 > covered:
                 return Fraction(0)
-            found.append(Fraction(weight, WHOLE * (high - low)))
+            masses.append(Fraction(weight, WHOLE * (high - low)))
             covered = high + 1
-        return min(found) if covered > last and found else Fraction(0)
+        return min(masses) if covered > last and masses else Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -176,38 +178,35 @@ class Tail(Delay):
     scale: float  # in microseconds
 
     @property
-    def mean(self) -> float:
-        """The expected delay."""
-        return (self.start / _MICRO + 1.0 / math.expm1(1.0 / self.scale)) / 1e6
-
-    @property
-    def maximum(self) -> float:
-        """Without bound."""
-        return math.inf
+    def horizon(self) -> float:
+        """All but 1e-12 of the delays are over."""
+        return self.start / TICKS + 28 * self.scale / 1e6
 
     @property
     def breaks(self) -> tuple[float, ...]:
         """Where it begins."""
         return (self.start / TICKS,)
 
-    @property
-    def horizon(self) -> float:
-        """All but 1e-12 of the delays are over."""
-        return self.start / TICKS + 28 * self.scale / 1e6
-
     def density(self, x: ArrayLike) -> Floats:
         """An exponential from the start on."""
-        points = (np.asarray(x, dtype=float) - self.start / TICKS) * 1e6 / self.scale
-        return np.where(points >= 0, np.exp(-np.maximum(points, 0)) * 1e6 / self.scale, 0.0)
+        scales = self._scales_after_start(x)
+        return np.where(scales >= 0, np.exp(-np.maximum(scales, 0)) * 1e6 / self.scale, 0.0)
 
     def smooth_below(self, x: ArrayLike) -> Floats:
         """One minus an exponential from the start on."""
-        points = (np.asarray(x, dtype=float) - self.start / TICKS) * 1e6 / self.scale
-        return np.where(points >= 0, -np.expm1(-np.maximum(points, 0)), 0.0)
+        scales = self._scales_after_start(x)
+        return np.where(scales >= 0, -np.expm1(-np.maximum(scales, 0)), 0.0)
 
-    def draw_ticks(self, count: int, randomness: Randomness) -> NDArray[np.int64]:
-        """Ticks."""
+    def _scales_after_start(self, x: ArrayLike) -> Floats:
+        return np.asarray((np.asarray(x, dtype=float) - self.start / TICKS) * 1e6 / self.scale)
+
+    def draw_ticks(self, count: int, randomness: Randomness) -> Integers:
+        """The start, and a geometric number of microseconds."""
         return self.start + _MICRO * draw_geometric(count, self.scale, randomness)
+
+    def scaled(self, factor: float) -> Self:
+        """Start and scale, scaled."""
+        return replace(self, start=round(factor * self.start), scale=factor * self.scale)
 
 
 @dataclass(frozen=True)
@@ -232,29 +231,20 @@ class Stairs(Delay):
         return (1 - fall) / (self.step / TICKS * (share + fall * (1 - share))), fall
 
     @property
-    def mean(self) -> float:
-        """The expected delay."""
-        height, fall = self._heights
-        width, tread = self.step / TICKS, self.tread / TICKS
-        inside = tread**2 / 2 + fall * (width**2 - tread**2) / 2
-        mass = tread + fall * (width - tread)
-        return self.start / TICKS + height * (inside / (1 - fall) + mass * width * fall / (1 - fall) ** 2)
-
-    @property
-    def maximum(self) -> float:
-        """Without bound."""
-        return math.inf
+    def _periods(self) -> int:
+        """Periods that hold all but 1e-12 of the delays."""
+        return math.ceil(28 / float(self.loss))
 
     @property
     def horizon(self) -> float:
         """All but 1e-12 of the delays are over."""
-        return (self.start + math.ceil(28 / float(self.loss)) * self.step) / TICKS
+        return (self.start + self._periods * self.step) / TICKS
 
     @property
     def breaks(self) -> tuple[float, ...]:
-        """Where the stairs fall, as far as anything is left of them."""
-        steps = range(math.ceil(28 / float(self.loss)))
-        return tuple((self.start + k * self.step + part) / TICKS for k in steps for part in (0, self.tread))
+        """Where the stairs fall, up to the horizon."""
+        parts = (0, self.tread)
+        return tuple((self.start + k * self.step + part) / TICKS for k in range(self._periods) for part in parts)
 
     def density(self, x: ArrayLike) -> Floats:
         """Constant on each tread."""
@@ -274,8 +264,8 @@ class Stairs(Delay):
         inside = np.minimum(rest, tread) + fall * np.maximum(rest - tread, 0)
         return np.asarray(1 - fall**period + height * fall**period * inside)
 
-    def draw_ticks(self, count: int, randomness: Randomness) -> NDArray[np.int64]:
-        """Ticks."""
+    def draw_ticks(self, count: int, randomness: Randomness) -> Integers:
+        """The start, and a period and a tick in it."""
         scale = at_least(1 / self.loss)
         out = np.empty(count, dtype=np.int64)
         filled = 0
@@ -283,65 +273,24 @@ class Stairs(Delay):
             place = randomness.integers(0, self.step, count - filled)
             number = draw_geometric(count - filled, scale, randomness)
             late = place >= self.tread
-            kept = ~late | (number > 0)
-            ticks = (self.step * (number - late) + place)[kept]
+            ticks = (self.step * (number - late) + place)[~late | (number > 0)]
             out[filled : filled + ticks.size] = ticks
             filled += ticks.size
         return self.start + out
 
-
-@dataclass(frozen=True)
-class Scaled(Delay):
-    """A delay that somebody shortened or stretched by a factor: a planted fault for the checks."""
-
-    whole: Delay
-    factor: float
-
-    @property
-    def mean(self) -> float:
-        """The expected delay."""
-        return self.factor * self.whole.mean
-
-    @property
-    def maximum(self) -> float:
-        """The longest delay."""
-        return self.factor * self.whole.maximum
-
-    @property
-    def horizon(self) -> float:
-        """All but 1e-12 of the delays are over."""
-        return self.factor * self.whole.horizon
-
-    @property
-    def atom(self) -> float:
-        """The probability of no delay."""
-        return self.whole.atom
-
-    @property
-    def breaks(self) -> tuple[float, ...]:
-        """Where the density jumps."""
-        return tuple(self.factor * edge for edge in self.whole.breaks)
-
-    def density(self, x: ArrayLike) -> Floats:
-        """The density, stretched."""
-        return self.whole.density(np.asarray(x, dtype=float) / self.factor) / self.factor
-
-    def smooth_below(self, x: ArrayLike) -> Floats:
-        """The distribution function, stretched."""
-        return self.whole.smooth_below(np.asarray(x, dtype=float) / self.factor)
-
-    def draw_ticks(self, count: int, randomness: Randomness) -> NDArray[np.int64]:
-        """Ticks."""
-        return np.asarray(np.rint(self.factor * self.whole.draw_ticks(count, randomness)), dtype=np.int64)
+    def scaled(self, factor: float) -> Self:
+        """Start, step and tread, scaled."""
+        start, step, tread = (round(factor * ticks) for ticks in (self.start, self.step, self.tread))
+        return replace(self, start=start, step=step, tread=tread)
 
 
-def draw_geometric(count: int, scale: float, randomness: Randomness) -> NDArray[np.int64]:
+def draw_geometric(count: int, scale: float, randomness: Randomness) -> Integers:
     """Whole numbers k >= 0 with mass proportional to exp(-k / scale)."""
     out = np.empty(count, dtype=np.int64)
     filled = 0
     while filled < count:
-        drawn = randomness.discrete_laplace(np.zeros(2 * (count - filled) + 8, dtype=np.int64), scale=scale)
-        kept = drawn[drawn >= 0][: count - filled]
-        out[filled : filled + kept.size] = kept
-        filled += kept.size
+        noise = randomness.discrete_laplace(np.zeros(2 * (count - filled) + 8, dtype=np.int64), scale=scale)
+        numbers = noise[noise >= 0][: count - filled]
+        out[filled : filled + numbers.size] = numbers
+        filled += numbers.size
     return out

@@ -1,4 +1,4 @@
-"""Durations: seconds for people, whole nanoseconds ("ticks") inside.
+"""Durations: seconds in the API, whole nanoseconds ("ticks") inside.
 
 Delays are drawn as whole ticks, so that a mechanism is a distribution on whole numbers whose privacy loss can be
 computed without rounding. Posted times are then rounded up to the microseconds that :class:`peerveil.data.Events`
@@ -20,17 +20,22 @@ from peerveil.core.exact import Number, exact
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from numpy.typing import NDArray
+
     Duration: TypeAlias = Number | timedelta | np.timedelta64
+    Flags: TypeAlias = NDArray[np.bool_]
+    Floats: TypeAlias = NDArray[np.float64]
+    Integers: TypeAlias = NDArray[np.int64]
 
 TICKS: Final = 1_000_000_000  # ticks in a second
-LONGEST: Final = 10 * 366 * 86_400  # ten years, in seconds: nobody waits longer
+LONGEST_SECONDS: Final = 10 * 366 * 86_400  # ten years: nobody waits longer
 _UNITS: Final = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 
 
 def read_duration(value: Duration, argument: str, *, zero: bool = False) -> int:
     """Ticks, rounded up. Numbers are seconds; a ``timedelta`` says its own unit.
 
-    >>> read_duration(0.5, "gap"), read_duration(timedelta(minutes=5), "beta") // TICKS
+    >>> read_duration(0.5, "gap"), read_duration(timedelta(minutes=5), "window") // TICKS
     (500000000, 300)
     """
     want = f"seconds (or a timedelta){', 0 or more,' if zero else ' above 0'} and at most ten years"
@@ -41,25 +46,25 @@ def read_duration(value: Duration, argument: str, *, zero: bool = False) -> int:
     elif isinstance(value, str):
         raise BadInput(argument, got=value, want=want)
     seconds = exact(value, argument, want=want)
-    if not (0 <= seconds <= LONGEST) or (seconds == 0 and not zero):
+    if not (0 <= seconds <= LONGEST_SECONDS) or (seconds == 0 and not zero):
         raise BadInput(argument, got=value, want=want)
     return -(-(seconds * TICKS).numerator // (seconds * TICKS).denominator)
 
 
 def parse_duration(text: str, argument: str) -> float:
-    """Seconds from what people write on a command line: ``90s``, ``5m``, ``1.5h``, ``2d``.
+    """Seconds from a duration as users type it: ``90s``, ``5m``, ``1.5h``, ``2d``.
 
     >>> parse_duration("1.5h", "--gap")
     5400.0
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", text.lower())
-    if found is None or found[2] not in _UNITS:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", text.lower())
+    if match is None or match[2] not in _UNITS:
         raise BadInput(argument, got=text, want="a duration with its unit: 90s, 5m, 1.5h or 2d")
-    return float(Fraction(found[1]) * _UNITS[found[2]])
+    return float(Fraction(match[1]) * _UNITS[match[2]])
 
 
 def in_words(seconds: float) -> str:
-    """A duration as people say it.
+    """A duration in words.
 
     >>> in_words(4830), in_words(19.5), in_words(0), in_words(float("inf"))
     ('1 h 20 min', '19.5 s', '0 s', 'without bound')
@@ -68,7 +73,7 @@ def in_words(seconds: float) -> str:
         return "without bound"
     if seconds < 100:
         return f"{seconds:.3g} s"
-    if seconds < 5400 / 1.5:
+    if seconds < 3600:
         return f"{seconds / 60:.3g} min"
     minutes = int(seconds / 60)
     if seconds < 2 * 86_400:
@@ -77,7 +82,7 @@ def in_words(seconds: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as people read it: neither 1e+02% nor ten digits.
+    """A share as a percentage with about two digits.
 
     >>> percent(1.0), percent(0.352), percent(0.0421), percent(0.000123), percent(0.0)
     ('100%', '35%', '4.2%', '0.012%', '0%')

@@ -1,8 +1,14 @@
-"""The same counts where a log does not fit into memory: Ibis on DuckDB, or on Spark, with equal answers.
+"""The audit of a log larger than memory: the same counts through Ibis, on DuckDB or Spark.
 
 Everything that the attack and the rates need is window functions and one join of each person's own events, so that a
-database does it out of core. Delays are not drawn here: a database has no secure lane. Post first (in pieces, person by
-person, since a status depends on one person's events only), keep the posting time as a column, and audit that.
+database does it out of core. Delays are not drawn here: a database has no secure randomness. Post first (in pieces, person
+by person, since a status depends on one person's events only), keep the posting time as a column, and audit that.
+
+**Times** are read by the rules of :mod:`peerveil.data.times`. Every kind of time that is read in memory is read here to the
+same microsecond, or refused with the name of its column: timestamps of any unit, dates, numbers since 1970 (seconds to
+nanoseconds, by their size), and texts. Times without a zone are UTC. Only texts of one layout are accepted, so that no
+database guesses: ``2026-03-01T09:30:00.25+02:00`` (or a space for the ``T``; seconds, fraction and zone may be left out, the
+zone in all rows or in none), ``2026-03-01``, and numbers.
 """
 
 from __future__ import annotations
@@ -13,13 +19,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 import polars as pl
 
-from peerveil.core.errors import BadInput
+from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.result import Pictured, plain
 from peerveil.data import Events
-from peerveil.data.engines import is_table, open_table, rows_of
+from peerveil.data.engines import builtin, is_table, open_table, rows_of
 from peerveil.data.table import check_mapping, is_frame
+from peerveil.data.times import in_calendar, unit_of
 from peerveil.timing.adversary import LinkageAttack
-from peerveil.timing.clock import micros
 from peerveil.timing.durations import in_words, percent, read_duration
 
 if TYPE_CHECKING:
@@ -29,14 +35,26 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
-    from peerveil.timing.durations import Duration
+    from peerveil.timing.durations import Duration, Floats, Integers
 
 _NEEDED: Final = ("actor", "thread", "time")
+_DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_CLOCK: Final = "[T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,9})?)?"
+_LAYOUTS: Final = {
+    "int64": "^-?[0-9]+$",
+    "float64": "^-?[0-9]+([.][0-9]*)?([eE][+]?[0-9]+)?$",
+    "timestamp": f"^{_DAY}({_CLOCK})?$",
+    "timestamp('UTC')": f"^{_DAY}{_CLOCK}(Z|[+-][0-9]{{2}}(:?[0-9]{{2}})?)$",
+}
+_WANT: Final = (
+    "timestamps, dates, numbers since 1970, or texts such as 2026-03-01T09:30:00Z that all say their zone or all leave it "
+    "out (without an engine, in memory, more layouts are read)"
+)
 
 
 @dataclass(frozen=True)
 class TableAudit(Pictured):
-    """What a database counted, for the operator only; names are those of :class:`Batches` and :class:`LinkageAttack`."""
+    """Counts of a database, for the operator only; names are those of :class:`Batches` and :class:`LinkageAttack`."""
 
     operator_only: ClassVar[bool] = True
 
@@ -58,13 +76,22 @@ class TableAudit(Pictured):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values."""
-        cut, precision, recall = self.attack.best
-        return dict(plain({
+        names = (
+            "events",
+            "actors",
+            "batched",
+            "follow_ups",
+            "steps",
+            "same_rate",
+            "other_rate",
+            "mean_delay",
+            "max_delay",
+        )
+        return {
             "for": "the operator only: these are facts about the people in the log",
-            **{name: getattr(self, name) for name in ("events", "actors", "batched", "follow_ups", "steps", "same_rate",
-                                                      "other_rate", "mean_delay", "max_delay")},
-            "linkage": {"cut_off": cut, "precision": precision, "recall": recall, "pairs": self.attack.batched},
-        }))  # fmt: skip
+            **{name: plain(getattr(self, name)) for name in names},
+            "linkage": {**self.attack.best._asdict(), "pairs": self.attack.batched},
+        }
 
     def frame(self) -> pl.DataFrame:
         """The attack, one row per cut-off."""
@@ -104,8 +131,7 @@ def audit_table(
     ----------
     source
         A Parquet or CSV file (or a pattern such as ``log/*.parquet``; Spark takes Parquet only) with columns actor, thread
-        and time, or an Ibis table, a frame or Events that have them. Times are read as in memory, or refused: see
-        :mod:`peerveil.timing.clock`. Times without a zone are UTC.
+        and time, or an Ibis table, a frame or Events that have them.
     window
         Seconds: two comments of one person on different threads this close are a batch.
     thresholds
@@ -121,21 +147,19 @@ def audit_table(
     columns
         Our names for columns that the source calls otherwise: ``{"actor": "user"}``.
     """
-    micro = read_duration(window, "window", zero=True) // 1000
+    window_micros = read_duration(window, "window", zero=True) // 1000
     limits = np.unique(np.asarray(thresholds, dtype=float))
-    cut = [round(1e6 * float(x)) for x in limits]
     names = {**{name: name for name in _NEEDED}, **check_mapping(columns)}
     if set(names) != set(_NEEDED):
         raise BadInput("columns", got=columns, want=f"our names as keys: {', '.join(_NEEDED)}")
     actor, thread, time = (names[name] for name in _NEEDED)
-    seen = posted or time
-    wanted = [*dict.fromkeys((actor, thread, time, seen))]
-    with open_table(_as_source(source), wanted, engine=engine, memory=memory, texts=[time, seen]) as table:
+    public = posted or time
+    needed = [*dict.fromkeys((actor, thread, time, public))]
+    with open_table(_as_source(source), needed, engine=engine, memory=memory, texts=[time, public]) as table:
         times = micros(table, time)
-        arrived = table.select(
-            actor=table[actor], thread=table[thread], time=times, seen=micros(table, seen) if posted else times
-        )
-        return _audit(arrived, micro, limits, cut, baseline)
+        public_times = micros(table, posted) if posted else times
+        log = table.select(actor=table[actor], thread=table[thread], time=times, public=public_times)
+        return _audit(log, window_micros, limits, baseline)
 
 
 def _as_source(source: Any) -> Any:
@@ -151,60 +175,58 @@ def _as_source(source: Any) -> Any:
     return ibis.memtable(source if hasattr(source, "columns") else pl.DataFrame(source))
 
 
-def _audit(t: Any, micro: int, limits: Any, cut: list[int], baseline: bool) -> TableAudit:
+def _audit(log: Any, window: int, limits: Floats, baseline: bool) -> TableAudit:
     import ibis
 
-    # the nearest comment of the same person on another thread lies just outside the run of comments on one thread
-    mine = ibis.window(group_by=t.actor, order_by=[t.time, t.thread])
-    steps = t.mutate(last_thread=t.thread.lag().over(mine), last_time=t.time.lag().over(mine))
-    fresh = (steps.last_thread.isnull() | (steps.last_thread != steps.thread)).cast("int64")
-    steps = steps.mutate(fresh=fresh)
-    runs = steps.mutate(run=steps.fresh.sum().over(ibis.window(
-        group_by=steps.actor, order_by=[steps.time, steps.thread], preceding=None, following=0)))  # fmt: skip
+    # the nearest comment of the same person on another thread comes just outside the run of comments on one thread
+    own = ibis.window(group_by=log.actor, order_by=[log.time, log.thread])
+    steps = log.mutate(last_thread=log.thread.lag().over(own), last_time=log.time.lag().over(own))
+    steps = steps.mutate(fresh=(steps.last_thread.isnull() | (steps.last_thread != steps.thread)).cast("int64"))
+    so_far = ibis.window(group_by=steps.actor, order_by=[steps.time, steps.thread], preceding=None, following=0)
+    runs = steps.mutate(run=steps.fresh.sum().over(so_far))
     ends = runs.group_by(["actor", "run"]).aggregate(start=runs.time.min(), stop=runs.time.max())
     order = ibis.window(group_by=ends.actor, order_by=ends.run)
     ends = ends.mutate(before=ends.stop.lag().over(order), after=ends.start.lead().over(order))
     joined = runs.join(ends, ["actor", "run"])
-    follow = ((joined.time - joined.before) <= micro).fill_null(False)
-    ahead = ((joined.after - joined.time) <= micro).fill_null(False)
+    follow_up = ((joined.time - joined.before) <= window).fill_null(False)
+    batched = follow_up | ((joined.after - joined.time) <= window).fill_null(False)
     step = joined.last_thread.notnull() & (joined.last_thread != joined.thread)
-    sums = joined.aggregate(
-        events=joined.count(),
-        actors=joined.actor.nunique(),
-        follow=follow.cast("int64").sum(),
-        batched=(follow | ahead).cast("int64").sum(),
-        steps=step.cast("int64").sum(),
-        close=(step & ((joined.time - joined.last_time) <= micro)).cast("int64").sum(),
-        mean=(joined.seen - joined.time).mean(),
-        longest=(joined.seen - joined.time).max(),
-    )
-    row = rows_of(sums)[0]
-    flagged = _pairs_within(t, cut, None) - _pairs_within(t, cut, "thread")
-    right = _batched_pairs(t, micro, cut)
-    rate = _other_rate(t, micro, int(row["actors"])) if baseline else None
+    counts = {
+        "batched": batched,
+        "follow_ups": follow_up,
+        "steps": step,
+        "close_steps": step & ((joined.time - joined.last_time) <= window),
+    }
+    delay = joined.public - joined.time
+    row = rows_of(
+        joined.aggregate(
+            events=joined.count(),
+            actors=joined.actor.nunique(),
+            mean_delay=delay.mean(),
+            max_delay=delay.max(),
+            **{name: flag.cast("int64").sum() for name, flag in counts.items()},
+        )
+    )[0]
+    cut = [round(1e6 * float(limit)) for limit in limits]
+    flagged = _pairs_within(log, cut, None) - _pairs_within(log, cut, "thread")
+    right = _batched_pairs(log, window, cut)
     return TableAudit(
-        events=int(row["events"]),
-        actors=int(row["actors"]),
-        batched=int(row["batched"]),
-        follow_ups=int(row["follow"]),
-        steps=int(row["steps"]),
-        close_steps=int(row["close"]),
-        mean_delay=float(row["mean"]) / 1e6,
-        max_delay=float(row["longest"]) / 1e6,
+        **{name: int(row[name]) for name in ("events", "actors", *counts)},
+        mean_delay=float(row["mean_delay"]) / 1e6,
+        max_delay=float(row["max_delay"]) / 1e6,
         attack=LinkageAttack(limits, flagged, right[:-1], int(right[-1])),
-        other_rate=rate,
+        other_rate=_other_rate(log, window, int(row["actors"])) if baseline else None,
     )
 
 
-def _pairs_within(t: Any, cut: list[int], group: str | None) -> Any:
-    """Pairs (on one thread, if asked) that were seen within each cut-off: a sliding count, equal moments taken once."""
+def _pairs_within(log: Any, cut: list[int], group: str | None) -> Integers:
+    """Pairs (on one thread, if a group is named) that appeared within each cut-off: a sliding count by moment."""
     import ibis
 
-    keys = [] if group is None else [t[group]]
-    counts = t.group_by([*keys, t.seen]).aggregate(n=t.count()) if keys else t.group_by(t.seen).aggregate(n=t.count())
+    counts = log.group_by(["public"] if group is None else [group, "public"]).aggregate(n=log.count())
     by = {} if group is None else {"group_by": counts[group]}
     ahead = counts.mutate(**{
-        f"w{i}": counts.n.sum().over(ibis.range_window(order_by=counts.seen, preceding=limit, following=0, **by))
+        f"w{i}": counts.n.sum().over(ibis.range_window(order_by=counts.public, preceding=limit, following=0, **by))
         for i, limit in enumerate(cut)
     })  # fmt: skip
     sums = {"tied": (ahead.n * (ahead.n - 1) / 2).sum()}
@@ -213,33 +235,96 @@ def _pairs_within(t: Any, cut: list[int], group: str | None) -> Any:
     return np.array([round(row[f"s{i}"] + row["tied"]) for i in range(len(cut))], dtype=np.int64)
 
 
-def _batched_pairs(t: Any, micro: int, cut: list[int]) -> Any:
-    """Pairs of one person on different threads that arrived within the window, by how close they were seen."""
+def _batched_pairs(log: Any, window: int, cut: list[int]) -> Integers:
+    """Pairs of one person on different threads that arrived within the window, by how close they appeared."""
     import ibis
 
-    numbered = t.mutate(row=ibis.row_number().over(ibis.window(group_by=t.actor, order_by=[t.time, t.thread])))
-    other = numbered.view()
-    pairs = numbered.join(
-        other,
-        [numbered.actor == other.actor, numbered.time <= other.time, other.time <= numbered.time + micro],
-        rname="{name}_2",
-    )
+    own = ibis.window(group_by=log.actor, order_by=[log.time, log.thread])
+    first = log.mutate(row=ibis.row_number().over(own))
+    later = first.view()
+    same_sitting = [first.actor == later.actor, first.time <= later.time, later.time <= first.time + window]
+    pairs = first.join(later, same_sitting, rname="{name}_2")
     pairs = pairs.filter((pairs.row < pairs.row_2) & (pairs.thread != pairs.thread_2))
-    apart = (pairs.seen - pairs.seen_2).abs()
+    apart = (pairs.public - pairs.public_2).abs()
     sums = {f"s{i}": (apart <= limit).cast("int64").sum() for i, limit in enumerate(cut)}
     row = rows_of(pairs.aggregate(every=pairs.count(), **sums))[0]
     return np.array([*(row[f"s{i}"] or 0 for i in range(len(cut))), row["every"]], dtype=np.int64)
 
 
-def _other_rate(t: Any, micro: int, people: int) -> float:
+def _other_rate(log: Any, window: int, people: int) -> float:
     """Appendix B's second rate."""
     if people < 2:
         return 0.0
-    moments = t.select("actor", "time").distinct()
+    moments = log.select("actor", "time").distinct()
     other = moments.view()
-    met = moments.join(
-        other,
-        [moments.actor < other.actor, other.time <= moments.time + micro, other.time >= moments.time - micro],
-        rname="{name}_2",
-    ).select("actor", "actor_2").distinct()  # fmt: skip
+    close = [moments.actor < other.actor, other.time <= moments.time + window, other.time >= moments.time - window]
+    met = moments.join(other, close, rname="{name}_2").select("actor", "actor_2").distinct()
     return int(rows_of(met.aggregate(n=met.count()))[0]["n"]) / (people * (people - 1) / 2)
+
+
+# ---- times -------------------------------------------------------------------------------------------------------
+
+
+def micros(table: Any, name: str) -> Any:
+    """A column of times as whole microseconds since 1970."""
+    column = table[name]
+    kind = column.type()
+    if kind.is_string():
+        column = _from_text(table, name)
+        kind = column.type()
+    if kind.is_integer() or kind.is_floating() or kind.is_decimal():
+        return _from_numbers(table, column, name)
+    backend = table.get_backend().name
+    if kind.is_date():
+        column = column.cast("timestamp")
+    elif backend == "duckdb" and (str(kind).startswith("timestamp(9") or "TIMESTAMPTZ_NS" in str(kind)):
+        return _thousandth(builtin("epoch_ns")(column))  # epoch_us would round what is finer than a microsecond
+    elif not kind.is_timestamp():
+        raise BadInput(name, got=Verbatim(f"a column of {kind}"), want=_WANT)
+    if backend == "pyspark":
+        return builtin("unix_micros")(column.cast("timestamp('UTC')"))
+    if backend == "duckdb":
+        return builtin("epoch_us")(column)
+    return column.truncate("s").epoch_seconds().cast("int64") * 1_000_000 + column.microsecond()
+
+
+def _from_text(table: Any, name: str) -> Any:
+    """Texts as what all of them are: whole numbers, numbers, times without a zone, or times with one."""
+    column = table[name]
+    counts = {kind: column.re_search(layout).cast("int64").sum() for kind, layout in _LAYOUTS.items()}
+    row = rows_of(table.aggregate(every=column.count(), **{f"n{i}": n for i, n in enumerate(counts.values())}))[0]
+    for place, kind in enumerate(counts):
+        if row[f"n{place}"] == row["every"]:
+            times = column.try_cast(kind)
+            if not rows_of(table.aggregate(n=times.isnull().cast("int64").sum()))[0]["n"]:
+                return times
+    example = rows_of(table.aggregate(low=column.min(), high=column.max()))[0]
+    got = Verbatim(f"texts such as {example['low']!r} and {example['high']!r}")
+    raise BadInput(name, got=got, want=_WANT)
+
+
+def _from_numbers(table: Any, column: Any, name: str) -> Any:
+    """Numbers since 1970 in the unit that their size says, one for the whole column."""
+    floats = column.cast("float64")
+    integer = column.type().is_integer()
+    if not integer:
+        wrong = rows_of(table.aggregate(n=(floats.isnan() | floats.isinf()).cast("int64").sum()))[0]["n"]
+        if wrong:
+            raise BadInput(name, got=Verbatim(f"{wrong:,} rows that are no finite number"), want=_WANT)
+    ends = {"low": floats.min(), "high": floats.max(), "least": floats.abs().min(), "most": floats.abs().max()}
+    row = rows_of(table.aggregate(**ends))[0]
+    low, high, least, most = (float(row[name] or 0) for name in ends)
+    step = unit_of(most)
+    if unit_of(least) != step:
+        got = Verbatim(f"numbers of the sizes {least:.6g} and {most:.6g}")
+        raise BadInput(name, got=got, want="one unit for the whole column (seconds, milliseconds, ...)")
+    if not all(in_calendar(end * step) for end in (low, high)):
+        raise BadInput(name, got=low, want="times between the years 1 and 9999")
+    if not integer:
+        return (floats * step + 0.5).floor().cast("int64")
+    return column.cast("int64") * int(step) if step >= 1 else _thousandth(column.cast("int64"))
+
+
+def _thousandth(nanos: Any) -> Any:
+    """Nanoseconds as microseconds, rounded down; what is divided is a multiple, so that floats give it exactly."""
+    return ((nanos - (nanos % 1000 + 1000) % 1000) / 1000).round().cast("int64")

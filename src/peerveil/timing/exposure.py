@@ -1,8 +1,9 @@
-"""The audit: how exposed people in a log are, what a mechanism would cost and take from the attacker, in plain words."""
+"""The audit: how exposed the people in a log are, and what delays would cost and prevent."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -10,18 +11,18 @@ import polars as pl
 
 from peerveil.core.errors import BadInput
 from peerveil.core.progress import progress_bar
-from peerveil.core.randomness import Randomness
 from peerveil.core.result import Pictured, plain
 from peerveil.report import Line
 from peerveil.timing.adversary import LinkageAttack, linkage_attack
 from peerveil.timing.batches import Batches, find_batches
-from peerveil.timing.choose import choose_gap, intervals
 from peerveil.timing.durations import in_words, percent, read_duration
-from peerveil.timing.follow_up import FollowUp
 from peerveil.timing.leaks import Leak, find_leaks
+from peerveil.timing.log import read_log
+from peerveil.timing.mechanism import checked_randomness
+from peerveil.timing.mechanisms import FollowUp
 from peerveil.timing.optimal import OptimalAttack, optimal_attack
-from peerveil.timing.reading import read_log
-from peerveil.timing.schedule import prepare_posting
+from peerveil.timing.plan import choose_gap, intervals
+from peerveil.timing.post import PreparedPosting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,14 +30,26 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from peerveil.core.exact import Number
-    from peerveil.data import Events
-    from peerveil.timing.durations import Duration
+    from peerveil.core.randomness import Randomness
+    from peerveil.timing.durations import Duration, Floats
     from peerveil.timing.mechanism import DelayMechanism
+    from peerveil.timing.schedule import PostingSchedule
+
+NO_NAME_TWICE: Final = (
+    "No name appears on two threads: names that are new on every thread are pseudonyms, and who is behind two of them is not "
+    "in this log."
+)
+"""Why some logs cannot be audited."""
+
+_COLUMNS: Final = (
+    "epsilon", "mean_delay", "median_delay", "max_delay", "precision", "recall", "linked_within", "crossover",
+    "crossover_when_order_is_known", "crossover_over_all_history", "overtaken",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Protected:
-    """One mechanism tried on the log."""
+class DelayTrial:
+    """One mechanism, tried on the log in one draw of its delays."""
 
     mechanism: DelayMechanism
     mean_delay: float
@@ -53,16 +66,22 @@ class Protected:
     overtaken: float
     batch_cost: tuple[float, float]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Figures for programs."""
+    def row(self) -> tuple[float, ...]:
+        """The entries of :meth:`TimingAudit.frame`."""
         cut, precision, recall = self.attack.best
+        errors = (attack.crossover for attack in (self.best_attack, self.known_order, self.all_history))
+        delays = (self.mean_delay, self.median_delay, self.max_delay)
+        return (self.mechanism.epsilon, *delays, precision, recall, cut, *errors, self.overtaken)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON values."""
         return {
             "mechanism": repr(self.mechanism),
             "epsilon": self.mechanism.epsilon,
             "mean_delay": self.mean_delay,
             "median_delay": self.median_delay,
             "max_delay": self.max_delay,
-            "linkage": {"cut_off": cut, "precision": precision, "recall": recall},
+            "linkage": self.attack.best._asdict(),
             "crossover": self.best_attack.crossover,
             "crossover_when_order_is_known": self.known_order.crossover,
             "guaranteed_crossover": self.best_attack.least_crossover,
@@ -76,16 +95,9 @@ class Protected:
         }
 
 
-NO_NAME_TWICE: Final = (
-    "No name appears on two threads: names that are new on every thread are pseudonyms, and who is behind two of them is not "
-    "in this log."
-)
-"""Why some logs cannot be audited."""
-
-
 @dataclass(frozen=True)
 class TimingAudit(Pictured):
-    """What :func:`audit_log` found. For the operator: it contains facts about people that must not be published."""
+    """Result of :func:`audit_log`. For the operator: it contains facts about people that must not be published."""
 
     operator_only: ClassVar[bool] = True
 
@@ -97,7 +109,7 @@ class TimingAudit(Pictured):
     intervals: int
     batches: Batches
     raw: LinkageAttack
-    protected: tuple[Protected, ...]
+    protected: tuple[DelayTrial, ...]
     leaks: tuple[Leak, ...]
     suspects: int
     has_replies: bool
@@ -106,15 +118,15 @@ class TimingAudit(Pictured):
     own_gap: bool = True
     """Whether the gap was taken from this very log."""
     log: str = "LOG"
-    """What stands after ``peerveil timing post`` to read a log like this one: the file and the options."""
+    """The arguments of ``peerveil timing post`` that read a log like this one: the file and the options."""
 
     @property
-    def recommended(self) -> Protected | None:
+    def recommended(self) -> DelayTrial | None:
         """The least delay with which the best attack on a pair errs at least a quarter of the time; else the strongest."""
-        good = [one for one in self.protected if one.best_attack.crossover >= 0.25]
-        if good:
-            return min(good, key=lambda one: one.mean_delay)
-        return max(self.protected, key=lambda one: one.best_attack.crossover, default=None)
+        strong = [trial for trial in self.protected if trial.best_attack.crossover >= 0.25]
+        if strong:
+            return min(strong, key=lambda trial: trial.mean_delay)
+        return max(self.protected, key=lambda trial: trial.best_attack.crossover, default=None)
 
     @property
     def advice(self) -> list[Line]:
@@ -123,35 +135,36 @@ class TimingAudit(Pictured):
         if self.leaks:
             held = "Hold posts before they reach the platform: what it publishes beside a post cannot be taken back."
             lines.append(Line(held))
-        chosen = self.recommended
         if not self.several:
             other = f"{NO_NAME_TWICE} To audit them, take a log in which a person has one name, such as the account."
-            lines.append(Line(other))
-        elif not len(self.batches):
-            lines.append(
-                Line("Nobody in this log commented on two threads in one sitting; delays would protect nothing.")
-            )
-        elif chosen is None:
-            lines.append(Line("Too little history to choose a gap: give one with --gap."))
-        else:
-            lines += self._advice_on(chosen)
-        return lines
+            return [*lines, Line(other)]
+        if not len(self.batches):
+            nobody = "Nobody in this log commented on two threads in one sitting; delays would protect nothing."
+            return [*lines, Line(nobody)]
+        if self.recommended is None:
+            return [*lines, Line("Too little history to choose a gap: give one with --gap.")]
+        return lines + self._advice_on(self.recommended)
 
-    def _advice_on(self, chosen: Protected) -> list[Line]:
+    def _advice_on(self, chosen: DelayTrial) -> list[Line]:
         m = chosen.mechanism
-        _, before, found = self.raw.best
+        use = "The command:"
+        if self.own_gap:
+            use = (
+                "Use this for the next log, not for this one: the gap was taken from it, and would reveal something about it. "
+                "Put the next log in place of this one:"
+            )
         lines: list[str | Line] = [
             f"Delay every post once, by a random time (epsilon {m.epsilon:g}, gap {in_words(m.gap)}): posts that follow one of "
-            f"the same person on another thread within {in_words(m.beta)} wait {in_words(m.mean_batched)} on average, all "
+            f"the same person on another thread within {in_words(m.window)} wait {in_words(m.mean_batched)} on average, all "
             f"others {in_words(m.mean_unbatched)}, and no post longer than {in_words(m.max_delay)}.",
-            Line(self._where_to_use_it, self.command),
+            Line(use, self.command),
             "Delays do not protect times that are already public: stop publishing them, or round them to days.",
             "The best possible test of whether two comments were written together, or apart by up to the gap, is then "
             f"wrong {100 * chosen.best_attack.crossover:.0f}% of the time (guessing: 50%), "
             f"{100 * chosen.known_order.crossover:.0f}% if it is known which of the two came first.",
-            f"Without delays, {percent(before)} of the pairs that are linked by time are correct, and {percent(found)} of the "
-            f"true pairs are found. In one random draw of the delays it was {percent(chosen.attack.best[1])} and "
-            f"{percent(chosen.attack.best[2])}; results vary from run to run.",
+            f"Without delays, {percent(self.raw.best.precision)} of the pairs that are linked by time are correct, and "
+            f"{percent(self.raw.best.recall)} of the true pairs are found. In one random draw of the delays it was "
+            f"{percent(chosen.attack.best.precision)} and {percent(chosen.attack.best.recall)}; results vary from run to run.",
         ]
         if chosen.all_history.covered < 0.995:
             lines.append(
@@ -165,17 +178,8 @@ class TimingAudit(Pictured):
                 f"is linked at epsilon {chosen.batch_cost[1]:.3g}. Ask people to spread very long sittings."
             )
         if self.has_replies:
-            lines.append("Release replies causally (the default), so that none appears before what it answers.")
+            lines.append("Post replies causally (the default), so that none appears before what it answers.")
         return [line if isinstance(line, Line) else Line(line) for line in lines]
-
-    @property
-    def _where_to_use_it(self) -> str:
-        if self.own_gap:
-            return (
-                "Use this for the next log, not for this one: the gap was taken from it, and would reveal something about it. "
-                "Put the next log in place of this one:"
-            )
-        return "The command:"
 
     @property
     def command(self) -> str:
@@ -184,7 +188,7 @@ class TimingAudit(Pictured):
             return ""
         m = self.recommended.mechanism
         return (
-            f"peerveil timing post {self.log} --epsilon {m.epsilon:g} --gap {m.gap:.15g}s --window {m.beta:.15g}s "
+            f"peerveil timing post {self.log} --epsilon {m.epsilon:g} --gap {m.gap:.15g}s --window {m.window:.15g}s "
             "--out delayed-posts"
         )
 
@@ -202,7 +206,6 @@ class TimingAudit(Pictured):
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values."""
         b = self.batches
-        cut, precision, recall = self.raw.best
         return dict(plain({
             "for": "the operator only: these are facts about the people in the log",
             "log": self.headline,
@@ -214,47 +217,34 @@ class TimingAudit(Pictured):
             "same_rate": b.same_rate,
             "other_rate": b.other_rate,
             "posterior": {"suspects": self.suspects, "probability": float(b.risk(self.suspects)) if b.same_rate else 0.0},
-            "linkage_without_protection": {"cut_off": cut, "precision": precision, "recall": recall},
-            "protected": [one.to_dict() for one in self.protected],
-            "leaks": [{"column": k.column, "kind": k.kind, "agreement": k.agreement, "scope": k.scope} for k in self.leaks],
+            "linkage_without_protection": self.raw.best._asdict(),
+            "protected": [trial.to_dict() for trial in self.protected],
+            "leaks": [asdict(leak) for leak in self.leaks],
             "recommendation": self.recommendation,
         }))  # fmt: skip
 
     def frame(self) -> pl.DataFrame:
         """What delays would do, one row per strength and one (epsilon null) without protection; delays in seconds."""
         cut, precision, recall = self.raw.best
-        rows: list[dict[str, float | None]] = [
-            {"epsilon": None, "mean_delay": 0.0, "median_delay": 0.0, "max_delay": 0.0, "precision": precision,
-             "recall": recall, "linked_within": cut, "crossover": None, "crossover_when_order_is_known": None,
-             "crossover_over_all_history": None, "overtaken": 0.0}
-        ]  # fmt: skip
-        for one in self.protected:
-            cut, precision, recall = one.attack.best
-            rows.append({
-                "epsilon": one.mechanism.epsilon, "mean_delay": one.mean_delay, "median_delay": one.median_delay,
-                "max_delay": one.max_delay, "precision": precision, "recall": recall, "linked_within": cut,
-                "crossover": one.best_attack.crossover, "crossover_when_order_is_known": one.known_order.crossover,
-                "crossover_over_all_history": one.all_history.crossover, "overtaken": one.overtaken,
-            })  # fmt: skip
-        return pl.DataFrame(rows, schema_overrides={"epsilon": pl.Float64}, infer_schema_length=None)
+        none = (None, 0.0, 0.0, 0.0, precision, recall, cut, None, None, None, 0.0)
+        rows = [none, *(trial.row() for trial in self.protected)]
+        return pl.DataFrame(rows, schema=dict.fromkeys(_COLUMNS, pl.Float64), orient="row")
 
     def comparison(self) -> tuple[list[str], list[list[str]]]:
         """The same for people, as head and rows of text."""
-        head = ["epsilon", "delay: mean", "median", "longest", "links correct", "true pairs found", "linked within",
-                "best test wrong, up to the gap", "order known", "all history", "replies too early", "if causal",
-                "overtaken", "whole sitting: mean", "largest"]  # fmt: skip
+        delays, shares = ["delay: mean", "median", "longest"], ["links correct", "true pairs found", "linked within"]
+        tests = ["best test wrong, up to the gap", "order known", "all history"]
+        others = ["replies too early", "if causal", "overtaken", "whole sitting: mean", "largest"]
         cut, precision, recall = self.raw.best
         rows = [["none", "0 s", "0 s", "0 s", percent(precision), percent(recall), in_words(cut), *["-"] * 8]]
-        for one in self.protected:
-            cut, precision, recall = one.attack.best
-            early = [f"{n:,}" for n in one.early_replies] if self.has_replies else ["-", "-"]
-            rows.append([
-                f"{one.mechanism.epsilon:g}", in_words(one.mean_delay), in_words(one.median_delay),
-                in_words(one.max_delay), percent(precision), percent(recall), in_words(cut),
-                *(percent(a.crossover) for a in (one.best_attack, one.known_order, one.all_history)), *early,
-                percent(one.overtaken), *(f"epsilon {cost:.3g}" for cost in one.batch_cost),
-            ])  # fmt: skip
-        return head, rows
+        for trial in self.protected:
+            epsilon, mean, median, longest, precision, recall, cut, *errors, overtaken = trial.row()
+            early = [f"{n:,}" for n in trial.early_replies] if self.has_replies else ["-", "-"]
+            costs = [f"epsilon {cost:.3g}" for cost in trial.batch_cost]
+            waits = map(in_words, (mean, median, longest))
+            links = (percent(precision), percent(recall), in_words(cut))
+            rows.append([f"{epsilon:g}", *waits, *links, *map(percent, errors), *early, percent(overtaken), *costs])
+        return ["epsilon", *delays, *shares, *tests, *others], rows
 
     def summary(self) -> str:
         """How exposed people are, in one sentence."""
@@ -263,7 +253,7 @@ class TimingAudit(Pictured):
             return f"This log cannot tell. {NO_NAME_TWICE}"
         if not len(self.batches):
             return f"Not by this: nobody posted on two threads within {window}."
-        if not self.batches.same_rate or self.batches.other_rate != self.batches.other_rate:
+        if not self.batches.same_rate or math.isnan(self.batches.other_rate):
             return f"{len(self.batches):,} times somebody posted on several threads within {window}."
         sure = percent(float(self.batches.risk(self.suspects)))
         return (
@@ -321,69 +311,65 @@ def audit_log(
     columns
         Our names for columns that a frame or file calls otherwise: ``{"actor": "user"}``.
     randomness
-        The secure lane unless given. Delays are drawn to be measured; nothing is posted.
+        Secure randomness by default. Delays are drawn to be measured; nothing is posted.
     progress
         Show a bar on standard error; None shows it on a terminal only.
     """
-    events = read_log(events, "events", columns=columns, group=within if isinstance(within, str) else None)
-    seconds = read_duration(window, "window", zero=True) / 1e9
-    source = Randomness.secure() if randomness is None else randomness
-    waits = intervals(events, beta=seconds)
-    history = (
-        float(np.ceil(choose_gap(waits, percentile=percentile))) if waits.size else 0.0
-    )  # whole seconds, for people
-    chosen = history if gap is None else read_duration(gap, "gap") / 1e9
-    if gap is not None and chosen <= seconds:
-        raise BadInput("gap", got=gap, want=f"more than the window of one sitting ({in_words(seconds)})")
-    mechanisms = [FollowUp(epsilon=e, gap=chosen, beta=seconds) for e in epsilons] if chosen > seconds else []
-    tried = []
+    log = read_log(events, "events", columns=columns, group=within)
+    window_seconds = read_duration(window, "window", zero=True) / 1e9
+    source = checked_randomness(randomness)
+    waits = intervals(log, window=window_seconds)
+    if gap is not None:
+        gap_seconds = read_duration(gap, "gap") / 1e9
+        if gap_seconds <= window_seconds:
+            raise BadInput("gap", got=gap, want=f"more than the window of one sitting ({in_words(window_seconds)})")
+    else:  # whole seconds, for people
+        gap_seconds = float(np.ceil(choose_gap(waits, percentile=percentile))) if waits.size else 0.0
+    mechanisms = []
+    if gap_seconds > window_seconds:
+        mechanisms = [FollowUp(epsilon=epsilon, gap=gap_seconds, window=window_seconds) for epsilon in epsilons]
+    groups = log.numbered(within)[0] if isinstance(within, str) else within
+    trials = []
     with progress_bar("auditing", 2 + len(mechanisms), show=progress) as advance:
-        batches = find_batches(events, window=seconds, baseline=baseline)
+        batches = find_batches(log, window=window_seconds, baseline=baseline)
         advance(1)
-        groups = events.numbered(within)[0] if isinstance(within, str) else within
-        raw = linkage_attack(events, window=seconds, within=groups)
+        raw = linkage_attack(log, window=window_seconds, within=groups)
         advance(1)
         for mechanism in mechanisms:
-            share = waits if waits.size else np.array([chosen])
-            tried.append(_try(events, mechanism, batches, share, groups, source))
+            schedule = PreparedPosting(log, mechanism).draw(source)
+            trials.append(
+                _trial(mechanism, schedule, batches, waits if waits.size else np.array([gap_seconds]), groups)
+            )
             advance(1)
     return TimingAudit(
-        headline=events.headline,
-        events=len(events),
-        actors=len(events.numbered("actor")[1]),
-        gap=chosen,
+        headline=log.headline,
+        events=len(log),
+        actors=len(log.numbered("actor")[1]),
+        gap=gap_seconds,
         percentile=percentile,
         intervals=int(waits.size),
         batches=batches,
         raw=raw,
-        protected=tuple(tried),
-        leaks=tuple(find_leaks(events)),
+        protected=tuple(trials),
+        leaks=tuple(find_leaks(log)),
         suspects=suspects,
-        has_replies=events.has_replies,
-        several=_several(events),
+        has_replies=log.has_replies,
+        several=bool((log.frame.group_by("actor").agg(pl.col("thread").n_unique())["thread"] > 1).any()),
         own_gap=gap is None,
     )
 
 
-def _several(events: Events) -> bool:
-    """Whether any name appears on two threads."""
-    threads = events.frame.group_by("actor").agg(pl.col("thread").n_unique())["thread"]
-    return bool((threads > 1).any())
-
-
-def _try(
-    events: Events, mechanism: DelayMechanism, batches: Batches, waits: Any, groups: Any, source: Randomness
-) -> Protected:
-    schedule = prepare_posting(events, mechanism).draw(source)
-    delay = schedule.delay
-    near = waits[waits <= mechanism.gap]
+def _trial(
+    mechanism: DelayMechanism, schedule: PostingSchedule, batches: Batches, waits: Floats, groups: Any
+) -> DelayTrial:
     # what the attacker believes about lone comments: history up to the gap, to which the guarantee applies
+    near = waits[waits <= mechanism.gap]
     away = near if near.size else np.array([mechanism.gap])
-    return Protected(
+    return DelayTrial(
         mechanism=mechanism,
-        mean_delay=float(delay.mean()),
-        median_delay=float(np.median(delay)),
-        max_delay=float(delay.max()),
+        mean_delay=float(schedule.delay.mean()),
+        median_delay=float(np.median(schedule.delay)),
+        max_delay=float(schedule.delay.max()),
         attack=linkage_attack(schedule, window=batches.window, within=groups),
         best_attack=optimal_attack(mechanism, away, cells=100),
         known_order=optimal_attack(mechanism, away, order="known", cells=100),

@@ -1,7 +1,8 @@
-"""Pictures of the audit, and its page."""
+"""Figures of the audit, and its page."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -9,8 +10,8 @@ import numpy as np
 from peerveil.report import COLORS, Page, figure_style, new_axes, svg
 from peerveil.report.words import WORDS
 from peerveil.timing.batches import posterior
-from peerveil.timing.choose import intervals
 from peerveil.timing.durations import in_words
+from peerveil.timing.plan import intervals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,51 +21,48 @@ if TYPE_CHECKING:
     from peerveil.data import Events
     from peerveil.timing.exposure import TimingAudit
 
-SHADES = ("#2b7bba", "#c98a00", "#2e8b57", "#9b6bc7")  # apart from each other, and from both papers
+SHADES = ("#2b7bba", "#c98a00", "#2e8b57", "#9b6bc7")  # distinct on light and on dark pages
 
 
 def draw_waits(ax: Axes, events: Events, window: float, gap: float | None = None) -> None:
-    """How long people wait between their posts on different threads: the hump on the left is what gives them away."""
+    """How long people wait between their posts on different threads: the peak on the left exposes them."""
     waits = np.maximum(intervals(events), 1.0)
-    edges = (
-        np.geomspace(1, max(float(waits.max()), 2 * window, 10.0) * 1.01, 50) if waits.size else np.array([1.0, 10.0])
-    )
+    last = max(float(waits.max()), 2 * window, 10.0) * 1.01 if waits.size else 10.0
+    edges = np.geomspace(1, last, 50 if waits.size else 2)
     ax.hist(waits[waits <= window], bins=edges.tolist(), color=COLORS["leak"], label="in one sitting")
     ax.hist(waits[waits > window], bins=edges.tolist(), color=COLORS["truth"], label="apart")
     ax.axvline(window, color=COLORS["accent"], linestyle="--", label=f"window, {in_words(window)}")
     if gap:
         ax.axvline(gap, color=COLORS["private"], linestyle="--", label=f"gap, {in_words(gap)}")
     ax.set_xscale("log")
-    ticks = [(1, "1 s"), (60, "1 min"), (3600, "1 h"), (86_400, "1 day"), (864_000, "10 days")]
-    shown = [tick for tick in ticks if tick[0] <= edges[-1]]
-    ax.set_xticks([tick for tick, _ in shown], [name for _, name in shown])
+    marks = {1: "1 s", 60: "1 min", 3600: "1 h", 86_400: "1 day", 864_000: "10 days"}
+    seconds = [second for second in marks if second <= edges[-1]]
+    ax.set_xticks(seconds, [marks[second] for second in seconds])
     ax.minorticks_off()
-    ax.set_xlabel("time from a person's post to their next one on another thread")
-    ax.set_ylabel("posts")
+    ax.set(xlabel="time from a person's post to their next one on another thread", ylabel="posts")
     ax.legend(loc="upper left", bbox_to_anchor=(0, 1.22), ncols=4, fontsize=9)
 
 
 def draw_attacks(ax: Axes, audit: TimingAudit) -> None:
     """Precision against recall, before and after."""
     audit.raw.draw(ax, "no protection", color=COLORS["leak"])
-    for one, color in zip(audit.protected, SHADES, strict=False):
-        one.attack.draw(ax, f"epsilon {one.mechanism.epsilon:g}", color=color)
-    attacks = [audit.raw, *(one.attack for one in audit.protected)]
-    seen = [float(value) for attack in attacks for value in attack.precision[attack.recall > 0.01]]
-    if seen and 0 < min(seen) < 0.1 * max(seen):  # what delays leave would lie on the axis: tenfold steps show it
+    for trial, color in zip(audit.protected, SHADES, strict=False):
+        trial.attack.draw(ax, f"epsilon {trial.mechanism.epsilon:g}", color=color)
+    attacks = [audit.raw, *(trial.attack for trial in audit.protected)]
+    values = [float(value) for attack in attacks for value in attack.precision[attack.recall > 0.01]]
+    if values and 0 < min(values) < 0.1 * max(values):  # small values would be invisible on a linear axis
         ax.set_yscale("log")
-        ax.set_ylim(0.5 * min(seen), 2 * max(seen))
-    elif seen and 0 < max(seen) < 0.5:
-        ax.set_ylim(0, 1.1 * max(seen))
+        ax.set_ylim(0.5 * min(values), 2 * max(values))
+    elif values and 0 < max(values) < 0.5:
+        ax.set_ylim(0, 1.1 * max(values))
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize=9)
 
 
 def draw_curves(ax: Axes, audit: TimingAudit) -> None:
     """The best attack on a pair, under its bound."""
-    for one, color in zip(audit.protected, SHADES, strict=False):
-        one.best_attack.draw(ax, f"epsilon {one.mechanism.epsilon:g}", color=color)
-        x = one.known_order
-        ax.plot(x.type_one, x.power, color=color, linestyle="--", linewidth=1)
+    for trial, color in zip(audit.protected, SHADES, strict=False):
+        trial.best_attack.draw(ax, f"epsilon {trial.mechanism.epsilon:g}", color=color)
+        ax.plot(trial.known_order.type_one, trial.known_order.power, color=color, linestyle="--", linewidth=1)
     ax.plot([0, 1], [1, 0], color=COLORS["truth"], linewidth=1)
     ax.plot([], [], color=COLORS["truth"], linestyle="--", label="order known")
     ax.plot([], [], color=COLORS["truth"], linewidth=6, alpha=0.25, label="guaranteed bound")
@@ -81,7 +79,7 @@ def draw_risk(ax: Axes, same_rate: float, other_rate: float) -> None:
 
 
 class Sketch(NamedTuple):
-    """A picture to be drawn on so many axes, with its description and its caption."""
+    """A figure to be drawn on a number of axes, with its description and its caption."""
 
     draw: Callable[..., None]
     alt: str
@@ -90,7 +88,7 @@ class Sketch(NamedTuple):
 
 
 def audit_sketches(audit: TimingAudit, events: Events) -> list[Sketch]:
-    """The pictures of an audit: waits between posts, and both attacks where delays were tried."""
+    """The figures of an audit: waits between posts, and both attacks if delays were tried."""
 
     def draw_both(left: Axes, right: Axes) -> None:
         draw_attacks(left, audit)
@@ -115,6 +113,7 @@ def audit_sketches(audit: TimingAudit, events: Events) -> list[Sketch]:
 def audit_page(audit: TimingAudit, events: Events) -> Page:
     """The audit as one page for the operator."""
     b = audit.batches
+    waits, *attacks = audit_sketches(audit, events)
     with figure_style():
         page = Page("How exposed are people by when they post?", lead=audit.headline)
         page.paragraph(audit.summary())
@@ -126,63 +125,49 @@ def audit_page(audit: TimingAudit, events: Events) -> Page:
                 page.code(line.command)
         page.paragraph("For the operator only: this page states facts about the people in the log.")
         if audit.recommended is not None:
-            promise = audit.recommended.mechanism.guarantee
-            page.guarantee(promise.short, str(promise))
+            guarantee = audit.recommended.mechanism.guarantee
+            page.guarantee(guarantee.short, str(guarantee))
         page.heading("The leak")
         page.paragraph(audit.leak)
-        axes = new_axes(height=3.2)
-        draw_waits(axes[0], events, b.window, audit.gap or None)
-        page.figure(svg(axes[0], "Histogram of waits between posts of one person on different threads."),
-                    "Waits between posts of one person on different threads, logarithmic.")  # fmt: skip
-        if b.same_rate and b.other_rate == b.other_rate:
-            axes = new_axes(height=2.8)
-            draw_risk(axes[0], b.same_rate, b.other_rate)
-            sure = 100 * float(b.risk(audit.suspects))
-            page.figure(svg(axes[0], f"Posterior against suspects; {sure:.0f}% at {audit.suspects}."),
-                        f"How sure an observer is after seeing two comments that close: {sure:.1f}% with "
-                        f"{audit.suspects} suspects.")  # fmt: skip
+        _add(page, waits)
+        if b.same_rate and not math.isnan(b.other_rate):
+            sure = f"{100 * float(b.risk(audit.suspects)):.1f}% with {audit.suspects} suspects"
+            caption = f"How sure an observer is after seeing two comments that close: {sure}."
+            _add(page, Sketch(lambda ax: draw_risk(ax, b.same_rate, b.other_rate), caption, caption))
         if audit.protected:
-            _protection(page, audit)
+            _add_trials(page, audit)
+            _add(page, *attacks)
         page.heading("Other leaks in the log")
         if audit.leaks:
-            page.table(["column", "kind", "follows arrival", "within", "what to do"], [
-                [k.column, k.kind, f"{100 * k.agreement:.1f}%", k.scope, k.advice] for k in audit.leaks
-            ])  # fmt: skip
+            rows = [[k.column, k.kind, f"{100 * k.agreement:.1f}%", k.scope, k.advice] for k in audit.leaks]
+            page.table(["column", "kind", "follows arrival", "within", "what to do"], rows)
         else:
             page.paragraph("No serial number and no second timestamp in the file follows the order of arrival.")
         page.glossary(WORDS)
-        page.footer("Made by `peerveil timing audit`. Delays were drawn to be measured; nothing was posted.")
+        page.footer("Created by `peerveil timing audit`. Delays were drawn to be measured; nothing was posted.")
     return page
 
 
-def _protection(page: Page, audit: TimingAudit) -> None:
+def _add(page: Page, sketch: Sketch) -> None:
+    axes = new_axes(height=3.2, columns=sketch.columns)
+    sketch.draw(*axes)
+    page.figure(svg(axes[0], sketch.alt), sketch.caption)
+
+
+def _add_trials(page: Page, audit: TimingAudit) -> None:
     page.heading("What delays would do")
     page.paragraph(
         f"The gap is {in_words(audit.gap)}. Posts that follow a post of the same person on another thread wait longest; "
         "the tables show what that does at several strengths, in one random draw of the delays."
     )
     head, rows = audit.comparison()
-    for columns in (
-        [0, 1, 2, 3, 10, 11, 12],
-        [0, 4, 5, 6, 7, 8, 9, 13, 14],
-    ):  # what it costs, what it takes from attackers
+    costs, attacks = [0, 1, 2, 3, 10, 11, 12], [0, 4, 5, 6, 7, 8, 9, 13, 14]
+    for columns in (costs, attacks):
         page.table([head[i] for i in columns], [[row[i] for i in columns] for row in rows])
     page.paragraph(
         "Links: every two posts that appear within some time of each other are taken for one person's; the time is the one "
         "that serves the attacker best. Best test: how often the best possible test on one pair of comments is wrong when both "
         'kinds of error are equal (50% is guessing); "all history" counts lone comments further apart than the gap as well. '
-        "Too early: replies that would appear before what they answer; causal release holds them back. Overtaken: posts of a "
+        "Too early: replies that would appear before what they answer; causal posting holds them back. Overtaken: posts of a "
         "thread that appear before the one that came before them. Whole sitting: the epsilon at which all of it is linked."
-    )
-    axes = new_axes(height=3.2, columns=2)
-    draw_attacks(axes[0], audit)
-    draw_curves(axes[1], audit)
-    page.figure(
-        svg(
-            axes[0],
-            "Left: linking posts by time, before and after. Right: how often the best test sees through the delays.",
-        ),
-        "Left: linking posts by time, before and after. Right: the best possible test on one pair of comments; solid: "
-        "order of the two unknown, dashed: known, pale: what the guarantee allows at most; the cross-over lies on the "
-        "falling line.",
     )

@@ -1,7 +1,7 @@
-"""Identifiers and second timestamps that give the order of arrival away, whatever the public time says.
+"""Identifiers and second timestamps that reveal the order of arrival, whatever the public time says.
 
 OpenReview publishes ``tcdate`` (the true moment of creation, in milliseconds) and ``number`` (a serial number) beside a
-post; HotCRP letters reviews in order. A delay of the shown time is worth nothing while these stand beside it.
+post; HotCRP letters reviews in order. A delay of the public time is worth nothing while these are public too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import polars as pl
 
 from peerveil.data import Events
 from peerveil.data.events import ORDER_LEAKS, SECOND_CLOCKS
-from peerveil.timing.batches import codes
+from peerveil.timing.log import codes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Leak:
-    """A column that tells in which order events arrived.
+    """A column that reveals the order in which events arrived.
 
     Attributes
     ----------
@@ -31,9 +31,9 @@ class Leak:
     kind : str
         ``"second clock"`` or ``"serial number"``.
     agreement : float
-        Of neighboring events of a thread (of the log, if that tells more), the share in the same order as the column.
+        Of neighboring events of a thread (of the log, if that reveals more), the share in the same order as the column.
     scope : str
-        ``"thread"`` or ``"log"``: where the order is told.
+        ``"thread"`` or ``"log"``: where the order is revealed.
     """
 
     column: str
@@ -55,35 +55,33 @@ class Leak:
 
 
 def find_leaks(events: Any, *, least: float = 0.8, columns: Mapping[str, str] | None = None) -> list[Leak]:
-    """Columns kept with the log that follow the order of arrival in at least this share of cases.
+    """Columns of the log that follow the order of arrival in at least this share of cases.
 
     >>> from peerveil.data import Events
     >>> log = Events(actor=list("abab"), thread=[1, 1, 2, 2], time=[1e9, 2e9, 3e9, 4e9], extra={"number": [1, 2, 1, 2]})
     >>> [(leak.column, leak.agreement, leak.scope) for leak in find_leaks(log)]
     [('number', 1.0, 'thread')]
     """
-    events = Events.of(events, "events", columns=columns)
-    _, thread, times = codes(events)
-    found = []
-    names = [name for name in events.extra if name in ORDER_LEAKS] + _ordered_ids(events)
-    for name in names:
-        values = _as_numbers(events.frame[name])
+    log = Events.of(events, "events", columns=columns)
+    _, thread, times = codes(log)
+    leaks = []
+    for name in [*(name for name in log.extra if name in ORDER_LEAKS), *_own_ids(log)]:
+        values = _as_numbers(log.frame[name])
         if values is None:
             continue
         by_thread = _agreement(values, times, np.argsort(thread, kind="stable"), thread)
         overall = _agreement(values, times, np.arange(times.size), None)
         scope, share = max(("log", overall), ("thread", by_thread), key=lambda pair: pair[1])
         if share >= least:
-            kind = "second clock" if name in SECOND_CLOCKS else "serial number"
-            found.append(Leak(name, kind, float(share), scope))
-    return found
+            leaks.append(Leak(name, "second clock" if name in SECOND_CLOCKS else "serial number", share, scope))
+    return leaks
 
 
-def _ordered_ids(events: Events) -> list[str]:
-    """The ids themselves, where the log brought numbers of its own."""
-    frame = events.frame
-    dense = frame["id"].dtype.is_integer() and (frame["id"].sort() == pl.int_range(len(events), eager=True)).all()
-    return [] if dense or not frame["id"].dtype.is_integer() else ["id"]
+def _own_ids(log: Events) -> list[str]:
+    """The ids themselves, if they are numbers of the log's own and not ours."""
+    ids = log.frame["id"]
+    ours = ids.dtype.is_integer() and (ids.sort() == pl.int_range(len(log), eager=True)).all()
+    return ["id"] if ids.dtype.is_integer() and not ours else []
 
 
 def _as_numbers(series: pl.Series) -> Any:
@@ -91,13 +89,11 @@ def _as_numbers(series: pl.Series) -> Any:
     if series.dtype.is_temporal():
         series = series.cast(pl.Int64)
     elif series.dtype == pl.String:
-        whole = series.cast(pl.Int64, strict=False)
-        if whole.null_count() > series.null_count():
+        numbers = series.cast(pl.Int64, strict=False)
+        if numbers.null_count() > series.null_count():
             letters = series.str.to_uppercase()
-            key = letters.str.len_chars() * 1_000_000_000
-            rank = letters.rank("dense")
-            whole = (key + rank).cast(pl.Int64)
-        series = whole
+            numbers = (letters.str.len_chars() * 1_000_000_000 + letters.rank("dense")).cast(pl.Int64)
+        series = numbers
     elif not series.dtype.is_numeric():
         return None
     return series.cast(pl.Float64).fill_null(float("nan")).to_numpy()
@@ -105,10 +101,8 @@ def _as_numbers(series: pl.Series) -> Any:
 
 def _agreement(values: Any, times: Any, order: Any, thread: Any) -> float:
     """The share of neighbors (in one thread) in the same order by the column as by arrival; 0 if there are none."""
-    later, v = times[order], values[order]
-    chosen = (later[1:] > later[:-1]) & ~np.isnan(v[1:]) & ~np.isnan(v[:-1])
+    values = values[order]
+    chosen = (np.diff(times[order]) > 0) & ~np.isnan(values[1:]) & ~np.isnan(values[:-1])
     if thread is not None:
-        chosen &= thread[order][1:] == thread[order][:-1]
-    if not chosen.any():
-        return 0.0
-    return float(np.mean((v[1:] > v[:-1])[chosen]))
+        chosen &= np.diff(thread[order]) == 0
+    return float(np.mean((np.diff(values) > 0)[chosen])) if chosen.any() else 0.0

@@ -1,9 +1,9 @@
-"""What every delay mechanism has: a pair of distributions, a rule for who is batched, a guarantee, an exact check.
+"""What every delay mechanism has: a pair of distributions, a rule for who is batched, and a guarantee.
 
 **Neighbors** (corrected; the paper's Definitions 3.1 and 5.2 let a comment leave an existing batch of two, whose other
 half then changes its status too, and the likelihood ratio is infinite). Comments c and c' are one person's, on
-different threads. In the harmless input c' stands alone, more than beta and at most the gap after c. In the sensitive
-input c' was written in the same sitting as c, within beta of it. No third comment's status differs.
+different threads. In the harmless input c' stands alone, more than the window and at most the gap after c. In the
+sensitive input c' was written in the same sitting as c, within the window. No third comment's status differs.
 
 **Why independent delays suffice** (Theorem 4.2, Lemma A.1). Delays are drawn independently, so the likelihood of a whole
 output is a product over comments, and only comments whose status or arrival differs contribute a ratio other than 1.
@@ -27,84 +27,94 @@ from peerveil.timing.durations import TICKS, in_words, read_duration
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from peerveil.core.exact import Number
     from peerveil.timing.delays import Delay
-    from peerveil.timing.durations import Duration
+    from peerveil.timing.durations import Duration, Flags, Floats, Integers
 
-
-MOST: Final = 100
+MOST_EPSILON: Final = 100
 """The largest epsilon: far beyond use, and far from where floats overflow."""
 
 
 class DelayMechanism(ABC):
-    """A pair of delay distributions, for batched and for other comments, with what it guarantees.
+    """A pair of delay distributions, for batched and for other comments, with its guarantee.
 
     Attributes
     ----------
     batched, unbatched : Delay
         The two distributions, B and U in the paper.
+    exact_epsilon : Fraction
+        The guarantee for a pair of comments.
+    gap_ticks, window_ticks : int
+        The gap, and the width of one sitting.
     """
 
-    by_predecessor: ClassVar[bool] = False
-    """Whether a comment's status depends on the past alone."""
+    follow_ups_only: ClassVar[bool] = False
+    """Whether only follow-ups get the long delay, so that a comment's status depends on the past alone."""
 
     batched: Delay
     unbatched: Delay
 
-    def __init__(self, *, epsilon: Number, gap: Duration, beta: Duration = 0) -> None:
-        self._epsilon = read_epsilon(epsilon)
-        if self._epsilon > MOST:
-            raise BadInput("epsilon", got=epsilon, want=f"at most {MOST}; beyond 10 hardly anything is promised anyway")
-        self._gap = read_duration(gap, "gap")
-        self._beta = read_duration(beta, "beta", zero=True)
-        if self._beta >= self._gap:
-            raise BadInput("beta", got=beta, want=f"less than the gap ({in_words(self._gap / TICKS)})")
+    def __init__(self, *, epsilon: Number, gap: Duration, window: Duration = 0, **options: Any) -> None:
+        self.exact_epsilon = read_epsilon(epsilon)
+        if self.exact_epsilon > MOST_EPSILON:
+            want = f"at most {MOST_EPSILON}; an epsilon above 10 guarantees very little"
+            raise BadInput("epsilon", got=epsilon, want=want)
+        self.gap_ticks = read_duration(gap, "gap")
+        self.window_ticks = read_duration(window, "window", zero=True)
+        if self.window_ticks >= self.gap_ticks:
+            raise BadInput("window", got=window, want=f"less than the gap ({in_words(self.gap)})")
+        self._options = options
 
     # ---- parameters ---------------------------------------------------------------------------------------------
 
     @property
     def epsilon(self) -> float:
         """The guarantee for a pair of comments."""
-        return float(self._epsilon)
-
-    @property
-    def exact_epsilon(self) -> Fraction:
-        """The same, exactly."""
-        return self._epsilon
+        return float(self.exact_epsilon)
 
     @property
     def gap(self) -> float:
         """How far apart (in seconds) two comments may be in the harmless case and still be covered."""
-        return self._gap / TICKS
+        return self.gap_ticks / TICKS
 
     @property
-    def beta(self) -> float:
+    def window(self) -> float:
         """How far apart (in seconds) comments of one sitting may be."""
-        return self._beta / TICKS
+        return self.window_ticks / TICKS
 
     @property
     def loss(self) -> Fraction:
         """The epsilon of one comment, for which the two distributions are indistinguishable: half, or all of it."""
-        return self._epsilon if self.by_predecessor else self._epsilon / 2
+        return self.exact_epsilon if self.follow_ups_only else self.exact_epsilon / 2
 
     @property
-    def reach(self) -> int:
-        """The largest shift, in ticks, that the distributions must hide: the gap, and beta where looked both ways."""
-        return self._gap if self.by_predecessor else self._gap + self._beta
+    def reach_ticks(self) -> int:
+        """The largest shift that the distributions must hide: the gap, and the window if status looks both ways."""
+        return self.gap_ticks if self.follow_ups_only else self.gap_ticks + self.window_ticks
+
+    @property
+    def reach(self) -> float:
+        """The same in seconds."""
+        return self.reach_ticks / TICKS
 
     @property
     def hold(self) -> float:
         """How long (in seconds) a comment must wait before its status is known."""
-        return 0.0 if self.by_predecessor else self.beta
+        return 0.0 if self.follow_ups_only else self.window
+
+    def replace(self, **changes: Any) -> Self:
+        """The same mechanism with other parameters: ``replace(gap=600)``."""
+        own = {"epsilon": self.exact_epsilon, "gap": self.gap, "window": self.window, **self._options}
+        return type(self)(**{**own, **changes})
 
     # ---- delays -------------------------------------------------------------------------------------------------
 
     @property
     @abstractmethod
     def mean_batched(self) -> float:
-        """The expected delay E[B] of a batched comment (for status by predecessor: a follow-up), without the hold."""
+        """The expected delay E[B] of a batched comment (of a follow-up, if only these count), without the hold."""
 
     @property
     @abstractmethod
@@ -116,86 +126,68 @@ class DelayMechanism(ABC):
         """The longest delay, without the hold; infinity if there is none."""
         return max(self.batched.maximum, self.unbatched.maximum)
 
-    def draw_ticks(self, batched: ArrayLike, randomness: Randomness) -> NDArray[np.int64]:
+    def draw_ticks(self, batched: ArrayLike, randomness: Randomness) -> Integers:
         """Independent delays in whole nanoseconds, one for each entry of ``batched``."""
         flags = np.asarray(batched)
         if flags.dtype != np.bool_:
             raise BadInput("batched", got=Verbatim(f"an array of {flags.dtype}"), want="True or False, or an array")
-        flat = flags.ravel()
-        out = np.empty(flat.size, dtype=np.int64)
-        where = np.flatnonzero(flat)
-        out[where] = self.batched.draw_ticks(where.size, randomness)
-        where = np.flatnonzero(~flat)
-        out[where] = self.unbatched.draw_ticks(where.size, randomness)
-        return out.reshape(flags.shape)
+        ticks = np.empty(flags.size, dtype=np.int64)
+        for delay, chosen in ((self.batched, flags.ravel()), (self.unbatched, ~flags.ravel())):
+            ticks[chosen] = delay.draw_ticks(int(chosen.sum()), randomness)
+        return ticks.reshape(flags.shape)
 
-    def draw(self, batched: ArrayLike, randomness: Randomness | None = None) -> NDArray[np.float64]:
-        """Independent delays in seconds, one for each entry of ``batched``; from the secure lane unless told.
+    def draw(self, batched: ArrayLike, randomness: Randomness | None = None) -> Floats:
+        """Independent delays in seconds, one for each entry of ``batched``; by default from secure randomness.
 
-        Draw once and keep what was drawn: a second draw for the same comment is a second look at it.
+        Draw once and keep the result: a second draw for the same comment reveals more about it.
         """
-        source = Randomness.secure() if randomness is None else randomness
-        if not isinstance(source, Randomness):
-            raise BadInput("randomness", got=source, want="Randomness.secure() or Randomness.simulation(seed)")
-        return self.draw_ticks(batched, source) / TICKS
+        return self.draw_ticks(batched, checked_randomness(randomness)) / TICKS
 
-    # ---- status -------------------------------------------------------------------------------------------------
-
-    def status(self, actor: Any, thread: Any, times: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def status(self, actor: Any, thread: Any, times: Integers) -> Flags:
         """Which comments get the long delay. Times in microseconds, sorted."""
         order, before, after = nearest_elsewhere(actor, thread, times)
-        window = self._beta // 1000
-        out = np.empty(times.size, dtype=np.bool_)
-        out[order] = before <= window if self.by_predecessor else (before <= window) | (after <= window)
-        return out
+        nearest = before if self.follow_ups_only else np.minimum(before, after)
+        batched = np.empty(times.size, dtype=np.bool_)
+        batched[order] = nearest <= self.window_ticks // 1000
+        return batched
 
-    # ---- promise ------------------------------------------------------------------------------------------------
+    # ---- guarantee ----------------------------------------------------------------------------------------------
 
     @property
     def neighbors(self) -> str:
         """The neighbors in one sentence."""
-        close = "to the same moment as it" if self._beta == 0 else f"to within beta ({in_words(self.beta)}) of it"
+        close = f"to within the window ({in_words(self.window)}) of it" if self.window else "to the same moment as it"
         return (
             "of two comments of one person on different threads the later one, which stood alone "
-            f"{'' if self._beta == 0 else 'more than beta and '}at most the gap after the earlier, moves {close}, and "
+            f"{'more than the window and ' if self.window else ''}at most the gap after the earlier, moves {close}, and "
             "no third comment begins or ceases to be batched"
         )
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised."""
-        return Guarantee.one_sided_dp(
-            self._epsilon,
-            gap=self.gap,
-            unit="whether two comments of one person were written together",
-            neighbors=self.neighbors,
-        )
+        """What is guaranteed."""
+        unit = "whether two comments of one person were written together"
+        return Guarantee.one_sided_dp(self.exact_epsilon, gap=self.gap, unit=unit, neighbors=self.neighbors)
 
     def batch_cost(self, size: int) -> float:
-        """The epsilon at which a whole batch of this size is told from as many lone comments."""
-        number = check_size(size)
-        return self.epsilon * ((number - 1) if self.by_predecessor else number / 2)
+        """The epsilon at which a whole batch of this size is distinguished from as many lone comments."""
+        whole(size, "size", 2)
+        return self.epsilon * ((size - 1) if self.follow_ups_only else size / 2)
 
-    @abstractmethod
-    def with_beta(self, beta: Duration) -> Self:
-        """The same mechanism for sittings of another width."""
+    # ---- identity -----------------------------------------------------------------------------------------------
 
-    @abstractmethod
-    def with_gap(self, gap: Duration) -> Self:
-        """The same mechanism for another gap."""
-
-    def _same(self) -> tuple[Any, ...]:
-        return (type(self), self._epsilon, self._gap, self._beta, self.batched, self.unbatched)
+    def _identity(self) -> tuple[Any, ...]:
+        return (type(self), self.exact_epsilon, self.gap_ticks, self.window_ticks, self.batched, self.unbatched)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, DelayMechanism) and self._same() == other._same()
+        return isinstance(other, DelayMechanism) and self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        return hash(self._same())
+        return hash(self._identity())
 
     def __repr__(self) -> str:
-        beta = f", beta={self.beta:g}" if self._beta else ""
-        return f"{type(self).__name__}(epsilon={self.epsilon:g}, gap={self.gap:g}{beta})"
+        window = f", window={self.window:g}" if self.window else ""
+        return f"{type(self).__name__}(epsilon={self.epsilon:g}, gap={self.gap:g}{window})"
 
     def __str__(self) -> str:
         return (
@@ -204,7 +196,17 @@ class DelayMechanism(ABC):
         )
 
 
-def check_size(size: int) -> int:
-    """The size of a batch."""
-    whole(size, "size", 2)
-    return int(size)
+def checked_randomness(randomness: Randomness | None) -> Randomness:
+    """The source of randomness, by default the secure one."""
+    if randomness is None:
+        return Randomness.secure()
+    if not isinstance(randomness, Randomness):
+        raise BadInput("randomness", got=randomness, want="Randomness.secure() or Randomness.simulation(seed)")
+    return randomness
+
+
+def check_mechanism(mechanism: object) -> None:
+    """Refuse what is no delay mechanism."""
+    if not isinstance(mechanism, DelayMechanism):
+        want = "a mechanism such as FollowUp(epsilon=1, gap=600, window=300)"
+        raise BadInput("mechanism", got=mechanism, want=want)

@@ -18,15 +18,15 @@ from peerveil.core.errors import BadInput
 from peerveil.core.exact import whole
 from peerveil.core.result import Pictured
 from peerveil.timing.batches import check_suspects
-from peerveil.timing.mechanism import DelayMechanism
+from peerveil.timing.mechanism import check_mechanism
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from peerveil.timing.delays import Delay
-
-    Floats = NDArray[np.float64]
+    from peerveil.timing.durations import Floats
+    from peerveil.timing.mechanism import DelayMechanism
 
 ORDERS: Final = ("unknown", "known", "known in batches")
 
@@ -40,13 +40,13 @@ class OptimalAttack(Pictured):
     type_one, power : arrays
         The curve, from (0, 0) to (1, 1).
     crossover : float
-        Where type-I error and 1 - power are equal: 0 means exposed, 1/2 means that the attacker might as well toss a coin.
+        Where type-I error and 1 - power are equal: 0 means exposed, 1/2 means guessing.
     covered : float
         F(g): how probable it is that lone comments are within the gap.
     epsilon : float
         What the mechanism claims.
     order : str
-        What the attacker knows of the order of the two comments.
+        What the attacker knows about the order of the two comments.
     ratio : float
         The largest likelihood ratio of any output; at most e^epsilon where lone comments are within the gap.
     """
@@ -94,9 +94,7 @@ class OptimalAttack(Pictured):
         x = np.linspace(0, 1, 400)
         # broad and pale: the best test often attains the bound, and would cover a thin line
         ax.plot(x, self.bound(x), color=line.get_color(), linewidth=6, alpha=0.25, zorder=1)
-        ax.set(
-            xlabel="false alarms (type-I error)", ylabel="sittings seen through (power)", xlim=(0, 1), ylim=(0, 1.02)
-        )
+        ax.set(xlabel="false alarms (type-I error)", ylabel="sittings detected (power)", xlim=(0, 1), ylim=(0, 1.02))
 
 
 def optimal_attack(
@@ -118,12 +116,12 @@ def optimal_attack(
         likely, or a sample of several such as history gives.
     order
         Which comment came first: ``"unknown"`` (either, equally likely, under both hypotheses), ``"known"``, or
-        ``"known in batches"`` but not without, the case in which ordered neighbors promise least.
+        ``"known in batches"`` but not without, the case in which ordered neighbors guarantee least.
     sitting
         Seconds between the two comments of one sitting.
     cells
-        How finely posting times are told apart where a separation is not known exactly. Coarser cells can only make
-        the attack weaker; for one known separation and uniform pieces the result is exact.
+        The resolution of posting times where a separation is not known exactly. Coarser cells can only make the attack
+        weaker; for one known separation and uniform pieces the result is exact.
 
     Examples
     --------
@@ -132,13 +130,12 @@ def optimal_attack(
     >>> [round(optimal_attack(m, (0, 660), cells=120).crossover, 3) for m in mechanisms]
     [0.293, 0.269]
     """
-    if not isinstance(mechanism, DelayMechanism):
-        raise BadInput("mechanism", got=mechanism, want="a mechanism such as FollowUp(epsilon=1, gap=600, beta=300)")
+    check_mechanism(mechanism)
     if order not in ORDERS:
         raise BadInput("order", got=order, want="'unknown', 'known' or 'known in batches'")
     away = _separations(separation)
     b, u = mechanism.batched, mechanism.unbatched
-    first = u if mechanism.by_predecessor else b
+    first = u if mechanism.follow_ups_only else b
     edges, points = _cells((b, u), away, sitting, cells)
     mass_first, mass_second = (_masses(d, np.array([s]), edges, points) for d, s in ((first, 0.0), (b, sitting)))
     lone, moved = _masses(u, np.array([0.0]), edges, points), _masses(u, away, edges, points)
@@ -148,7 +145,7 @@ def optimal_attack(
     if order != "known":
         apart = (apart + apart.T) / 2
     type_one, power, crossover, ratio = _curve(together.ravel(), apart.ravel())
-    # a hold delays both hypotheses alike and tells nothing, so it does not enter
+    # a hold delays both hypotheses alike and reveals nothing, so it is left out
     covered = float(np.mean(away <= mechanism.gap * (1 + 1e-12)))
     if order == "known in batches":
         covered /= 2
@@ -167,7 +164,7 @@ def best_test_in_words(mechanism: DelayMechanism) -> str:
 
 
 def _separations(separation: Any) -> Floats:
-    """Equally likely separations, ascending; an interval becomes the middles of many equal parts."""
+    """Equally likely separations, ascending; an interval becomes the midpoints of many equal parts."""
     want = "seconds: a number, (low, high), or a sample of them, none negative"
     try:
         values = np.asarray(separation, dtype=float)
@@ -214,20 +211,19 @@ def _masses(delay: Delay, shifts: Floats, edges: Floats, points: Floats) -> Floa
 
 
 def _curve(together: Floats, apart: Floats) -> tuple[Floats, Floats, float, float]:
-    """Reject where the ratio is largest first; ties are one step. At most 2,000 points are kept for drawing."""
+    """Reject where the ratio is largest first; ties are one step. At most 2,003 points are returned."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(apart > 1e-15, together / np.maximum(apart, 1e-300), np.where(together > 1e-15, np.inf, -1.0))
-    seen = ratio >= 0
-    order = np.argsort(-ratio[seen], kind="stable")
-    x = np.concatenate([[0.0], np.cumsum(apart[seen][order])])
-    y = np.concatenate([[0.0], np.cumsum(together[seen][order])])
-    x, y = np.minimum(x / max(x[-1], 1e-300), 1.0), np.minimum(y / max(y[-1], 1e-300), 1.0)
+    possible = ratio >= 0
+    order = np.argsort(-ratio[possible], kind="stable")
+    x, y = (np.concatenate([[0.0], np.cumsum(mass[possible][order])]) for mass in (apart, together))
+    x, y = (np.minimum(sums / max(sums[-1], 1e-300), 1.0) for sums in (x, y))
     reached = int(np.argmax(x + y >= 1))
     before = max(reached - 1, 0)
     step = (x[reached] + y[reached]) - (x[before] + y[before])
     share = (1 - x[before] - y[before]) / step if step > 0 else 0.0
     crossover = float(x[before] + share * (x[reached] - x[before]))
-    kept = np.unique(np.concatenate([[0], np.searchsorted(y, np.linspace(0, 1, 1000)), [reached, x.size - 1]]))
-    more = np.searchsorted(x, np.linspace(0, 1, 1000))
-    kept = np.unique(np.minimum(np.concatenate([kept, more]), x.size - 1))
-    return x[kept], y[kept], crossover, float(ratio[together > 1e-12].max())
+    even = np.linspace(0, 1, 1000)
+    points = np.concatenate([[0, reached, x.size - 1], np.searchsorted(y, even), np.searchsorted(x, even)])
+    points = np.unique(np.minimum(points, x.size - 1))
+    return x[points], y[points], crossover, float(ratio[together > 1e-12].max())

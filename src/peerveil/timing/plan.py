@@ -1,21 +1,26 @@
-"""Planning delays from an earlier log: the gap, and how long posts would wait under each mechanism."""
+"""Planning delays from an earlier log: the gap, and how long posts would wait under each mechanism.
+
+A gap is chosen by the share of history to cover, or by the error that every attack is left with.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import polars as pl
 
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.guarantee import read_epsilon
 from peerveil.core.result import Plan
-from peerveil.timing.choose import choose_gap, choose_gaps, covered
+from peerveil.data import Events
+from peerveil.data.table import is_frame
 from peerveil.timing.durations import in_words, percent, read_duration
-from peerveil.timing.follow_up import FollowUp
-from peerveil.timing.reading import read_log
-from peerveil.timing.unbounded import Exponential, Staircase
-from peerveil.timing.zero_inflated import ZeroInflatedUniform
+from peerveil.timing.log import codes, read_log
+from peerveil.timing.mechanisms import Exponential, FollowUp, Staircase, ZeroInflatedUniform
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,11 +28,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from peerveil.core.exact import Number
-    from peerveil.timing.durations import Duration
+    from peerveil.timing.durations import Duration, Floats, Integers
     from peerveil.timing.mechanism import DelayMechanism
 
+    Between = Literal["actor", "thread", "all"]
+
 PERCENTILE: Final = 50.0
-"""Of the history, where neither a percentile nor a cross-over is asked for."""
+"""Of the history, if neither a percentile nor a cross-over is given."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ class DelayCost:
 
 @dataclass(frozen=True)
 class DelayPlan(Plan):
-    """What :func:`plan_delays` found.
+    """Result of :func:`plan_delays`.
 
     Attributes
     ----------
@@ -99,10 +106,8 @@ class DelayPlan(Plan):
 
     def table(self) -> pl.DataFrame:
         """One row per mechanism, delays in seconds; ``max_delay`` is null where there is no longest delay."""
-        columns = ("mechanism", "mean_batched", "mean_unbatched", "max_delay")
-        rows = {name: [getattr(cost, name) for cost in self.mechanisms] for name in columns}
-        rows["max_delay"] = [value if math.isfinite(value) else None for value in rows["max_delay"]]
-        return pl.DataFrame(rows, schema_overrides={"max_delay": pl.Float64})
+        longest = pl.col("max_delay")
+        return pl.DataFrame(self.mechanisms).with_columns(pl.when(longest.is_finite()).then(longest))
 
     def comparison(self) -> tuple[list[str], list[list[str]]]:
         """The mechanisms in words: column heads, and one row per mechanism."""
@@ -113,7 +118,7 @@ class DelayPlan(Plan):
         return ["mechanism", "batched posts, mean", "other posts, mean", "longest"], rows
 
     def gaps_frame(self) -> pl.DataFrame:
-        """The gap of each value of ``per``, as :func:`peerveil.timing.choose.read_gaps` reads it from a CSV file."""
+        """The gap of each value of ``per``, as :func:`read_gaps` reads it from a CSV file."""
         return pl.DataFrame({str(self.per): [str(name) for name in self.gaps], "gap": list(self.gaps.values())})
 
     def draw(self, ax: Axes) -> None:
@@ -144,7 +149,7 @@ def plan_delays(
     ----------
     history
         An earlier log (Events, a pandas or Polars frame, or a file name), never the one to be posted: the gap is part of
-        the public protocol, and would tell about it.
+        the public protocol, and would reveal something about it.
     epsilon
         The guarantee for a pair of comments.
     window
@@ -168,26 +173,196 @@ def plan_delays(
     """
     log = read_log(history, "history", columns=columns, group=per)
     seconds = read_duration(window, "window", zero=True) / 1e9
-    if percentile is None and crossover is None:
-        percentile = PERCENTILE
-    wanted: dict[str, Any] = {
-        "percentile": percentile,
-        "crossover": crossover,
-        "epsilon": None if crossover is None else epsilon,
-        "beta": seconds,
-    }
-    gap = choose_gap(log, **wanted)
-    gaps = {}
-    if per is not None:
-        gaps = choose_gaps(log, per=per, between="thread" if per == "thread" else "actor", **wanted)
+    target: dict[str, Any] = {"window": seconds, "percentile": PERCENTILE if percentile is None else percentile}
+    if crossover is not None:
+        target |= {"percentile": percentile, "crossover": crossover, "epsilon": epsilon}
+    gap = choose_gap(log, **target)
+    between: Between = "thread" if per == "thread" else "actor"
     kinds: tuple[Any, ...] = (FollowUp, ZeroInflatedUniform, Staircase, Exponential)
-    mechanisms: list[DelayMechanism] = [kind(epsilon=epsilon, gap=gap, beta=seconds) for kind in kinds]
+    mechanisms: list[DelayMechanism] = [kind(epsilon=epsilon, gap=gap, window=seconds) for kind in kinds]
     return DelayPlan(
         epsilon=mechanisms[0].epsilon,
         window=seconds,
         gap=gap,
-        covered=covered(log, gap=gap, beta=seconds),
+        covered=covered(log, gap=gap, window=seconds),
         mechanisms=tuple(map(DelayCost.of, mechanisms)),
         per=per,
-        gaps=gaps,
+        gaps={} if per is None else choose_gaps(log, per=per, between=between, **target),
     )
+
+
+# ---- choosing a gap ----------------------------------------------------------------------------------------------
+
+
+def intervals(
+    history: Any, *, between: Between = "actor", window: Duration = 0, columns: Mapping[str, str] | None = None
+) -> Floats:
+    """Seconds between consecutive events, from which a gap is chosen.
+
+    Parameters
+    ----------
+    history
+        Earlier events: last year's conference, last week's edits.
+    between
+        ``"actor"``: one person's consecutive posts on different threads, which is what neighbors are made of;
+        ``"thread"``: consecutive posts of a thread, whoever wrote them; ``"all"``: consecutive posts of the log.
+    window
+        Leave out intervals up to this, which are sittings. (With 0 only simultaneous posts are left out.)
+    columns
+        Our names for columns that a frame or file calls otherwise: ``{"actor": "user"}``.
+    """
+    return _intervals(Events.of(history, "history", columns=columns), between, window)[0]
+
+
+def choose_gap(
+    history: Any,
+    *,
+    percentile: float | None = None,
+    crossover: float | None = None,
+    epsilon: Number | None = None,
+    between: Between = "actor",
+    window: Duration = 0,
+    columns: Mapping[str, str] | None = None,
+) -> float:
+    """The gap in seconds, from history and either a percentile or the error that attackers are left with.
+
+    Parameters
+    ----------
+    history
+        Earlier events (Events, a frame, a file name), or intervals in seconds.
+    percentile
+        Cover this percentage of the intervals.
+    crossover, epsilon
+        Leave every test for batching a cross-over error (type-I error = 1 - power) of at least this: Proposition 5.1
+        gives power <= e^epsilon/F(g) type-I error, hence F(g) >= c e^epsilon/(1 - c). For c > 1/(1 + e^epsilon) no gap
+        is enough.
+    between, window, columns
+        As in :func:`intervals`, where history is a log.
+
+    Examples
+    --------
+    A cross-over of 1/4 at epsilon 0.8 needs the 75th percentile, the paper's example:
+
+    >>> choose_gap(range(1, 101), crossover=0.25, epsilon=0.8)
+    75.0
+    >>> choose_gap(range(1, 101), crossover=0.4, epsilon=0.8)
+    Traceback (most recent call last):
+        ...
+    peerveil.core.errors.BadInput: crossover: got 0.4, need at most 1/(1 + e^epsilon) = 0.310026: no gap does more
+    """
+    values = _sample(history, between, window, columns)
+    return _quantile(values, _share(percentile, crossover, epsilon))
+
+
+def choose_gaps(
+    history: Any,
+    *,
+    percentile: float | None = None,
+    per: str = "thread",
+    crossover: float | None = None,
+    epsilon: Number | None = None,
+    between: Between = "thread",
+    window: Duration = 0,
+    least: int = 5,
+    default: Duration | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> dict[Any, float]:
+    """One gap for each thread, or for each value of another column of the log, as :func:`peerveil.timing.post` takes them.
+
+    Groups with fewer than ``least`` intervals get ``default`` (seconds), or the gap of the whole history.
+    """
+    history = read_log(history, "history", columns=columns, group=per)
+    share = _share(percentile, crossover, epsilon)
+    values, rows = _intervals(history, between, window)
+    if not values.size and default is None:
+        raise BadInput("history", got=Verbatim("no intervals"), want="events that follow one another, or default=")
+    fallback = read_duration(default, "default") / 1e9 if default is not None else _quantile(values, share)
+    group_codes, names = history.numbered(per)
+    group = group_codes[rows]
+    order = np.argsort(group, kind="stable")
+    parts = np.split(values[order], np.searchsorted(group[order], np.arange(1, len(names))))
+    gaps = [_quantile(part, share) if part.size >= max(least, 1) else fallback for part in parts]
+    return dict(zip(names.to_list(), gaps, strict=True))
+
+
+def covered(
+    history: Any,
+    *,
+    gap: Duration,
+    between: Between = "actor",
+    window: Duration = 0,
+    columns: Mapping[str, str] | None = None,
+) -> float:
+    """F(g): the share of history's intervals that a gap covers."""
+    values = _sample(history, between, window, columns)
+    return float(np.mean(values <= read_duration(gap, "gap") / 1e9))
+
+
+def read_gaps(path: str | os.PathLike[str]) -> tuple[str, dict[str, float]]:
+    """The column of a file of gaps, and the gap in seconds of each of its values, which are texts.
+
+    `peerveil timing plan --per` writes such a file.
+    """
+    want = "a CSV file with two columns, a name and gap (seconds), as `peerveil timing plan --per` writes it"
+    try:
+        frame = pl.read_csv(os.fspath(path), infer_schema=False)
+        if len(frame.columns) != 2 or frame.columns[1] != "gap":
+            raise BadInput("gaps", got=frame.columns, want=want)
+        seconds = frame["gap"].cast(pl.Float64).to_list()
+    except (OSError, pl.exceptions.PolarsError):
+        raise BadInput("gaps", got=os.fspath(path), want=want) from None
+    return frame.columns[0], dict(zip(frame.to_series(0).to_list(), seconds, strict=True))
+
+
+def _intervals(history: Events, between: str, window: Duration) -> tuple[Floats, Integers]:
+    """Intervals in seconds, and the row of the later event of each."""
+    actor, thread, times = codes(history)
+    keys = {"actor": actor, "thread": thread, "all": np.zeros(times.size, dtype=np.int64)}
+    if between not in keys:
+        raise BadInput("between", got=between, want="'actor', 'thread' or 'all'")
+    order = np.argsort(keys[between], kind="stable")
+    follows = np.diff(keys[between][order]) == 0
+    if between == "actor":
+        follows &= np.diff(thread[order]) != 0
+    waits = np.diff(times[order])
+    chosen = follows & (waits > read_duration(window, "window", zero=True) // 1000)
+    return waits[chosen] / 1e6, order[1:][chosen]
+
+
+def _sample(history: Any, between: str, window: Duration, columns: Mapping[str, str] | None) -> Floats:
+    if isinstance(history, Events | str | os.PathLike) or is_frame(history):
+        values = _intervals(Events.of(history, "history", columns=columns), between, window)[0]
+        if not values.size:
+            got = Verbatim("no two events that follow one another outside a sitting")
+            raise BadInput("history", got=got, want="a longer history, or intervals in seconds")
+        return values
+    values = np.asarray(list(history) if isinstance(history, range) else history, dtype=float)
+    if values.ndim != 1 or not values.size or not np.isfinite(values).all() or (values <= 0).any():
+        raise BadInput("history", got=history, want="an Events table, or intervals in seconds above 0")
+    return values
+
+
+def _share(percentile: float | None, crossover: float | None, epsilon: Number | None) -> float:
+    """The share of history that the gap has to cover."""
+    if percentile is not None and crossover is None:
+        if isinstance(percentile, bool) or not 0 < percentile <= 100:
+            raise BadInput("percentile", got=percentile, want="a number above 0, at most 100")
+        return float(percentile) / 100
+    if crossover is None or percentile is not None:
+        raise BadInput("percentile", got=percentile, want="either percentile= or crossover= with epsilon=")
+    if epsilon is None:
+        raise BadInput("epsilon", got=None, want="the epsilon of the mechanism, with crossover=")
+    growth = math.exp(read_epsilon(epsilon))
+    if not 0 < crossover < 1:
+        raise BadInput("crossover", got=crossover, want="an error between 0 and 1/2")
+    share = crossover * growth / (1 - crossover)
+    if share > 1:
+        want = f"at most 1/(1 + e^epsilon) = {1 / (1 + growth):.6g}: no gap does more"
+        raise BadInput("crossover", got=crossover, want=want)
+    return share
+
+
+def _quantile(values: Floats, share: float) -> float:
+    """The smallest value that at least this share of the sample does not exceed."""
+    place = max(math.ceil(share * values.size - 1e-9) - 1, 0)
+    return float(np.partition(values, place)[place])

@@ -1,4 +1,4 @@
-"""The queue (Algorithm 4): one post a step, in the order of arrival. Another promise, on an assumption."""
+"""The queue (Algorithm 4): one post per step, in the order of arrival. Another guarantee, on an assumption."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ from peerveil.core.guarantee import Guarantee, Notion
 from peerveil.timing.durations import TICKS, in_words, read_duration
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from peerveil.core.randomness import Randomness
-    from peerveil.timing.durations import Duration
+    from peerveil.timing.durations import Duration, Flags, Integers
 
-PROMISE: Final = (
+GUARANTEE: Final = (
     "Batching privacy with epsilon 0, on an assumption: if in every step one comment arrives, or a batch, and authors "
     "and threads of all comments are drawn independently from one distribution, then what is posted has the same "
     "distribution with any batches as with none. Real people do not post like that; where the assumption fails, nothing "
-    "is promised."
+    "is guaranteed."
 )
 
 
@@ -30,8 +28,8 @@ class Queue:
     Parameters
     ----------
     step
-        Seconds (or a timedelta): the clock of the queue, in whole steps since 1970. One comment is posted a step, at its
-        end.
+        Seconds (or a timedelta): the clock of the queue, in whole steps since 1970. One comment is posted at the end of
+        each step.
 
     Notes
     -----
@@ -40,22 +38,22 @@ class Queue:
     whether or not there were batches. So the output's distribution does not depend on them. ∎ **Delay**: at most as
     many steps as there were extra comments so far (Proposition C.3), and no mechanism can do with less (C.4).
 
-    In a step in which nothing arrives the queue goes on emptying (the paper's model has no such step). The promise is
-    not one of differential privacy, so results carry the mark *not private*: read :data:`PROMISE`.
+    In a step in which nothing arrives the queue goes on emptying (the paper's model has no such step). This is no
+    differential privacy, so results carry the mark *not private*: read :data:`GUARANTEE`.
 
-    >>> Queue(step=60).promise[:36]
+    >>> Queue(step=60).guarantee_in_words[:36]
     'Batching privacy with epsilon 0, on '
     """
 
-    beta: float = 0.0
+    window: float = 0.0
 
     def __init__(self, *, step: Duration) -> None:
-        self._step = max(1, read_duration(step, "step") // 1000)
+        self._step_micros = max(1, read_duration(step, "step") // 1000)
 
     @property
     def step(self) -> float:
         """Seconds."""
-        return self._step * 1000 / TICKS
+        return self._step_micros * 1000 / TICKS
 
     @property
     def pace(self) -> str:
@@ -63,24 +61,24 @@ class Queue:
         return f"one appears every {in_words(self.step)}, in the order of arrival"
 
     @property
-    def promise(self) -> str:
-        """What is promised, in words."""
-        return PROMISE
+    def guarantee_in_words(self) -> str:
+        """What is guaranteed, and on which assumption."""
+        return GUARANTEE
 
     @property
     def guarantee(self) -> Guarantee:
-        """No differential privacy: the promise rests on an assumption about people."""
-        return Guarantee(Notion.PURE_DP, epsilon=None, unit="batches, beyond the queue's own promise",
-                         neighbors="the same comments in batches or one a step")  # fmt: skip
+        """No differential privacy: what the queue guarantees rests on an assumption about people."""
+        unit, neighbors = "batches, beyond the queue's own guarantee", "the same comments in batches or one per step"
+        return Guarantee(Notion.PURE_DP, epsilon=None, unit=unit, neighbors=neighbors)
 
     def __repr__(self) -> str:
         return f"Queue(step={self.step:g})"
 
-    def release(
-        self, actor: Any, times: NDArray[np.int64], randomness: Randomness
-    ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    def schedule(self, actor: Any, times: Integers, randomness: Randomness) -> tuple[Flags, Integers]:
         """Which comments shared a step with another of their author's, and when each is posted (microseconds)."""
-        number = times // self._step  # a public clock: one that began with the first comment would show its arrival
+        number = (
+            times // self._step_micros
+        )  # a public clock: one that began with the first comment would show its arrival
         crowded = np.zeros(times.size, dtype=np.bool_)
         order = np.lexsort((number, actor))
         same = (actor[order][1:] == actor[order][:-1]) & (number[order][1:] == number[order][:-1])
@@ -89,13 +87,13 @@ class Queue:
         shuffled = np.lexsort((randomness.permutation(times.size), number))  # within a step the order is random
         steps = _serve(number[shuffled])
         out = np.empty(times.size, dtype=np.int64)
-        out[shuffled] = (steps + 1) * self._step
+        out[shuffled] = (steps + 1) * self._step_micros
         return crowded, out
 
 
 @njit(cache=True)
 def _serve(number):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """One a step: a comment leaves in its own step or in the one after the comment before it, whichever is later."""
+    """One per step: a comment leaves in its own step or in the one after the comment before it, whichever is later."""
     out = np.empty_like(number)
     free = number[0]
     for i in range(number.size):

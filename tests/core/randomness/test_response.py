@@ -216,6 +216,6 @@ def test_estimates_are_unbiased() -> None:
 
 def test_words() -> None:
     assert str(Response(1, 2)) == (
-        "Randomized response with epsilon 1 on 2 classes: an answer is sent as given 73.1 times in 100"
+        "Randomized response with epsilon 1 on 2 classes: an answer is sent unchanged 73.1% of the time"
     )
     assert eval(repr(Response("1/3", ["a", "b"]))) == Response("1/3", ["a", "b"])

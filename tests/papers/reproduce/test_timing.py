@@ -95,7 +95,7 @@ def test_streams_have_the_rates_that_the_paper_prints() -> None:
     assert found.batched.mean() == pytest.approx(0.2, abs=0.03)
     assert found.same_rate == pytest.approx(0.92, abs=0.02)
     for percentile, gap in ((25, 10.908), (50, 32.532), (75, 78.54)):
-        assert choose_gap(edits, percentile=percentile, beta=300) == pytest.approx(60 * gap, rel=0.35)
+        assert choose_gap(edits, percentile=percentile, window=300) == pytest.approx(60 * gap, rel=0.35)
     attack = linkage_attack(edits, window=300)
     assert attack.precision_at(0.85) == pytest.approx(0.8, abs=0.05)
     transfers = bitcoin_like()

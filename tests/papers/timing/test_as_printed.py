@@ -17,7 +17,7 @@ from peerveil.timing.check import grid_check
 @pytest.mark.parametrize("inner", [ZeroInflatedUniform(epsilon=1, gap=660), Uniform(epsilon=1, gap=660)], ids=repr)
 def test_a_noise_for_the_gap_alone_fails_where_sittings_have_a_width(inner: ZeroInflatedUniform) -> None:
     """Section 5.2 needs g + beta: the tables' variant is caught by the exact check."""
-    assert exact_check(inner.with_beta(300)).passed
+    assert exact_check(inner.replace(window=300)).passed
     printed = WithoutRoom(inner, 300)
     assert not exact_check(printed).passed
     assert not grid_check(printed).passed
@@ -33,8 +33,8 @@ def test_it_holds_for_beta_and_draws_for_the_gap() -> None:
     assert schedule.delay.min() >= 300
     assert schedule.delay.max() <= 300 + inner.max_delay + 1e-5
     assert schedule.window == 300
-    assert "without the room for beta" in str(posted.guarantee)
-    for other in (FollowUp(epsilon=1, gap=600, beta=60), Uniform(epsilon=1, gap=600, beta=60)):
+    assert "without the room for the window" in str(posted.guarantee)
+    for other in (FollowUp(epsilon=1, gap=600, window=60), Uniform(epsilon=1, gap=600, window=60)):
         with pytest.raises(BadInput, match="inner: got"):
             WithoutRoom(other, 60)
 

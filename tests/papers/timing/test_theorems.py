@@ -26,7 +26,7 @@ from peerveil.timing import (
 from peerveil.timing.check import delay_claim, grid_check, shortened
 from peerveil.timing.mechanism import DelayMechanism
 
-SPLITS: list[DelayMechanism] = [UnevenSplit(epsilon=4, gap=600), UnevenSplit(epsilon=3, gap=600, weight=0.6, beta=60)]
+SPLITS: list[DelayMechanism] = [UnevenSplit(epsilon=4, gap=600), UnevenSplit(epsilon=3, gap=600, weight=0.6, window=60)]
 
 
 @pytest.mark.parametrize("mechanism", SPLITS, ids=repr)
@@ -45,8 +45,8 @@ def test_an_uneven_split_keeps_its_guarantee_and_a_short_delay_fails(mechanism: 
         assert abs(float(part.mean()) - mean) < 6 * float(part.std()) / math.sqrt(part.size)
     for size in (2, 5, 9):  # Lemma A.1: the first comment is not moved, every other is
         assert mechanism.batch_cost(size) == pytest.approx(grid.still + (size - 1) * grid.shifted, rel=1e-6)
-    again = mechanism.with_gap(1200).with_beta(30)
-    assert (again.gap, again.beta, again.epsilon) == (1200, 30, mechanism.epsilon)
+    again = mechanism.replace(gap=1200, window=30)
+    assert (again.gap, again.window, again.epsilon) == (1200, 30, mechanism.epsilon)
     assert exact_check(again).passed
 
 

@@ -182,7 +182,7 @@ def test_the_words_are_rounded_to_the_safe_side(module: Page) -> None:
     terms = labels_campaign({"epsilon": "1", "classes": ["a", "b"]}).described()
     assert module.evaluate(code, terms) == {"kept": 73.1, "guess": 73.2}
     five = labels_campaign({"epsilon": "1", "classes": list("abcde")}).described()
-    assert str(Response(1, list("abcde"))).endswith("40.4 times in 100")
+    assert str(Response(1, list("abcde"))).endswith("40.4% of the time")
     assert module.evaluate(code, five)["kept"] == 40.4
 
 

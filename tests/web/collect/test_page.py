@@ -112,7 +112,7 @@ def answer(page: Page, choice: int) -> None:
 def test_a_person_answers_by_keyboard_and_only_reports_leave(desk: Desk) -> None:
     page = desk.open(desk.invite())
     page.wait_for_selector("#begin:visible")
-    assert "sent as given 35.5 times in 100" in page.inner_text("#kept")
+    assert "sent unchanged 35.5% of the time" in page.inner_text("#kept")
     assert page.url.endswith("/c/lake")  # the invitation is gone from the address
     page.focus("#begin")
     page.keyboard.press("Enter")

@@ -65,7 +65,7 @@ def make_campaign(page: Page) -> None:
     page.fill("[name=epsilon]", "3")
     press(page, "See what is promised")
     page.wait_for_selector("text=Not made yet")
-    assert "sent as given 95.2 times in 100" in page.inner_text("main")
+    assert "sent unchanged 95.2% of the time" in page.inner_text("main")
     assert "are in effect not protected" in page.inner_text("main")
     press(page, "Make this campaign")
     page.wait_for_selector("text=The campaign was made")
@@ -138,7 +138,7 @@ def test_from_a_new_campaign_to_labels_and_on_into_truth(
     press(page, "Infer")
     page.wait_for_selector("h2#labels")
     found = labels_of(page)
-    # each of 10 labels rests on 24 answers, right 9 in 10 times and sent as given 95 in 100 times
+    # each of 10 labels rests on 24 answers, right 9 in 10 times and sent unchanged 95 in 100 times
     assert found == TRUTH
     with page.expect_download() as download:
         page.click("a:has-text('Save the labels')")

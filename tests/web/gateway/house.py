@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 KEY = Vault.new_key("test")
 SECOND = 1_000_000
 START = 1_800_000_000 * SECOND
-SETTINGS = {"epsilon": 1, "gap": "100s", "beta": "10s", "grid": "1s"}
+SETTINGS = {"epsilon": 1, "gap": "100s", "window": "10s", "grid": "1s"}
 
 
 class FakeTime:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 VICTIM = Path(__file__).with_name("victim.py")
 BETA, GAP = 2.0, 3.0
-SPACE = {"epsilon": 2, "gap": f"{GAP}s", "beta": f"{BETA}s", "grid": "100ms"}
+SPACE = {"epsilon": 2, "gap": f"{GAP}s", "window": f"{BETA}s", "grid": "100ms"}
 SITTINGS = 4  # clients at a time
 KILLS = int(os.environ.get("PEERVEIL_KILLS", "100"))
 
@@ -52,7 +52,7 @@ class Sitting:
             first = self.submit(f"{self.name} {number} a", "a", begun)
             start = time.time()
             second = self.submit(f"{self.name} {number} b", "b", start)
-            # arrivals lie between start and answer: if the whole pair took less than beta, the second waits for B > gap
+            # arrivals lie between start and answer: if the whole pair took less than the window, the second waits for B > gap
             if first is not None and second is not None and second - begun < BETA:
                 self.taken[f"{self.name} {number} b"] = start + GAP
                 self.follow_ups += 1

@@ -332,7 +332,7 @@ def test_nobody_reads_a_held_post_alone(url: str, make: Any, time: FakeTime) -> 
         ({}, "gap"),
         ({"gap": 45}, "unit"),
         ({"gap": "45"}, "unit"),
-        ({"gap": "1m"}, "beta"),
+        ({"gap": "1m"}, "window"),
         ({"gap": "45m", "epsilon": -1}, "epsilon"),
         ({"gap": "45m", "epsilon": "nan"}, "epsilon"),
         ({"gap": "45m", "mechanism": "exponential"}, "mechanism"),
@@ -387,7 +387,7 @@ def test_gaps_are_learned_from_history(tmp_path: Path) -> None:
 
     events = synthetic_conference(papers=40, reviewers=30, seed=1).events
     events.frame.write_csv(tmp_path / "last.csv")
-    base = {"history": "last.csv", "percentile": 25, "beta": "5m"}
+    base = {"history": "last.csv", "percentile": 25, "window": "5m"}
     one = Space.read("forum", base, str(tmp_path))
     each = Space.read("forum", base | {"per": "thread"}, str(tmp_path))
     assert one.gaps == {}

@@ -97,7 +97,7 @@ def test_the_same_request_again_changes_nothing(url: str, make: Callable[..., Ga
     assert len(everything(gateway)) == 3
 
 
-def test_status_is_by_predecessor_on_another_thread_within_beta(
+def test_a_follow_up_on_another_thread_within_the_window_waits_longer(
     url: str, make: Callable[..., Gateway], time: FakeTime
 ) -> None:
     gateway = make(url)
@@ -148,7 +148,7 @@ def test_symmetric_mechanisms_hold_and_then_use_the_other_draw(
     assert row.batched_at is not None
     assert min(row.release_at, row.batched_at) >= time.now + hold
     time.advance(10)
-    submit(gateway, "b")  # within beta after: now both are batched
+    submit(gateway, "b")  # within the window after: now both are batched
     with gateway.database.reading() as connection:
         rows = {r.id: r for r in connection.execute(select(held))}
     assert rows[row.id].release_at == row.batched_at

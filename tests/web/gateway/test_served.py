@@ -58,11 +58,11 @@ def distance(delays: NDArray[np.float64], law: Any) -> float:
 def test_served_delays_keep_the_promise(
     sqlite_url: str, make: Any, time: FakeTime, fault: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    honest = Space.read("forum", {"epsilon": EPSILON, "gap": f"{GAP}s", "beta": "10s", "grid": "1s"}).base
+    honest = Space.read("forum", {"epsilon": EPSILON, "gap": f"{GAP}s", "window": "10s", "grid": "1s"}).base
     if fault:
         broken = shortened(honest)
         monkeypatch.setattr(Space, "mechanism_for", lambda *_: broken)
-    gateway = make(sqlite_url, gap=f"{GAP}s", beta="10s", grid="1s", epsilon=EPSILON)
+    gateway = make(sqlite_url, gap=f"{GAP}s", window="10s", grid="1s", epsilon=EPSILON)
     together, _ = serve(gateway, time, True, PEOPLE)
     apart, _ = serve(gateway, time, False, PEOPLE)
     worst = max(distance(together, honest.batched), distance(apart - GAP, honest.unbatched))

@@ -1,4 +1,4 @@
-"""The kinds of promise, the marks of what promises nothing, and the error of promises that do not combine."""
+"""The kinds of guarantee, the marks of results without one, and the error of guarantees that do not combine."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ ONE_ANSWER: Final = "one answer of one person"
 """The unit of local attribute privacy, unless another is stated."""
 
 SIMULATION_MARK: Final = "simulation, not private"
-"""The mark on everything that was made with the simulation lane."""
+"""The mark on everything that was drawn by a simulation."""
 
 NOT_PRIVATE_MARK: Final = "not private"
 """The mark on everything that was made without any noise (``epsilon=None``)."""
 
 
 WORTHLESS: Final = 10
-"""Above this epsilon a 50:50 guess may be right 99.995 times in 100: the words then say so instead of large numbers."""
+"""Above this epsilon a 50:50 guess may be right 99.995% of the time: the words then say so instead of large numbers."""
 
 
 class Notion(Enum):
-    """The kinds of promise that peerveil makes."""
+    """The kinds of guarantee that peerveil gives."""
 
     PURE_DP = "pure DP"
     LOCAL_DP = "local DP"
@@ -37,7 +37,7 @@ class Notion(Enum):
 
 
 TAKES_EPSILON: Final = frozenset(Notion) - {Notion.MAP_ERROR}
-"""Promises that bound a likelihood ratio."""
+"""Guarantees that bound a likelihood ratio."""
 
 
 class DoesNotCompose(PeerveilError):

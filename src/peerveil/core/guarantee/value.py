@@ -1,10 +1,10 @@
-"""The promise itself: an exact value that composes without rounding."""
+"""The guarantee itself: an exact value that composes without rounding."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Guarantee:
-    """A frozen promise: notion, parameters, unit protected, neighbors in one sentence.
+    """A frozen guarantee: notion, parameters, unit protected, neighbors in one sentence.
 
     Parameters
     ----------
@@ -46,11 +46,11 @@ class Guarantee:
     unit
         What is protected: "one review", "everything one person reports", "the pair of two comments".
     neighbors
-        In one sentence: which two inputs the promise makes hard to tell apart.
+        In one sentence: which two inputs are hard to distinguish.
     simulated
-        True for what was drawn in the simulation lane. Use :meth:`peerveil.Randomness.stamp` to set it.
+        True for what was drawn by a simulation. Use :meth:`peerveil.Randomness.stamp` to set it.
     assumption
-        What must have happened for the promise to hold, where peerveil did not do it itself: "these answers were
+        What must have happened for the guarantee to hold, where peerveil did not do it itself: "these answers were
         randomized before they were collected". ``None`` if nothing is assumed.
 
     Notes
@@ -61,7 +61,7 @@ class Guarantee:
 
     - ``a + b``: both were computed **from the same data** (sequential).
     - ``Guarantee.parallel(a, b, touched=1)``: each from **disjoint people**.
-    - ``a.group(b)``: the same promise read for b units at once.
+    - ``a.group(b)``: the same guarantee read for b units at once.
 
     What is composed holds if all that any part assumes is true: assumptions are joined.
     """
@@ -154,7 +154,7 @@ class Guarantee:
     def one_sided_dp(
         cls, epsilon: Number | None, *, gap: Number, gap_unit: str = "seconds", unit: str, neighbors: str
     ) -> Guarantee:
-        """P[out | sensitive] <= e^epsilon P[out | harmless neighbor]; nothing is promised the other way."""
+        """P[out | sensitive] <= e^epsilon P[out | harmless neighbor]; nothing is guaranteed in the other direction."""
         return cls(Notion.ONE_SIDED_DP, epsilon=epsilon, gap=gap, gap_unit=gap_unit, unit=unit, neighbors=neighbors)
 
     @classmethod
@@ -181,7 +181,7 @@ class Guarantee:
 
     @property
     def private(self) -> bool:
-        """Whether anything is promised at all: not for ``epsilon=None``, and not in the simulation lane."""
+        """Whether anything is guaranteed at all: not for ``epsilon=None``, and not in a simulation."""
         return self.mark is None
 
     @property
@@ -229,7 +229,7 @@ class Guarantee:
         touched
             How many of the sets one step between neighbors can change: 1 if it changes one person's data, 2 if two
             people exchange something. The ``touched`` largest epsilons add up. It has no default, since forgetting
-            the second person would be a false promise.
+            the second person would be a false guarantee.
         """
         if not guarantees or not all(isinstance(g, Guarantee) for g in guarantees):
             raise BadInput("guarantees", got=guarantees, want="one or more guarantees, each as an argument of its own")
@@ -252,10 +252,10 @@ class Guarantee:
         )
 
     def group(self, size: int | np.integer[Any], *, unit: str | None = None, neighbors: str | None = None) -> Guarantee:
-        """The same promise for ``size`` units at once: epsilon is multiplied by ``size``."""
+        """The same guarantee for ``size`` units at once: epsilon is multiplied by ``size``."""
         whole(size, "size", 1, want="a whole number of units, at least 1")
         if self.notion is Notion.MAP_ERROR:
-            raise DoesNotCompose("a MAP-adversary error says nothing about groups: compute it for the group")
+            raise DoesNotCompose("a MAP-adversary error does not extend to groups: compute it for the group")
         if size == 1 and unit is None and neighbors is None:
             return self
         steps = f"at most {size} steps, each of this kind: {self.neighbors}"
@@ -267,24 +267,17 @@ class Guarantee:
 
     def _with(self, **changes: Any) -> Guarantee:
         """A copy with other parameters."""
-        now: dict[str, Any] = {
-            "epsilon": self.exact_epsilon,
-            "gap": self.exact_gap,
-            "gap_unit": self.gap_unit,
-            "error": self.exact_error,
-            "unit": self.unit,
-            "neighbors": self.neighbors,
-            "simulated": self.simulated,
-            "assumption": self.assumption,
-        }
-        return Guarantee(self.notion, **(now | changes))
+        values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name in ("epsilon", "gap", "error"):
+            values[name] = values.pop(f"exact_{name}")
+        return Guarantee(**(values | changes))
 
     def as_simulated(self) -> Guarantee:
-        """The same promise, marked as a simulation (for which it does not hold)."""
+        """The same guarantee, marked as a simulation (for which it does not hold)."""
         return self._with(simulated=True)
 
     def assuming(self, assumption: str) -> Guarantee:
-        """The same promise, on a condition that peerveil cannot see to: words that follow "if".
+        """The same guarantee, on a condition that peerveil cannot check: words that follow "if".
 
         >>> print(Guarantee.local_dp(1).assuming("the app drew with epsilon 1"))  # doctest: +ELLIPSIS
         If the app drew with epsilon 1: local differential privacy with epsilon 1 for everything one person reports: ...
@@ -299,12 +292,12 @@ class Guarantee:
 
     @property
     def short(self) -> str:
-        """One plain sentence: what is promised about what, with its mark. ``str()`` also says which cases are neighbors.
+        """One plain sentence: what is guaranteed about what, with its mark. ``str()`` also says which cases are neighbors.
 
-        >>> promise = Guarantee.pure_dp(1, unit="one review", neighbors="one review has another score")
-        >>> print(promise.short)  # doctest: +NORMALIZE_WHITESPACE
+        >>> guarantee = Guarantee.pure_dp(1, unit="one review", neighbors="one review has another score")
+        >>> print(guarantee.short)  # doctest: +NORMALIZE_WHITESPACE
         Differential privacy with epsilon 1 for one review: a 50:50 guess between two neighboring cases is right at most
-        73.2 times in 100.
+        73.2% of the time.
         """
         return self._marked(short_sentence(self))
 
@@ -318,35 +311,24 @@ class Guarantee:
         if self.mark is not None:
             return f"not protected ({self.mark})"
         if self.exact_error is not None:
-            return f"the best guess is wrong at least {rounded(100 * self.exact_error, math.floor)} times in 100"
+            return f"the best guess is wrong at least {rounded(100 * self.exact_error, math.floor)}% of the time"
         assert self.exact_epsilon is not None
         sides = ", one way" if self.notion is Notion.ONE_SIDED_DP else ""
         how = "" if self.exact_epsilon <= 2 else "weakly " if self.exact_epsilon <= 5 else "in effect not "
         supposed = "" if self.assumption is None else f", if {self.assumption}"
         return f"{how}protected (epsilon {words(self.exact_epsilon)}{sides}){supposed}"
 
-    def _marked(self, promise: str) -> str:
+    def _marked(self, sentence: str) -> str:
         if self.assumption is not None:
-            promise = f"If {self.assumption}: {promise[0].lower()}{promise[1:]}"
-        return f"[{SIMULATION_MARK}] {promise}" if self.simulated else promise
+            sentence = f"If {self.assumption}: {sentence[0].lower()}{sentence[1:]}"
+        return f"[{SIMULATION_MARK}] {sentence}" if self.simulated else sentence
 
     def __repr__(self) -> str:
-        parts = [repr(self.notion.value)]
-        for name, value in (
-            ("epsilon", self.exact_epsilon),
-            ("gap", self.exact_gap),
-            ("error", self.exact_error),
-        ):
-            if value is not None:
-                parts.append(f"{name}={str(value)!r}")
-        if self.exact_gap is not None:
-            parts.append(f"gap_unit={self.gap_unit!r}")
-        parts += [f"unit={self.unit!r}", f"neighbors={self.neighbors!r}"]
-        if self.simulated:
-            parts.append("simulated=True")
-        if self.assumption is not None:
-            parts.append(f"assumption={self.assumption!r}")
-        return f"Guarantee({', '.join(parts)})"
+        shown = {name: value for name, value in self.to_dict().items() if value not in (None, False)}
+        if self.exact_gap is None:
+            del shown["gap_unit"]
+        rest = (f"{name}={value!r}" for name, value in shown.items() if name != "notion")
+        return f"Guarantee({', '.join([repr(self.notion.value), *rest])})"
 
     def to_dict(self) -> dict[str, str | bool | None]:
         """Everything, exactly, as JSON values; :meth:`from_dict` reads it back."""
@@ -367,12 +349,10 @@ class Guarantee:
     def from_dict(cls, data: Mapping[str, Any]) -> Guarantee:
         """The guarantee that :meth:`to_dict` wrote."""
         names = {"notion", "epsilon", "gap", "error", "gap_unit", "unit", "neighbors", "simulated"}
-        if (
-            not isinstance(data, Mapping) or set(data) - {"assumption"} != names
-        ):  # nothing is left out, the mark least of all
+        # nothing may be left out, the mark least of all
+        if not isinstance(data, Mapping) or set(data) - {"assumption"} != names:
             raise BadInput("data", got=data, want="what Guarantee.to_dict() returns")
-        rest = {name: value for name, value in data.items() if name != "notion"}
-        return cls(data["notion"], **rest)
+        return cls(**data)
 
 
 def read_epsilon(epsilon: Number, argument: str = "epsilon", *, or_none: bool = False) -> Fraction:
@@ -394,7 +374,7 @@ def _both(a: Fraction | None, b: Fraction | None, combine: Callable[[Fraction, F
 
 
 def _all_of(*guarantees: Guarantee) -> str | None:
-    """What several promises assume together, each assumption once."""
+    """What several guarantees assume together, each assumption once."""
     assumed = dict.fromkeys(g.assumption for g in guarantees if g.assumption is not None)
     return ", and if ".join(assumed) or None
 

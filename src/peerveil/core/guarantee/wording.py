@@ -1,4 +1,4 @@
-"""A promise as words. Every rounding is to the safe side: what is promised never sounds stronger than it is."""
+"""A guarantee in words. Every rounding is to the safe side: it never sounds stronger than it is."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def short_sentence(g: Guarantee) -> str:
         return (
             f"One-sided privacy with epsilon {words(g.exact_epsilon)} and gap {_duration(g.exact_gap, g.gap_unit)} for {g.unit}: "
             f"what is seen is at most {odds_in_words(g.exact_epsilon)[0]} times as likely in the sensitive case as in its "
-            "harmless neighbor, which the whole promise describes; nothing is promised the other way round."
+            "harmless neighbor, which the full guarantee describes; nothing is guaranteed in the other direction."
         )
     if g.notion is Notion.MAP_ERROR:
         return f"{_map_error(g)}, if the stated model holds."
@@ -34,14 +34,14 @@ def short_sentence(g: Guarantee) -> str:
         return f"{_worthless(g)}."
     return (
         f"{_opening(g)}: a 50:50 guess between two neighboring cases is "
-        f"right at most {odds_in_words(g.exact_epsilon)[1]} times in 100."
+        f"right at most {odds_in_words(g.exact_epsilon)[1]}% of the time."
     )
 
 
 def whole_sentence(g: Guarantee) -> str:
-    """What is promised about what, and which cases are neighbors."""
+    """What is guaranteed about what, and which cases are neighbors."""
     if g.notion is Notion.MAP_ERROR:
-        return f"{_map_error(g)} (to be told apart: {g.neighbors})."
+        return f"{_map_error(g)} (to be distinguished: {g.neighbors})."
     if g.exact_epsilon is None:
         return f"No privacy: this was computed without noise (nothing protects {g.unit})."
     factor, guess = odds_in_words(g.exact_epsilon)
@@ -53,7 +53,7 @@ def whole_sentence(g: Guarantee) -> str:
         return (
             f"One-sided privacy with epsilon {words(g.exact_epsilon)} and gap {gap} for {g.unit}: what is seen is at most "
             f"{factor} times as likely in the sensitive case as in its harmless neighbor; "
-            f"nothing is promised the other way round (neighbors: {g.neighbors})."
+            f"nothing is guaranteed in the other direction (neighbors: {g.neighbors})."
         )
     if g.notion is Notion.PURE_DP:
         subject, places = "whatever is published", "on one data set as on its neighbor"
@@ -61,7 +61,7 @@ def whole_sentence(g: Guarantee) -> str:
         subject, places = "whatever leaves the person's device", "in one case as in the other"
     return (
         f"{_opening(g)}: {subject} is at most {factor} times as likely {places}, and a "
-        f"50:50 guess between the two is right at most {guess} times in 100, whatever else a reader knows "
+        f"50:50 guess between the two is right at most {guess}% of the time, whatever else a reader knows "
         f"(neighbors: {g.neighbors})."
     )
 
@@ -73,20 +73,19 @@ def _opening(g: Guarantee) -> str:
 
 
 def _worthless(g: Guarantee) -> str:
-    guess = "a 50:50 guess between two cases may be right all but every time"
-    return f"{_opening(g)} is no promise worth the name: {guess}"
+    return f"{_opening(g)} protects nothing in effect: a 50:50 guess between two cases may be right almost every time"
 
 
 def _map_error(g: Guarantee) -> str:
     assert g.exact_error is not None
     return (
         f"An adversary who knows the protocol and sees all that is published guesses {g.unit} wrongly at least "
-        f"{rounded(100 * g.exact_error, math.floor)} times in 100"
+        f"{rounded(100 * g.exact_error, math.floor)}% of the time"
     )
 
 
 def odds_in_words(epsilon: Fraction) -> tuple[str, str]:
-    """e^epsilon, and how often in 100 a 50:50 guess is then right, both rounded up.
+    """e^epsilon, and the percentage of 50:50 guesses that are then right, both rounded up.
 
     >>> odds_in_words(Fraction(1))
     ('2.72', '73.2')

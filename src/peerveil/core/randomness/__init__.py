@@ -1,11 +1,11 @@
-"""Where the noise comes from: two lanes with one interface.
+"""Where the noise comes from: two sources with one interface.
 
 - :meth:`Randomness.secure` draws from the operating system's entropy through exact samplers. It is the default
-  everywhere, and the only lane that a ledger accepts.
+  everywhere, and the only source that a ledger accepts.
 - :meth:`Randomness.simulation` is NumPy, seeded and repeatable, for studies and tests. Whatever it makes carries the
   mark *simulation, not private*.
 
-The pieces that rooms build on:
+The pieces that modules build on:
 
 - noise for numbers: :meth:`Randomness.laplace`, :meth:`Randomness.discrete_laplace`, with scales from
   :func:`laplace_scale`;
@@ -18,7 +18,7 @@ The pieces that rooms build on:
 ((2,), 'simulation')
 """
 
-from peerveil.core.randomness.lanes import Randomness, laplace_scale
 from peerveil.core.randomness.response import Response
+from peerveil.core.randomness.source import Randomness, laplace_scale
 
 __all__ = ["Randomness", "Response", "laplace_scale"]

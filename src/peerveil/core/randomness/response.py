@@ -35,7 +35,7 @@ class Response:
     Parameters
     ----------
     epsilon
-        What is promised; the loss of the response never exceeds it.
+        What is guaranteed; the loss of the response never exceeds it.
     classes
         How many classes there are (answers are then the numbers 0, 1, ...), or the list of them. It is always
         given: a set of classes that was taken from private answers would itself tell about them.
@@ -71,19 +71,19 @@ class Response:
     share: int
 
     def __init__(self, epsilon: Number, classes: int | Iterable[Any]) -> None:
-        asked = read_epsilon(epsilon)
+        exact_epsilon = read_epsilon(epsilon)
         k, labels = _read_classes(classes)
         for bits in (32, 64):
-            keep_below, share = _thresholds(asked, k, bits)
+            keep_below, share = _thresholds(exact_epsilon, k, bits)
             enough = keep_below > share and (
-                bits == 64 or math.log(keep_below / share) >= (1 - _CLOSE_ENOUGH) * float(asked)
+                bits == 64 or math.log(keep_below / share) >= (1 - _CLOSE_ENOUGH) * float(exact_epsilon)
             )
             if enough:
                 break
         else:
             raise BadInput("epsilon", got=epsilon, want=f"more: with {k} classes nothing would be left of an answer")
         values = {
-            "exact_epsilon": asked,
+            "exact_epsilon": exact_epsilon,
             "labels": labels,
             "k": k,
             "bits": bits,
@@ -105,7 +105,7 @@ class Response:
 
     @property
     def exact_keep(self) -> Fraction:
-        """The probability that an answer is sent as given."""
+        """The probability that an answer is sent unchanged."""
         return Fraction(self.keep_below, 2**self.bits)
 
     @property
@@ -124,7 +124,7 @@ class Response:
         return float(self.exact_other)
 
     def probabilities(self, answer: int) -> list[Fraction]:
-        """The exact distribution of the report for the answer with this code.
+        """The exact distribution of what is sent for the answer with this code.
 
         >>> sum(Response(1, classes=3).probabilities(0))
         Fraction(1, 1)
@@ -134,17 +134,17 @@ class Response:
         return [self.exact_keep if code == answer else self.exact_other for code in range(self.k)]
 
     def unbiased(self, counts: ArrayLike) -> NDArray[np.float64]:
-        """Unbiased estimates of how many people gave each answer, from how many reports show it.
+        """Unbiased estimates of how many people gave each answer, from how many randomized answers show it.
 
-        E[reports of y] = n other + (keep - other) answers of y; this solves for the answers.
+        E[randomized answers of y] = n other + (keep - other) answers of y; this solves for the answers.
 
         >>> Response(1, classes=2).unbiased([600, 400]).round(1).tolist()
         [716.4, 283.6]
         """
-        seen = as_array(counts, "counts")
-        if seen.dtype.kind not in "iuf" or seen.shape != (self.k,) or not np.isfinite(seen).all() or (seen < 0).any():
-            raise BadInput("counts", got=counts, want=f"{self.k} counts, one a class")
-        return np.asarray((seen - seen.sum() * self.other) / float(self.exact_keep - self.exact_other))
+        shown = as_array(counts, "counts")
+        if shown.dtype.kind not in "iuf" or shown.shape != (self.k,) or not (np.isfinite(shown) & (shown >= 0)).all():
+            raise BadInput("counts", got=counts, want=f"{self.k} counts, one per class")
+        return np.asarray((shown - shown.sum() * self.other) / float(self.exact_keep - self.exact_other))
 
     def encode(self, answers: ArrayLike, argument: str = "answers") -> NDArray[Any]:
         """Answers as codes 0 .. k-1; an answer that is not one of the classes is refused."""
@@ -155,13 +155,7 @@ class Response:
             return _codes(values, self.k, argument)
         table = _as_array(self.labels)
         if values.dtype.kind != table.dtype.kind and "O" not in (values.dtype.kind, table.dtype.kind):
-            names = {
-                "b": "booleans",
-                "i": "whole numbers",
-                "u": "whole numbers",
-                "f": "floats",
-                "U": "strings",
-            }
+            names = {"b": "booleans", "i": "whole numbers", "u": "whole numbers", "f": "floats", "U": "strings"}
             raise BadInput(
                 argument,
                 got=Verbatim(names.get(values.dtype.kind, str(values.dtype))),
@@ -169,8 +163,8 @@ class Response:
             )
         if "O" in (values.dtype.kind, table.dtype.kind):
             lookup = {(type(label), label): code for code, label in enumerate(self.labels)}
-            found = [lookup.get((type(v), v), -1) for v in values.ravel().tolist()]
-            codes = np.array(found, dtype=np.int64).reshape(values.shape)
+            listed = [lookup.get((type(v), v), -1) for v in values.ravel().tolist()]
+            codes = np.array(listed, dtype=np.int64).reshape(values.shape)
         else:
             order = np.argsort(table)
             place = np.minimum(np.searchsorted(table, values, sorter=order), self.k - 1)
@@ -193,7 +187,7 @@ class Response:
         sent = math.floor(1000 * self.exact_keep) / 10
         return (
             f"Randomized response with epsilon {words(self.exact_epsilon)} on {self.k} classes: "
-            f"an answer is sent as given {sent:g} times in 100"
+            f"an answer is sent unchanged {sent:g}% of the time"
         )
 
 

@@ -1,4 +1,4 @@
-"""The simulation lane: NumPy, seeded. Fast and repeatable; it protects nobody."""
+"""Simulated randomness: NumPy, seeded. Fast and repeatable; it protects nobody."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import whole
-from peerveil.core.randomness.lanes import Randomness
+from peerveil.core.randomness.source import Randomness
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +40,7 @@ class SimulationRandomness(Randomness):
         self.generator = np.random.Generator(np.random.PCG64DXSM(self._seeds))
 
     def spawn(self, count: int) -> list[SimulationRandomness]:
-        """Independent lanes for parallel or nested simulations, repeatable from the same seed."""
+        """Independent sources for parallel or nested simulations, repeatable from the same seed."""
         whole(count, "count", 0)
         return [SimulationRandomness(child) for child in self._seeds.spawn(int(count))]
 
@@ -53,7 +53,7 @@ class SimulationRandomness(Randomness):
     def _discrete_laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         # the difference of two geometric variables has mass proportional to exp(-abs(z)/scale)
         if scale > _LARGEST_SCALE:
-            raise BadInput("scale", got=scale, want="at most 1e15 in the simulation lane (NumPy saturates beyond)")
+            raise BadInput("scale", got=scale, want="at most 1e15 in a simulation (NumPy saturates beyond)")
         success = -np.expm1(-1.0 / scale)
         first, second = self.generator.geometric(success, size=(2, values.size))
         return np.asarray(values + first - second)

@@ -121,8 +121,8 @@ def table(name: str, quick: bool, progress: bool | None) -> Reproduction:  # noq
     for label, gap, means, maxima in _TABLES[name]:
         for i, epsilon in enumerate(_EPSILONS):
             printed = ZeroInflatedUniform(epsilon=epsilon, gap=gap * _MINUTE)
-            full = ZeroInflatedUniform(epsilon=epsilon, gap=gap * _MINUTE, beta=_BETA)
-            ours = FollowUp(epsilon=epsilon, gap=gap * _MINUTE, beta=_BETA)
+            full = ZeroInflatedUniform(epsilon=epsilon, gap=gap * _MINUTE, window=_BETA)
+            ours = FollowUp(epsilon=epsilon, gap=gap * _MINUTE, window=_BETA)
             got = [_mixed(printed, _BETA), (_BETA + printed.max_delay) / _MINUTE]
             true = [_mixed(full, _BETA), (_BETA + full.max_delay) / _MINUTE]
             mine = [_mixed(ours, 0.0), ours.max_delay / _MINUTE]

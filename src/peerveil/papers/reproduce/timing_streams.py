@@ -50,16 +50,16 @@ class Stream:
     history: Events
     log: Events
     within: Any
-    beta: float
+    window: float
 
 
-def split(name: str, events: Events, first: timedelta, within: str | None, beta: float) -> Stream:
+def split(name: str, events: Events, first: timedelta, within: str | None, window: float) -> Stream:
     """History first, the rest is deployed on, as in the paper."""
     frame = events.frame
     early = frame["time"] < frame["time"][0] + first
     extra = list(events.extra) or None
     history, log = (Events.from_frame(frame.filter(part), extra=extra) for part in (early, ~early))
-    return Stream(name, history, log, None if within is None else log.numbered(within)[0], beta)
+    return Stream(name, history, log, None if within is None else log.numbered(within)[0], window)
 
 
 def real_log() -> Stream | None:
@@ -91,7 +91,9 @@ def wikipedia(name: str, percentiles: tuple[int, ...], quick: bool, progress: bo
             raw.draw(ax, "no protection", color=COLORS["leak"])
             invented = stream is made
             # the paper's own gaps for the stream made to its rates, the percentile of history for the real log
-            gap = 60 * _GAPS[percentile] if invented else choose_gap(stream.history, percentile=percentile, beta=_BETA)
+            gap = (
+                60 * _GAPS[percentile] if invented else choose_gap(stream.history, percentile=percentile, window=_BETA)
+            )
             if percentile == percentiles[0]:
                 says = "80%" if invented else "another log"
                 found = raw.precision_at(0.85)
@@ -101,7 +103,7 @@ def wikipedia(name: str, percentiles: tuple[int, ...], quick: bool, progress: bo
             for epsilon, color in zip(_EPSILONS, SHADES, strict=False):
                 theirs = _attacks(stream, WithoutRoom(ZeroInflatedUniform(epsilon=epsilon, gap=gap), _BETA), runs, cuts)
                 advance(1)
-                ours = _attacks(stream, FollowUp(epsilon=epsilon, gap=gap, beta=_BETA), runs, cuts)
+                ours = _attacks(stream, FollowUp(epsilon=epsilon, gap=gap, window=_BETA), runs, cuts)
                 advance(1)
                 ax.plot(*theirs, color=color, linewidth=1.3, label=f"epsilon {epsilon:g}")
                 ax.plot(*ours, color=color, linewidth=1.1, linestyle="--")
@@ -148,7 +150,7 @@ def _attacks(stream: Stream, mechanism: Any, runs: int, cuts: Any) -> tuple[Any,
     found = []
     for k in range(runs):
         schedule = post(stream.log, mechanism=mechanism, randomness=Randomness.simulation(_SEED + k)).operator
-        attack = linkage_attack(schedule, thresholds=cuts, window=stream.beta, within=stream.within)
+        attack = linkage_attack(schedule, thresholds=cuts, window=stream.window, within=stream.within)
         found.append((attack.recall, attack.precision))
     recall, precision = np.mean(found, axis=0)
     return recall, precision
@@ -177,15 +179,15 @@ def _transfers(percentile: int, quick: bool, progress: bool | None, name: str) -
     out = []
     with progress_bar(name, len(streams) * len(_EPSILONS) * runs, show=progress) as advance:
         for stream in streams:
-            by = "actor" if stream.beta == 60 else "wiki"
+            by = "actor" if stream.window == 60 else "wiki"
             least, default = (1, 600.0) if by == "actor" else (5, None)  # the paper: 10 minutes without history
-            gaps = choose_gaps(stream.history, percentile=percentile, per=by, between="actor", beta=stream.beta, least=least,
+            gaps = choose_gaps(stream.history, percentile=percentile, per=by, between="actor", window=stream.window, least=least,
                                default=default)  # fmt: skip
-            gaps = {key: max(value, stream.beta + 1) for key, value in gaps.items()}
-            plain = 600.0 if by == "actor" else choose_gap(stream.history, percentile=percentile, beta=stream.beta)
+            gaps = {key: max(value, stream.window + 1) for key, value in gaps.items()}
+            plain = 600.0 if by == "actor" else choose_gap(stream.history, percentile=percentile, window=stream.window)
             posted: dict[float, list[PostingSchedule]] = {}
             for epsilon in _EPSILONS:
-                printed = WithoutRoom(Uniform(epsilon=epsilon, gap=plain), stream.beta)
+                printed = WithoutRoom(Uniform(epsilon=epsilon, gap=plain), stream.window)
                 posted[epsilon] = []
                 for k in range(runs):
                     posted[epsilon].append(
@@ -204,7 +206,7 @@ def bitcoin_attack(name: str, percentile: int, quick: bool, progress: bool | Non
     axes = new_axes(width=3.4 * 2 * len(streams), height=3.3, columns=2 * len(streams))
     rows = []
     for i, (stream, posted) in enumerate(streams):
-        raw = linkage_attack(stream.log, thresholds=[stream.beta], window=stream.beta, within=stream.within)
+        raw = linkage_attack(stream.log, thresholds=[stream.window], window=stream.window, within=stream.within)
         first = i == 0
         rows.append(Comparison(f"{stream.name}, unprotected: precision and recall at beta",
                                "100%, 100%" if first else "another log",

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import exp_bounds
+from peerveil.core.exact import exp_bounds, whole
 from peerveil.timing.delays import WHOLE, Steps
-from peerveil.timing.durations import LONGEST, TICKS
-from peerveil.timing.mechanism import DelayMechanism, check_size
-from peerveil.timing.zero_inflated import read_weight
+from peerveil.timing.mechanism import DelayMechanism
+from peerveil.timing.mechanisms import check_longest, read_weight
 
 if TYPE_CHECKING:
     from peerveil.core.exact import Number
@@ -30,7 +29,7 @@ class UnevenSplit(DelayMechanism):
 
     Parameters
     ----------
-    epsilon, gap, beta
+    epsilon, gap, window
         As in :class:`peerveil.timing.ZeroInflatedUniform`.
     weight
         Minimize weight E[B] + (1 - weight) E[U].
@@ -57,11 +56,10 @@ class UnevenSplit(DelayMechanism):
         weight: float = 1.0,
         rho: float | None = None,
         width: float | None = None,
-        beta: Duration = 0,
+        window: Duration = 0,
     ) -> None:
-        super().__init__(epsilon=epsilon, gap=gap, beta=beta)
-        self._weight, self._given = read_weight(weight), (rho, width)
-        best = best_split(self.epsilon, self._weight)
+        super().__init__(epsilon=epsilon, gap=gap, window=window, weight=weight, rho=rho, width=width)
+        best = best_split(self.epsilon, read_weight(weight))
         rho_ = best[0] if rho is None else rho
         if not 1 < rho_ <= math.exp(self.epsilon / 2) * (1 + 1e-12):
             raise BadInput("rho", got=rho, want=f"above 1 and at most e^(epsilon/2) = {math.exp(self.epsilon / 2):.4g}")
@@ -70,13 +68,13 @@ class UnevenSplit(DelayMechanism):
         if width_ < least * (1 - 1e-9):
             raise BadInput("width", got=width, want=f"at least {least:.6g} gaps for this rho")
         self.rho = float(rho_)
-        self.batched, self.unbatched = _build(self.reach, self._epsilon, self.rho, width_)
+        self.batched, self.unbatched = _build(self.reach_ticks, self.exact_epsilon, self.rho, width_)
 
     @property
     def width(self) -> float:
-        """W in units of the gap (gap + beta where beta is above 0)."""
+        """W in units of the gap (gap + window where the window is above 0)."""
         low, high, _ = self.batched.pieces[0]
-        return (high - low) / self.reach
+        return (high - low) / self.reach_ticks
 
     batched: Steps
     unbatched: Steps
@@ -99,18 +97,8 @@ class UnevenSplit(DelayMechanism):
         >>> round(UnevenSplit(epsilon=4, gap=1).batch_cost(5), 2), UnevenSplit(epsilon=4, gap=1).batch_cost(2)
         (13.92, 4.0)
         """
-        further = check_size(size) - 2
-        return self.epsilon + further * (self.epsilon - math.log(self.rho))
-
-    def with_beta(self, beta: Duration) -> Self:
-        """The same for sittings of another width."""
-        rho, width = self._given
-        return type(self)(epsilon=self._epsilon, gap=self.gap, weight=self._weight, rho=rho, width=width, beta=beta)
-
-    def with_gap(self, gap: Duration) -> Self:
-        """The same for another gap."""
-        rho, width = self._given
-        return type(self)(epsilon=self._epsilon, gap=gap, weight=self._weight, rho=rho, width=width, beta=self.beta)
+        whole(size, "size", 2)
+        return self.epsilon + (size - 2) * (self.epsilon - math.log(self.rho))
 
 
 def narrowest(epsilon: float, rho: float) -> float:
@@ -153,8 +141,7 @@ def _build(reach: int, epsilon: Fraction, rho: float, width: float) -> tuple[Ste
         raise BadInput("rho", got=rho, want="a number further above 1")
     # the mass below the gap, reach/(W rho2), must fit into what is left
     ticks = max(math.ceil(Fraction(width) * reach), math.ceil(reach * WHOLE / (rho2 * (WHOLE - high))))
-    if reach + ticks > LONGEST * TICKS:
-        raise BadInput("epsilon", got=float(epsilon), want="an epsilon and a gap whose delays stay below ten years")
+    check_longest(reach + ticks, epsilon)
     low = math.ceil(Fraction(reach * WHOLE, ticks) / rho2)
     end = reach + ticks
     return Steps(((reach, end, WHOLE),)), Steps(((0, reach, low), (reach, end, high)))

@@ -195,14 +195,14 @@ class Intake:
     ) -> _New:
         parent, reply_to = self._reply(job, parents)
         thread = self._digests("thread", job.space.name, job.thread)[:32]
-        within = [arrival for arrival in past if then - arrival.at <= job.space.beta_ticks]
+        within = [arrival for arrival in past if then - arrival.at <= job.space.window_micros]
         near = [arrival.post for arrival in within if arrival.thread != thread]
         if job.space.declared:
-            # whoever declared a sitting within beta before, on any thread, is in it still
+            # whoever declared a sitting within the window before, on any thread, is in it still
             follows = job.batch or any(arrival.declared for arrival in within)
         else:
             follows = bool(near)
-            if not job.space.base.by_predecessor:
+            if not job.space.base.follow_ups_only:
                 rejoined += near
         receipt = secrets.token_urlsafe(32)
         digest = sha256(receipt.encode()).hexdigest()
@@ -269,7 +269,7 @@ class Intake:
             flags = np.array([new.follows for new in members])
             own = mechanism.draw_ticks(flags, self._randomness)
             fit = place_delays(mechanism, flags, own, self._randomness)
-            waits = not mechanism.by_predecessor
+            waits = not mechanism.follow_ups_only
             others = np.ones(len(members), dtype=np.bool_)
             joined = mechanism.draw_ticks(others, self._randomness) if waits else own
             joined_fit = place_delays(mechanism, others, joined, self._randomness) if waits else fit
@@ -335,7 +335,7 @@ class Intake:
             sealed = [{"post": post, "sealed": seal_post(self._vault, post, body)} for post, body in answered.items()]
             connection.execute(changed, sealed)
         if rejoined:
-            # a companion has come within beta: the other draw counts. Both were made when the post was taken
+            # a companion has come within the window: the other draw counts. Both were made when the post was taken
             connection.execute(
                 update(held)
                 .where(among(connection, held.c.id, rejoined), held.c.batched_at.is_not(None))

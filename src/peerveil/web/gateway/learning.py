@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def learn_gaps(table: Mapping[str, Any], beta: float, where: str, folder: str) -> tuple[float, dict[str, float]]:
+def learn_gaps(table: Mapping[str, Any], window: float, where: str, folder: str) -> tuple[float, dict[str, float]]:
     """The space's gap and the threads' gaps from ``history`` (a file), ``percentile`` and ``per`` (a column).
 
     History is public by assumption: give an earlier log, never the one that the gateway is to protect. Threads that it
@@ -24,12 +24,12 @@ def learn_gaps(table: Mapping[str, Any], beta: float, where: str, folder: str) -
     per = str(table.get("per", "none"))
     path = Path(folder) / str(table["history"])
     history = Events.read(path)
-    default = choose_gap(history, percentile=percentile, beta=beta)
+    default = choose_gap(history, percentile=percentile, window=window)
     if per == "none":
         return default, {}
     if per != "thread" and per not in history.extra:
         raise BadInput(f"{where}.per", got=per, want="none, thread, or another column of the history")
-    found = choose_gaps(history, percentile=percentile, per=per, beta=beta, default=default)
+    found = choose_gaps(history, percentile=percentile, per=per, window=window, default=default)
     if per == "thread":
         return default, {str(thread): gap for thread, gap in found.items()}
     rows = history.frame.select("thread", per).unique().iter_rows()

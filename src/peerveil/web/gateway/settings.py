@@ -38,7 +38,7 @@ key_file = "gateway.key"     # used where the environment has no PEERVEIL_KEY
 [spaces.forum]
 epsilon = 1                  # smaller is more private
 gap = "45m"                  # how far apart two lone comments may be and still look like a sitting
-beta = "5m"                  # comments of one person this close are one sitting
+window = "5m"                # comments of one person this close are one sitting
 grid = "1m"                  # posts appear at whole minutes
 # quiet = { start = "22:00", end = "07:00", zone = "Europe/Zurich" }
 # deadline = 2027-01-31T23:59:00Z

@@ -1,4 +1,4 @@
-"""Who wrote when within the last beta: one sealed row per person, under a name that changes every day.
+"""Who wrote when within the last window: one sealed row per person, under a name that changes every day.
 
 The next status of a person needs these arrivals, and nobody else does. A copy of the database shows that some people
 wrote lately, as rows of equal length up to padding, and neither who they are nor which posts are theirs. Times are kept
@@ -59,18 +59,18 @@ class Sittings:
         rows = []
         for person, space in spaces.items():
             kept = {
-                arrival.thread if space.base.by_predecessor else arrival.post: arrival
+                arrival.thread if space.base.follow_ups_only else arrival.post: arrival
                 for arrival in arrivals[person]
-                if now - arrival.at <= space.beta_ticks
+                if now - arrival.at <= space.window_micros
             }
             name = self._name(person, space, now)
             text = json.dumps([astuple(arrival) for arrival in kept.values()])
-            # a multiple of beta: it says no more of the time of arrival than that the row is there
-            forget = (now // space.beta_ticks + 2) * space.beta_ticks
+            # a multiple of the window: it says no more of the time of arrival than that the row is there
+            forget = (now // space.window_micros + 2) * space.window_micros
             rows.append({"person": name, "body": self._vault.seal_text(text, about=name), "forget": forget})
         insert_rows(connection, recent, rows, replace="person")
 
     def _name(self, person: str, space: Space, now: int, ago: int = 0) -> str:
-        """The name of a person's row on a day (or in a period of beta, if that is longer), or on the one before."""
-        day = now // max(DAY, space.beta_ticks) - ago
+        """The name of a person's row on a day (or in a period of the window, if that is longer), or on the one before."""
+        day = now // max(DAY, space.window_micros) - ago
         return self._digests("sitting", person, str(day))

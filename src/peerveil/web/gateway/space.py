@@ -33,7 +33,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.timing.durations import in_words, parse_duration
-from peerveil.timing.post import named_mechanism
+from peerveil.timing.mechanisms import named_mechanism
 from peerveil.web.common.config import check_names
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _DAY: Final = 86_400 * SECOND
 _FINEST: Final = 1_000  # a grid of one millisecond
 _KEYS: Final = (
-    "mechanism", "epsilon", "gap", "beta", "gaps", "grid", "quiet", "deadline", "declared", "public", "longest",
+    "mechanism", "epsilon", "gap", "window", "gaps", "grid", "quiet", "deadline", "declared", "public", "longest",
     "webhooks", "history", "percentile", "per",
 )  # fmt: skip
 
@@ -94,7 +94,7 @@ class Quiet:
 class Space:
     """The settings of one space. Durations in seconds.
 
-    >>> space = Space.read("iclr", {"epsilon": 1, "gap": "45m", "beta": "5m"})
+    >>> space = Space.read("iclr", {"epsilon": 1, "gap": "45m", "window": "5m"})
     >>> space.longest_delay("paper 7") // 60
     72
     >>> space.release_at(arrival=0, delay=61 * SECOND) // SECOND  # on the grid of one minute
@@ -105,7 +105,7 @@ class Space:
     mechanism: str
     epsilon: str
     gap: float
-    beta: float
+    window: float
     gaps: Mapping[str, float] = field(default_factory=dict)
     grid: float = 60.0
     quiet: Quiet | None = None
@@ -123,15 +123,15 @@ class Space:
             )
         if self.mechanism not in MECHANISMS:
             raise BadInput(f"{self.name}.mechanism", got=self.mechanism, want=" or ".join(MECHANISMS))
-        if self.declared and self.base.by_predecessor:
-            want = "false: with status by predecessor nothing is held, and a declaration would weaken the promise"
+        if self.declared and self.base.follow_ups_only:
+            want = "false: with follow-up delays nothing is held, and a declaration would weaken the promise"
             raise BadInput(f"{self.name}.declared", got=True, want=want)
         if not _FINEST <= self.grid_ticks <= _DAY:
             raise BadInput(f"{self.name}.grid", got=self.grid, want="a grid from a millisecond to a day")
         if not 1 <= self.longest <= 200_000:
             raise BadInput(f"{self.name}.longest", got=self.longest, want="a number of characters up to 200000")
         for gap in {self.gap, *self.gaps.values()}:
-            _mechanism(self.mechanism, self.epsilon, gap, self.beta)  # refuses what cannot be
+            _mechanism(self.mechanism, self.epsilon, gap, self.window)  # refuses what cannot be
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
@@ -141,11 +141,11 @@ class Space:
         where = f"spaces.{name}"
         check_names(table, _KEYS, where)
         given = dict(table)
-        beta = read_seconds(given.get("beta", "5m"), f"{where}.beta")
+        window = read_seconds(given.get("window", "5m"), f"{where}.window")
         if "history" in given:
             from peerveil.web.gateway.learning import learn_gaps
 
-            default, gaps = learn_gaps(given, beta, where, folder)
+            default, gaps = learn_gaps(given, window, where, folder)
         elif "gap" in given:
             default = read_seconds(given["gap"], f"{where}.gap")
             gaps = {str(k): read_seconds(v, f"{where}.gaps.{k}") for k, v in given.get("gaps", {}).items()}
@@ -162,7 +162,7 @@ class Space:
             mechanism=str(given.get("mechanism", "follow-up")),
             epsilon=str(given.get("epsilon", "1")),
             gap=default,
-            beta=beta,
+            window=window,
             gaps=gaps,
             grid=read_seconds(given.get("grid", "1m"), f"{where}.grid"),
             quiet=None if quiet is None else Quiet(**{k: str(v) for k, v in quiet.items()}),
@@ -184,6 +184,8 @@ class Space:
     def from_json(cls, text: str) -> Space:
         """The settings from the database."""
         values = json.loads(text)
+        if "beta" in values:  # stored before the setting was renamed
+            values["window"] = values.pop("beta")
         values["quiet"] = None if values["quiet"] is None else Quiet(*values["quiet"])
         values["webhooks"] = tuple((a, b) for a, b in values["webhooks"])
         return cls(**values)
@@ -193,11 +195,11 @@ class Space:
     @property
     def base(self) -> DelayMechanism:
         """The mechanism with the space's own gap."""
-        return _mechanism(self.mechanism, self.epsilon, self.gap, self.beta)
+        return _mechanism(self.mechanism, self.epsilon, self.gap, self.window)
 
     def mechanism_for(self, thread: str) -> DelayMechanism:
         """The mechanism for a post on a thread."""
-        return _mechanism(self.mechanism, self.epsilon, self.gaps.get(thread, self.gap), self.beta)
+        return _mechanism(self.mechanism, self.epsilon, self.gaps.get(thread, self.gap), self.window)
 
     @property
     def hold(self) -> int:
@@ -205,9 +207,9 @@ class Space:
         return 0 if self.declared else round(self.base.hold * SECOND)
 
     @property
-    def beta_ticks(self) -> int:
+    def window_micros(self) -> int:
         """Microseconds within which posts of one person are of one sitting."""
-        return round(self.beta * SECOND)
+        return round(self.window * SECOND)
 
     @property
     def grid_ticks(self) -> int:
@@ -276,8 +278,8 @@ class Space:
 
 
 @lru_cache(maxsize=10_000)
-def _mechanism(name: str, epsilon: str, gap: float, beta: float) -> DelayMechanism:
-    return named_mechanism(name, epsilon=epsilon, gap=gap, beta=beta)
+def _mechanism(name: str, epsilon: str, gap: float, window: float) -> DelayMechanism:
+    return named_mechanism(name, epsilon=epsilon, gap=gap, window=window)
 
 
 def _micro(moment: datetime) -> int:

@@ -4,7 +4,7 @@
 table    holds                                                                  until
 ======== ====================================================================== =============================
 held     one row per held post: sealed body, when it is due                     release or withdrawal
-recent   one row per person of the last sittings, sealed: for the next status   at most twice beta
+recent   one row per person of the last sittings, sealed: for the next status   at most twice the window
 receipts which receipts exist; a MAC of receipt, space and actor each           some days after the last delay
 records  idempotency records                                                    the same
 feed     what readers see                                                       for ever
@@ -89,7 +89,9 @@ held = Table(
     Column("space", Text, nullable=False),
     Column("receipt", Text, nullable=False, unique=True),  # its hash
     Column("release_at", BigInteger, nullable=False),
-    Column("batched_at", BigInteger),  # when it is due instead, should a companion come within beta (symmetric only)
+    Column(
+        "batched_at", BigInteger
+    ),  # when it is due instead, should a companion come within the window (symmetric only)
     Column("shuffle", BigInteger, nullable=False),
     Column("waits", Integer, nullable=False),  # 1 while the post that it answers is held
     Column("body", LargeBinary, nullable=False),  # thread, text, what it answers, and the held posts that answer it
@@ -101,7 +103,7 @@ recent = Table(
     metadata,
     Column("person", Text, primary_key=True),  # a MAC of space, actor and day: another one every day
     Column("body", LargeBinary, nullable=False),  # thread, arrival, declaration and id of each post, sealed and padded
-    Column("forget", BigInteger, nullable=False),  # a multiple of beta, in time minus shift
+    Column("forget", BigInteger, nullable=False),  # a multiple of the window, in time minus shift
     sqlite_with_rowid=False,
 )
 Index("gateway_recent_forget", recent.c.forget)

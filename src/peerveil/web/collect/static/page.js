@@ -125,7 +125,7 @@ function explain(most) {
   show("changed", device.agreed !== undefined && device.agreed.digest !== digest);
   const { kept, guess } = client.inHundred, ranking = terms.kind === "rankings";
   document.title = $("title").textContent = terms.title;
-  $("kept").textContent = `Your answer is changed at random on this device. With this setting it is sent as given ${kept} times in 100.`;
+  $("kept").textContent = `Your answer is changed at random on this device. With this setting it is sent unchanged ${kept}% of the time.`;
   $("otherwise").textContent = ranking || terms.classes.length === 2
     ? "Otherwise the opposite is sent." : "Otherwise one of the other answers, drawn at random, is sent in its place.";
   $("reveals").textContent = `So a report does not say for certain what you think: somebody who sees it, and guesses between two answers, is right at

@@ -63,13 +63,13 @@ def _linked(log: Any, epsilon: str, gap: str, window: str, seed: int) -> float:
     """How many links are right, for the best cut-off that finds half of the sittings."""
     mechanism = _mechanism(epsilon, gap, window)
     schedule = post(log, mechanism=mechanism, randomness=Randomness.simulation(seed)).operator
-    farthest = mechanism.max_delay + mechanism.beta  # no two posts of one sitting appear farther apart
+    farthest = mechanism.max_delay + mechanism.window  # no two posts of one sitting appear farther apart
     return linkage_attack(schedule, thresholds=np.geomspace(1.0, farthest, _CUTS)).precision_at(_FOUND)
 
 
 @lru_cache(maxsize=len(EPSILONS) * len(GAPS) * len(WINDOWS))
 def _mechanism(epsilon: str, gap: str, window: str) -> FollowUp:
-    return FollowUp(epsilon=epsilon, gap=parse_duration(gap, "gap"), beta=parse_duration(window, "window"))
+    return FollowUp(epsilon=epsilon, gap=parse_duration(gap, "gap"), window=parse_duration(window, "window"))
 
 
 def controls(simulation: Mapping[str, Any]) -> tuple[Control, ...]:  # noqa: ARG001

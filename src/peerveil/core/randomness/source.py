@@ -1,6 +1,6 @@
-"""The interface of both lanes, every sampler that they share, the secure lane, and the scale of its noise.
+"""The interface of both randomness sources, the samplers that they share, the secure source, and the scale of noise.
 
-A lane supplies uniform bits and Laplace noise; all the rest is built here, once, on those bits. So the two lanes
+A source supplies uniform bits and Laplace noise; all the rest is built here, once, on those bits. So both sources
 draw from the same distributions, and a test of one is a test of the other's code.
 """
 
@@ -43,12 +43,12 @@ class Randomness(ABC):
 
     @staticmethod
     def secure() -> Randomness:
-        """The lane for real people: operating-system entropy and exact samplers, never seeded."""
+        """For real people: operating-system entropy and exact samplers, never seeded."""
         return SecureRandomness()
 
     @staticmethod
     def simulation(seed: int | np.random.SeedSequence) -> SimulationRandomness:
-        """The lane for studies and tests: NumPy, repeatable from a seed; its results are marked."""
+        """For studies and tests: NumPy, repeatable from a seed; its results are marked."""
         from peerveil.core.randomness.simulation import SimulationRandomness
 
         return SimulationRandomness(seed)
@@ -59,12 +59,12 @@ class Randomness(ABC):
         return self.lane == "secure"
 
     def stamp(self, guarantee: Guarantee) -> Guarantee:
-        """The guarantee of what was drawn here: as it is in the secure lane, marked in the simulation lane."""
+        """The guarantee of what was drawn here: as it is if secure, marked if simulated."""
         if not isinstance(guarantee, Guarantee):
             raise BadInput("guarantee", got=guarantee, want="a Guarantee")
         return guarantee if self.is_secure else guarantee.as_simulated()
 
-    # ---- what a lane supplies -----------------------------------------------------------------------------------
+    # ---- what a source supplies -----------------------------------------------------------------------------------
 
     @abstractmethod
     def _bits(self, count: int, bits: int) -> NDArray[Any]:
@@ -81,7 +81,7 @@ class Randomness(ABC):
     def laplace(self, values: ArrayLike, *, scale: float) -> NDArray[np.float64]:
         """Add independent Laplace noise to every number; the shape is kept.
 
-        Get the scale from :func:`peerveil.core.randomness.laplace_scale`. In the secure lane this is OpenDP's sampler,
+        Get the scale from :func:`peerveil.core.randomness.laplace_scale`. If secure, this is OpenDP's sampler,
         which adds noise exactly (on rationals) and rounds once; about 40,000 numbers a second.
         """
         array = as_array(values, "values")
@@ -112,8 +112,8 @@ class Randomness(ABC):
         """
         if not isinstance(response, Response):
             raise BadInput("response", got=response, want="a Response, such as Response(1, classes=2)")
-        given = as_array(answers, "answers")
-        codes = np.atleast_1d(response.encode(given))
+        array = as_array(answers, "answers")
+        codes = np.atleast_1d(response.encode(array))
         flat = codes.ravel()
         out = np.empty_like(flat)
         word: Any = np.uint32 if response.bits == 32 else np.uint64
@@ -131,7 +131,7 @@ class Randomness(ABC):
             other += other >= block
             np.copyto(target, block)
             np.copyto(target, other, where=moved)
-        return response.decode(out.reshape(given.shape))
+        return response.decode(out.reshape(array.shape))
 
     # ---- uniforms -----------------------------------------------------------------------------------------------
 
@@ -155,9 +155,9 @@ class Randomness(ABC):
         filled = 0
         while filled < out.size:
             drawn = self._bits(out.size - filled, 64) & mask
-            kept = drawn[drawn < np.uint64(span)]
-            out[filled : filled + kept.size] = kept.astype(np.int64) + int(low)
-            filled += kept.size
+            accepted = drawn[drawn < np.uint64(span)]
+            out[filled : filled + accepted.size] = accepted.astype(np.int64) + int(low)
+            filled += accepted.size
         return out.reshape(shape)
 
     def permutation(self, n: int) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from peerveil import BadInput, Guarantee, Randomness, laplace_scale
-from peerveil.core.randomness.lanes import SecureRandomness
+from peerveil.core.randomness.source import SecureRandomness
 
 LANES = ["secure", "simulation"]
 LEVEL = 1e-7  # a test of this kind gives a false alarm in one of ten million runs
@@ -82,7 +82,7 @@ def test_scales_round_up(epsilon: Any, sensitivity: Any) -> None:
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [(0.1, 1.0), (0.3, 1.0), (1, 0.1), (2.5, 3.0)])
 def test_opendp_certifies_what_the_scale_promises(epsilon: float, sensitivity: float) -> None:
     """OpenDP's own map (which rounds up in floats) says at most one step of floats more than asked."""
-    from peerveil.core.randomness.lanes import _laplace_measurement
+    from peerveil.core.randomness.source import _laplace_measurement
 
     measurement: Any = _laplace_measurement("float", laplace_scale(sensitivity=sensitivity, epsilon=epsilon))
     assert measurement.map(sensitivity) <= math.nextafter(epsilon, math.inf)
@@ -191,7 +191,7 @@ def test_choose(lane: Randomness) -> None:
 @pytest.mark.parametrize("tiny", [1.6e-16, 1e-40])
 def test_choices_keep_probabilities_that_floats_would_lose(tiny: float) -> None:
     """A cumulative sum in floats loses 1.6e-16 or doubles it, and with it every promise about ratios."""
-    from peerveil.core.randomness.lanes import _whole_weights
+    from peerveil.core.randomness.source import _whole_weights
 
     weights = _whole_weights([1.0, tiny])
     assert Fraction(weights[1], weights[0]) == Fraction(tiny)
@@ -236,7 +236,7 @@ def test_the_secure_lane_never_repeats_and_ignores_seeds() -> None:
 
 
 def test_limits_of_the_simulation_lane() -> None:
-    with pytest.raises(BadInput, match="simulation lane"):
+    with pytest.raises(BadInput, match="in a simulation"):
         Randomness.simulation(0).discrete_laplace([1], scale=1e200)
     with pytest.raises(BadInput, match="^count: got -1"):
         Randomness.simulation(0).spawn(-1)

@@ -20,7 +20,7 @@ from peerveil.ledger.database import LedgerDatabase
 from peerveil.ledger.entry import opening_seal, timestamp
 from peerveil.ledger.errors import DataBound, safe_words
 from peerveil.ledger.records import AccountState, all_accounts, find_account, find_owner, read_entries, refuse_second
-from peerveil.ledger.schema import VERSION, accounts, book, prepare
+from peerveil.ledger.schema import VERSION, accounts, header, prepare
 from peerveil.ledger.verify import Verification, verify_database
 from peerveil.storage import Address
 
@@ -119,8 +119,8 @@ class Ledger:
         return self._account(state)
 
     def _new_account(self, connection: Connection, name: str, epsilon: Fraction) -> AccountState:
-        # on PostgreSQL the row of the book is the lock under which accounts are numbered
-        count = connection.execute(select(book.c.accounts).where(book.c.id == 1).with_for_update()).scalar_one()
+        # on PostgreSQL the header row is the lock under which accounts are numbered
+        count = connection.execute(select(header.c.accounts).where(header.c.id == 1).with_for_update()).scalar_one()
         present = find_account(connection, name)
         if present is not None:
             return present
@@ -146,7 +146,7 @@ class Ledger:
                 head=head,
             )
         )
-        connection.execute(update(book).where(book.c.id == 1).values(accounts=count + 1))
+        connection.execute(update(header).where(header.c.id == 1).values(accounts=count + 1))
         return state
 
     def accounts(self) -> list[Account]:
@@ -201,7 +201,7 @@ class Ledger:
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
     def table(self, account: str | None = None) -> list[dict[str, Any]]:
-        """One row an entry, for display: numbers as people write them, what was left after each entry.
+        """One row per entry, for display: numbers as people write them, what was left after each entry.
 
         ``account`` restricts it to one account.
         """

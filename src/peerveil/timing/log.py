@@ -1,0 +1,109 @@
+"""A log of posts: how it is read, in which order its posts arrived, and which post answers which.
+
+**The order of arrival where times are equal** is the order of the file, or random where the file cannot say.
+
+:class:`peerveil.timing.FollowUp` delays the *second* of two posts. Which one is second must not be derived from names:
+sorted by thread, a post that followed another in the same moment could be taken for the first one and be posted at
+once, which is impossible in the harmless case, so that the likelihood ratio would be infinite.
+
+**The order of the file** is taken as that of arrival (from below, if it is newest first throughout). With it, neighbors are
+those of the mechanism: c' moves right behind c in the file as well, c and every third post keep their status, and the
+mechanism's proof applies as it stands.
+
+**A file that is sorted by actor** cannot say: within every moment, or over all times. Then the order within a moment is
+drawn at random, independently of names and contents. *Neighbors there*: a random one of c and c' came first, each with
+probability 1/2, in the harmless log and in the sensitive one.
+*Proof.* Given which one came first, this is the case above, with ratio at most e^epsilon; the probability of that is 1/2
+in both logs, so the ratio of the two averages is at most e^epsilon too. (By names instead of at random, the sensitive
+log would always have the same order, and the ratio could be 2 e^epsilon.) Somebody who knows which of the two came
+first in the harmless log is *not* covered: only the file could have told us. How a file is sorted is taken as public.
+
+A file that is sorted in another way, by thread for example, looks like arrivals: use logs as they were written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from peerveil.data import Events
+from peerveil.data.events import ORDER_LEAKS
+from peerveil.data.table import is_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from peerveil.core.randomness import Randomness
+    from peerveil.timing.durations import Integers
+
+ORDER_UNKNOWN = (
+    "the log is sorted by actor and does not say which of two comments of the same moment came first, so this is drawn at "
+    "random; either order is taken as equally likely in both cases"
+)
+
+
+def read_log(data: Any, argument: str, *, columns: Mapping[str, str] | None = None, group: Any = None) -> Events:
+    """Events from a table, frame or file, with the column ``group`` (if it is a name) and those that can reveal an order.
+
+    >>> import polars as pl
+    >>> frame = pl.DataFrame({"actor": ["a"], "thread": [1], "time": [1e9], "track": ["theory"], "number": [7]})
+    >>> read_log(frame, "events", group="track").extra, read_log(frame, "events").extra
+    (('number', 'track'), ('number',))
+    """
+    events = Events.of(data, argument, columns=columns)
+    if not isinstance(group, str) or group in events.frame.columns or isinstance(data, Events):
+        return events
+    # naming one further column must not drop those that can reveal an order
+    extra = [*(name for name in events.extra if name in ORDER_LEAKS), group]
+    if is_frame(data):
+        return Events.from_frame(data, columns=columns, extra=extra)
+    return Events.read(data, columns=columns, extra=extra)
+
+
+def codes(events: Events) -> tuple[Any, Any, Integers]:
+    """Actors and threads as whole numbers, and times in microseconds."""
+    return events.numbered("actor")[0], events.numbered("thread")[0], np.asarray(events.times, dtype=np.int64)
+
+
+def file_order(events: Events) -> tuple[Integers, bool]:
+    """The events by time, equal times as in the file (as positions in the table), and whether that is how they arrived.
+
+    >>> log = Events(actor=["ann", "ann"], thread=["T", "S"], time=[1e9, 1e9])
+    >>> order, known = file_order(log)
+    >>> log.frame["thread"].gather(order).to_list(), known
+    (['T', 'S'], True)
+    """
+    actor, _, times = codes(events)
+    rows = events.rows
+    in_file = times[np.argsort(rows)]
+    oldest_first, newest_first = (in_file[1:] >= in_file[:-1]).all(), (in_file[1:] <= in_file[:-1]).all()
+    order = np.lexsort((-rows if newest_first and not oldest_first else rows, times))
+    tied = np.diff(times[order]) == 0
+    actor_steps = np.diff(actor[np.argsort(rows)].astype(np.int64))
+    tied_steps = np.diff(actor[order].astype(np.int64))[tied]
+    by_actor = _is_sorted(tied_steps) or (not (oldest_first or newest_first) and _is_sorted(actor_steps))
+    return order, not by_actor
+
+
+def _is_sorted(steps: Integers) -> bool:
+    """Whether there are steps from one actor to another, all of them upward or all downward."""
+    return bool((steps != 0).any() and ((steps >= 0).all() or (steps <= 0).all()))
+
+
+def shuffle_ties(order: Integers, times: Integers, randomness: Randomness) -> Integers:
+    """The same order by time, with events of one moment in random order."""
+    if not (np.diff(times[order]) == 0).any():
+        return order
+    return np.lexsort((randomness.permutation(times.size), times))
+
+
+def parents_of(events: Events) -> Integers:
+    """The row of what each event answers, -1 where it answers nothing."""
+    if not events.has_replies:
+        return np.full(len(events), -1, dtype=np.int64)
+    frame = events.frame
+    rows = pl.DataFrame({"id": frame["id"].cast(frame["reply_to"].dtype)}).with_row_index("row")
+    parents = pl.DataFrame({"id": frame["reply_to"]}).join(rows, on="id", how="left", maintain_order="left")["row"]
+    return parents.cast(pl.Int64).fill_null(-1).to_numpy().astype(np.int64)
