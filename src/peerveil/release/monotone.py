@@ -51,7 +51,7 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.release.projection import NotOptimal
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -91,7 +91,7 @@ class MonotoneMap:
         return np.asarray(self.values[self.index])
 
 
-def monotone_l1_map(criteria: Floats, scores: Floats) -> MonotoneMap:
+def monotone_l1_map(criteria: ArrayLike, scores: ArrayLike) -> MonotoneMap:
     """The non-decreasing map of least total absolute deviation from the scores, exactly.
 
     Parameters
@@ -103,7 +103,7 @@ def monotone_l1_map(criteria: Floats, scores: Floats) -> MonotoneMap:
 
     Examples
     --------
-    >>> community = monotone_l1_map(np.array([[1], [2], [2], [3]]), np.array([2, 6, 6, 4]))
+    >>> community = monotone_l1_map([[1], [2], [2], [3]], [2, 6, 6, 4])
     >>> community.values.tolist()  # the last score is an exception; the median of its block is 6
     [2.0, 6.0, 6.0]
     """
