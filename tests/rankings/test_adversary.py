@@ -24,7 +24,7 @@ def test_no_neighbors_lose_more_than_epsilon(method: str, k: int, m: int) -> Non
 
 @pytest.mark.parametrize("method", PRIVATE)
 def test_too_little_noise_is_caught(method: str) -> None:
-    """The planted fault: noise for a third of the sensitivity."""
+    """The deliberate fault: noise for a third of the sensitivity."""
     assert not central_loss(method, 2, 4, shrink=1 / 3).passed
 
 

@@ -32,9 +32,9 @@ def test_a_table_gives_the_test_of_its_lines(tmp_path: Path) -> None:
     table().write_csv(tmp_path / "votes.csv")
     table().write_parquet(tmp_path / "votes.parquet")
     for name in ("votes.csv", "votes.parquet"):
-        found = aggregate_rankings(tmp_path / name)
-        assert (found.pvalue, found.statistic, found.rankings) == (expected.pvalue, expected.statistic, 400)
-        assert found.guarantee == expected.guarantee
+        result = aggregate_rankings(tmp_path / name)
+        assert (result.pvalue, result.statistic, result.rankings) == (expected.pvalue, expected.statistic, 400)
+        assert result.guarantee == expected.guarantee
     table(answers=3).write_csv(tmp_path / "three.csv")
     assert aggregate_rankings(tmp_path / "three.csv").guarantee.exact_epsilon == 3
 

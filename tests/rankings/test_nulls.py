@@ -74,8 +74,8 @@ def test_concordance_limit_just_beyond_the_simulated_range(k: int, m: int) -> No
     batch_norms_of_shuffles(k, m, 99, draws)
     w = draws / (m * (m * m - 1) / 3) / k**2
     for level in (0.2, 0.05, 0.01):
-        found = float((w >= laws.concordance_null(k, m).critical(level)).mean())
-        assert abs(found - level) < 5 * math.sqrt(level / w.size) + 0.01 * level
+        result = float((w >= laws.concordance_null(k, m).critical(level)).mean())
+        assert abs(result - level) < 5 * math.sqrt(level / w.size) + 0.01 * level
     # the chi-square limit that other tools use is far off for few rankings
     far = float((w * k * (m - 1) >= chi2.isf(0.01, m - 1)).mean())
     assert k > 20 or far < 0.008

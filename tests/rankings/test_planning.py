@@ -19,8 +19,8 @@ from peerveil.report import svg
 
 def test_power_is_the_level_on_uniform_rankings() -> None:
     for method in PRIVATE:
-        found = power_of(method, rankings=300, items=30, spread=1.0, epsilon=1, trials=60)
-        assert abs(found.power - 0.05) < 6 * found.error + 0.003, method
+        result = power_of(method, rankings=300, items=30, spread=1.0, epsilon=1, trials=60)
+        assert abs(result.power - 0.05) < 6 * result.error + 0.003, method
 
 
 def test_power_rises_with_people_and_signal() -> None:

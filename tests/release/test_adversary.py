@@ -57,13 +57,13 @@ def test_no_exchange_moves_the_means_farther_than_the_sensitivity(extremes: bool
 
 
 def test_a_smaller_sensitivity_would_be_refuted() -> None:
-    """The planted fault of the test above: 2% less is exceeded somewhere, in each of the cases of the proof."""
-    found = {"several": False, "one": False}
+    """The deliberate fault of the test above: 2% less is exceeded somewhere, in each of the cases of the proof."""
+    result = {"several": False, "one": False}
     for pair in neighbors():
         moved = float(np.abs(pair.a.means - pair.b.means).sum())
         if moved > 0.98 * float(swap_sensitivity(pair.a.public)):
-            found["one" if pair.a.public.loads[0] == 1 else "several"] = True
-    assert all(found.values())
+            result["one" if pair.a.public.loads[0] == 1 else "several"] = True
+    assert all(result.values())
 
 
 @pytest.mark.parametrize("a", [2, 3, 5])
@@ -127,57 +127,61 @@ def test_odds_refuse_what_they_cannot_use(noisy: Any, a: Any, b: Any, scale: flo
 @pytest.mark.parametrize("epsilon", ["0.1", 1, 4])
 def test_the_attack_stays_within_what_epsilon_allows(epsilon: Any) -> None:
     for pair in neighbors():
-        found = swap_attack(
+        result = swap_attack(
             pair.a.public, pair.a.rows, epsilon=epsilon, trials=4000, randomness=Randomness.simulation(5)
         )
-        assert found.largest <= found.reach * (1 + 1e-9) <= found.epsilon * (1 + 1e-9)
-        for rate in (found.right, found.worst_right):
-            assert 0.5 - 6 * found.error < rate < found.bound + 6 * found.error
+        assert result.largest <= result.reach * (1 + 1e-9) <= result.epsilon * (1 + 1e-9)
+        for rate in (result.right, result.worst_right):
+            assert 0.5 - 6 * result.error < rate < result.bound + 6 * result.error
 
 
 def test_the_attack_is_as_good_as_it_can_be_on_two_people() -> None:
     """(0, 1) against (1/2, 1/2): the best rule is right with probability (1 + total variation)/2, found by integration."""
     conference = neighbors()[0].a
-    found = swap_attack(
+    result = swap_attack(
         conference.public, conference.rows, epsilon=2, trials=40_000, randomness=Randomness.simulation(6)
     )
     grid = np.linspace(-12, 13, 5001)
     step = grid[1] - grid[0]
     low, middle, high = (np.exp(-np.abs(grid - c) / 0.5) for c in (0, 0.5, 1))  # scale 1/2; normalized by 1 = 2 * scale
     variation = 0.5 * np.abs(np.outer(low, high) - np.outer(middle, middle)).sum() * step**2
-    assert found.worst_right == pytest.approx((1 + variation) / 2, abs=6 * found.error)
+    assert result.worst_right == pytest.approx((1 + variation) / 2, abs=6 * result.error)
 
 
 def test_too_little_noise_shows_in_the_attack(monkeypatch: pytest.MonkeyPatch) -> None:
     """A deliberately broken mechanism: a quarter of the sensitivity."""
     monkeypatch.setattr(mechanism, "laplace_sensitivity", lambda public: laplace_sensitivity(public) / 4)
     conference = neighbors()[0].a
-    found = swap_attack(conference.public, conference.rows, epsilon=1, trials=4000, randomness=Randomness.simulation(5))
-    assert found.largest > 2
-    assert found.worst_right > found.bound + 6 * found.error
+    result = swap_attack(
+        conference.public, conference.rows, epsilon=1, trials=4000, randomness=Randomness.simulation(5)
+    )
+    assert result.largest > 2
+    assert result.worst_right > result.bound + 6 * result.error
 
 
 def test_nothing_can_be_told_where_nothing_moves() -> None:
     conference = Assignment.of([(0, 0.0, 0), (1, 1.0, 0), (2, 0.3, 1)])
-    found = swap_attack(conference.public, conference.rows, epsilon=1, trials=100, randomness=Randomness.simulation(1))
-    assert (found.right, found.worst_right, found.largest, found.reach) == (0.5, 0.5, 0, 0)
+    result = swap_attack(conference.public, conference.rows, epsilon=1, trials=100, randomness=Randomness.simulation(1))
+    assert (result.right, result.worst_right, result.largest, result.reach) == (0.5, 0.5, 0, 0)
 
 
 def test_in_a_large_conference_an_exchange_drowns() -> None:
     rng = np.random.default_rng(4)
     paper, reviewer = balanced_assignment(np.full(500, 4), 500, rng)
     conference = Assignment.of(np.column_stack([reviewer, rng.beta(2, 2, paper.size), paper]))
-    found = swap_attack(conference.public, conference.rows, epsilon=1, trials=4000, randomness=Randomness.simulation(2))
-    assert found.reach > 0.6  # by the distance alone far more could be possible
-    assert found.right < 0.5 + 8 * found.error < found.bound
+    result = swap_attack(
+        conference.public, conference.rows, epsilon=1, trials=4000, randomness=Randomness.simulation(2)
+    )
+    assert result.reach > 0.6  # by the distance alone far more could be possible
+    assert result.right < 0.5 + 8 * result.error < result.bound
 
 
 def test_the_report_reads_and_becomes_data() -> None:
     conference = neighbors()[0].a
-    found = swap_attack(conference.public, conference.rows, epsilon=1, trials=400, randomness=Randomness.simulation(5))
-    assert "epsilon 1 allows 73.2" in str(found)
-    assert "[simulation, not private]" in str(found)
-    data = found.to_dict()
+    result = swap_attack(conference.public, conference.rows, epsilon=1, trials=400, randomness=Randomness.simulation(5))
+    assert "epsilon 1 allows 73.2" in str(result)
+    assert "[simulation, not private]" in str(result)
+    data = result.to_dict()
     assert (data["trials"], data["mark"]) == (400, "simulation, not private")
     assert data["bound"] == pytest.approx(math.e / (1 + math.e))
     secure = swap_attack(conference.public, conference.rows, epsilon=1, trials=50)

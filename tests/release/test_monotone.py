@@ -26,9 +26,9 @@ def risk_of(community: MonotoneMap, scores: Any) -> float:
     return float(np.sort(np.abs(np.asarray(scores) - community.lower[community.index])).sum())
 
 
-def brute_force(found: MonotoneMap, criteria: NDArray[Any], scores: NDArray[Any]) -> tuple[float, Any, Any]:
+def brute_force(result: MonotoneMap, criteria: NDArray[Any], scores: NDArray[Any]) -> tuple[float, Any, Any]:
     """The least risk over all monotone maps to scores that occur, and the smallest and largest map that reach it."""
-    points = found.points
+    points = result.points
     below = [(p, q) for p, q in product(range(len(points)), repeat=2) if p != q and (points[p] <= points[q]).all()]
     index = [int(np.flatnonzero((points == row).all(axis=1))[0]) for row in criteria]
     best = np.inf
@@ -49,11 +49,11 @@ def test_against_all_monotone_maps(seed: int) -> None:
     criteria = rng.integers(0, 3, (int(rng.integers(1, 12)), int(rng.integers(1, 4))))
     criteria = criteria[np.isin(np.unique(criteria, axis=0, return_inverse=True)[1].ravel(), range(5))]
     scores = rng.choice([-2.5, 0, 1, 4], len(criteria))
-    found = monotone_l1_map(criteria, scores)
-    risk, smallest, largest = brute_force(found, criteria, scores)
-    assert risk_of(found, scores) == pytest.approx(risk)
-    assert found.lower.tolist() == smallest.tolist()
-    assert found.upper.tolist() == largest.tolist()
+    result = monotone_l1_map(criteria, scores)
+    risk, smallest, largest = brute_force(result, criteria, scores)
+    assert risk_of(result, scores) == pytest.approx(risk)
+    assert result.lower.tolist() == smallest.tolist()
+    assert result.upper.tolist() == largest.tolist()
 
 
 def direct_program(criteria: NDArray[Any], scores: NDArray[Any]) -> float:
@@ -81,12 +81,12 @@ def test_against_the_textbook_program(seed: int) -> None:
     rng = np.random.default_rng(seed)
     criteria = rng.integers(0, 4, (80, 3))
     scores = criteria.sum(axis=1) + rng.normal(0, 2, 80)  # almost all different
-    found = monotone_l1_map(criteria, scores)
-    assert risk_of(found, scores) == pytest.approx(direct_program(criteria, scores))
-    for values in (found.lower, found.values, found.upper):
-        assert (found.points[found.index] == criteria).all()
-        assert np.abs(scores - values[found.index]).sum() == pytest.approx(risk_of(found, scores))
-        below, above = hasse_diagram(found.points)
+    result = monotone_l1_map(criteria, scores)
+    assert risk_of(result, scores) == pytest.approx(direct_program(criteria, scores))
+    for values in (result.lower, result.values, result.upper):
+        assert (result.points[result.index] == criteria).all()
+        assert np.abs(scores - values[result.index]).sum() == pytest.approx(risk_of(result, scores))
+        below, above = hasse_diagram(result.points)
         assert (values[below] <= values[above]).all()
 
 
@@ -137,12 +137,12 @@ def test_one_review_constant_criteria_and_contradicting_reviews() -> None:
 def test_real_reviews() -> None:
     frame = pl.read_csv(DATA)
     names = ["soundness", "presentation", "contribution"]
-    found = monotone_l1_map(frame.select(names).to_numpy(), frame["rating"].to_numpy())
-    assert (len(found.fitted), len(found.points)) == (76_816, 64)
-    assert (found.lower == found.upper).all()
-    assert risk_of(found, frame["rating"]) == np.abs(frame["rating"].to_numpy() - found.fitted).sum() == 61_374
-    same = (found.points == found.points[:, :1]).all(axis=1)
-    assert found.values[same].tolist() == [0, 4, 6, 8]
+    result = monotone_l1_map(frame.select(names).to_numpy(), frame["rating"].to_numpy())
+    assert (len(result.fitted), len(result.points)) == (76_816, 64)
+    assert (result.lower == result.upper).all()
+    assert risk_of(result, frame["rating"]) == np.abs(frame["rating"].to_numpy() - result.fitted).sum() == 61_374
+    same = (result.points == result.points[:, :1]).all(axis=1)
+    assert result.values[same].tolist() == [0, 4, 6, 8]
 
 
 def test_a_solver_that_stops_early_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,9 +190,9 @@ def test_ten_thousand_criteria_vectors() -> None:
     rng = np.random.default_rng(3)
     criteria = rng.integers(0, 10, (50_000, 4))
     scores = np.clip(np.rint(criteria.mean(axis=1) + 1 + rng.normal(0, 2, 50_000)), 1, 10)
-    found = monotone_l1_map(criteria, scores)
-    assert len(found.points) > 9_900
-    below, above = hasse_diagram(found.points)
-    for values in (found.lower, found.upper):
+    result = monotone_l1_map(criteria, scores)
+    assert len(result.points) > 9_900
+    below, above = hasse_diagram(result.points)
+    for values in (result.lower, result.upper):
         assert (values[below] <= values[above]).all()
-    assert np.abs(scores - found.fitted).sum() == risk_of(found, scores)
+    assert np.abs(scores - result.fitted).sum() == risk_of(result, scores)

@@ -31,7 +31,7 @@ def by_solver(region: FeasibleRegion, r: Floats) -> Floats:
         rules.append({"type": "ineq", "fun": lambda t: high - np.cumsum(t[::-1])})
     if region.total is not None:
         rules.append({"type": "eq", "fun": lambda t: np.atleast_1d(t.sum() - region.total)})
-    found = minimize(
+    result = minimize(
         lambda t: 0.5 * np.sum((t - r) ** 2),
         np.clip(np.sort(r), region.lower, region.upper),
         jac=lambda t: t - r,
@@ -40,7 +40,7 @@ def by_solver(region: FeasibleRegion, r: Floats) -> Floats:
         method="SLSQP",
         options={"maxiter": 2000, "ftol": 1e-15},
     )
-    return np.asarray(found.x)
+    return np.asarray(result.x)
 
 
 @pytest.mark.parametrize("equal", [True, False])
@@ -112,7 +112,7 @@ def test_many_reviewers_with_active_boxes(scale: float) -> None:
 
 
 def test_one_reviewer_and_constant_weights() -> None:
-    one = feasible_region(PublicScores([[2.0], [4.0]], loads=[2]))
-    assert one.project([99.0]) == pytest.approx([3.0], abs=1e-6)
+    single = feasible_region(PublicScores([[2.0], [4.0]], loads=[2]))
+    assert single.project([99.0]) == pytest.approx([3.0], abs=1e-6)
     same = feasible_region(PublicScores([[5.0, 5.0], [5.0]], loads=[2, 1]))
     assert same.project([0.0, 9.0]) == pytest.approx([5.0, 5.0], abs=1e-6)

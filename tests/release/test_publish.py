@@ -267,15 +267,15 @@ def test_equal_data_in_another_row_order_give_equal_bits(weight: str) -> None:
 
     rng = np.random.default_rng(7)
     frame = REVIEWS.frame.with_columns(score=REVIEWS.scores + rng.normal(size=len(REVIEWS)).round(3))
-    seen, by_rows = set(), set()
+    counts, by_rows = set(), set()
     for order in (np.arange(len(frame)), *(rng.permutation(len(frame)) for _ in range(4))):
         reviews = Reviews.from_frame(frame[order.tolist()])
         weights, reviewer = review_weights(reviews, weight=weight).values, reviews.numbered("reviewer")[0]
         result = publish(reviews, epsilon=2, weight=weight, randomness=Randomness.simulation(3))
         arrays = (sorted_means(weights, reviewer), result.noisy, result.means, result.expectation, result.region.lower)
-        seen.add((*(array.tobytes() for array in arrays), result.to_json(), result.to_csv()))
+        counts.add((*(array.tobytes() for array in arrays), result.to_json(), result.to_csv()))
         by_rows.add(np.sort(np.bincount(reviewer, weights=weights)).tobytes())
-    assert len(seen) == 1
+    assert len(counts) == 1
     assert len(by_rows) > 1  # the deliberately broken sum: these data would show the order of rows
 
 

@@ -66,10 +66,12 @@ def test_axioms(seed: int) -> None:
     weights = rng.random((3, 2))
     single = PublicScores(weights, loads=[1] * 6)
     assert feasible_region(single).project(noise) == pytest.approx(np.sort(weights.ravel()), abs=1e-6)  # A2
-    one = np.zeros((6, 2))
-    one[3] = rng.random(2)
-    expected = np.sort([0, 0, 0, 0, *(one[3] / 2)])
-    assert feasible_region(PublicScores(one, loads=[2] * 6)).project(noise) == pytest.approx(expected, abs=1e-6)  # A3
+    first_case = np.zeros((6, 2))
+    first_case[3] = rng.random(2)
+    expected = np.sort([0, 0, 0, 0, *(first_case[3] / 2)])
+    assert feasible_region(PublicScores(first_case, loads=[2] * 6)).project(noise) == pytest.approx(
+        expected, abs=1e-6
+    )  # A3
 
 
 def test_axiom_a3_for_signed_weights() -> None:

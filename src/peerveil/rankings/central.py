@@ -119,8 +119,8 @@ class ClippedNorm(RankNorm):
 
     Without the cap this is the length of the sum. **Proof.** Leave one ranking out and let M be the maximum of the rest. A
     ranking adds at most the cap for every v, and at least -1 for the v that attains M. So with any ranking in the place left
-    open, F lies between M - 1 and M + cap, and two neighbors differ by at most 1 + cap, where the plain norm needs 2. ∎
-    What is returned lies between F - GAP and F (proved by a dual solution), so the sensitivity is 1 + cap + GAP.
+    open, F is between M - 1 and M + cap, and two neighbors differ by at most 1 + cap, where the plain norm needs 2. ∎
+    What is returned is between F - GAP and F (proved by a dual solution), so the sensitivity is 1 + cap + GAP.
 
     The cap comes from the numbers of rankings and items alone; it is so large that uniform rankings hardly ever reach it.
     Since F is never above the plain norm, that norm's null gives p-values that are never too small.

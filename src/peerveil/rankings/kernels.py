@@ -21,7 +21,7 @@ def bisected(
     geometric: bool = False,
     tolerance: float = 0.0,
 ) -> tuple[float, float]:
-    """Halve the interval ``steps`` times, or until it is narrow: ``below(x)`` says that what is sought lies above x.
+    """Halve the interval ``steps`` times, or until it is narrow: ``below(x)`` says that what is sought is above x.
 
     >>> round(bisected(lambda x: x * x < 2, 1, 2, steps=50)[1], 6)
     1.414214

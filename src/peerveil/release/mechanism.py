@@ -170,7 +170,7 @@ class PublishedMeans(Result):
                 "published_mean": self.means,
                 "noisy_mean": self.noisy,
                 "expected_from_public_data": self.expectation,
-                # bounds of nine decimals are enough, rounded so that what lies between them still does
+                # bounds of nine decimals are enough, rounded so that what was between them still is
                 "lower": np.floor(self.region.lower * 1e9) / 1e9,
                 "upper": np.ceil(self.region.upper * 1e9) / 1e9,
             }

@@ -74,7 +74,7 @@ class FeasibleRegion:
         return self.lower.size
 
     def contains(self, theta: ArrayLike) -> bool:
-        """Whether a vector lies in the region, up to rounding."""
+        """Whether a vector is in the region, up to rounding."""
         t = self._vector(theta, "theta")
         rounding = _TOLERANCE * max(1.0, float(self.upper[-1] - self.lower[0]))
         shortfalls = [-np.diff(t), self.lower - t, t - self.upper]

@@ -157,13 +157,13 @@ class AverageCase:
         prices = np.linspace(0.0, 1.0, points)[1:-1]
         mass, cost, _, _ = self._moments(prices, 1e-6)
         middle = [(start[0] + c, start[1] + m) for m, c in zip(mass.tolist(), cost.tolist(), strict=True)]
-        found = [start]
+        points = [start]
         for point in (*middle, end):
-            if point[0] > found[-1][0] and point[1] > found[-1][1]:
-                found.append(point)
-        # between two prices the true curve lies above the chord by less than the triangle of its two tangents
-        gap = max((b[1] - a[1]) / (points - 1) / 4 for a, b in pairwise(found))
-        return Frontier(tuple(found), gap=float(gap), what=what)
+            if point[0] > points[-1][0] and point[1] > points[-1][1]:
+                points.append(point)
+        # between two prices the true curve is above the chord by less than the triangle of its two tangents
+        gap = max((b[1] - a[1]) / (points - 1) / 4 for a, b in pairwise(points))
+        return Frontier(tuple(points), gap=float(gap), what=what)
 
     def strategy(
         self, *, conference_error: float | None = None, adversary_error: float | None = None
@@ -172,17 +172,17 @@ class AverageCase:
         one_demand(conference_error, adversary_error)
         start, end = self.ends
         if conference_error is not None:
-            asked = number("conference_error", conference_error, low=0.0, high=1.0, want="a probability")
-            if asked < start[0] - 1e-9:
+            target = number("conference_error", conference_error, low=0.0, high=1.0, want="a probability")
+            if target < start[0] - 1e-9:
                 why = "less is impossible even with full use of the assignment"
-                raise infeasible("conference_error", asked, start[0], 1.0, why)
-            index, wanted = 1, min(asked, end[0]) - start[0]
+                raise infeasible("conference_error", target, start[0], 1.0, why)
+            index, wanted = 1, min(target, end[0]) - start[0]
         else:
-            asked = number("adversary_error", adversary_error, low=0.0, high=1.0, want="a probability")
-            if asked > end[1] + 1e-9:
+            target = number("adversary_error", adversary_error, low=0.0, high=1.0, want="a probability")
+            if target > end[1] + 1e-9:
                 why = "the published scores alone already let the adversary guess that well"
-                raise infeasible("adversary_error", asked, 0.0, end[1], why)
-            index, wanted = 0, max(min(asked, end[1]) - start[1], 0.0)
+                raise infeasible("adversary_error", target, 0.0, end[1], why)
+            index, wanted = 0, max(min(target, end[1]) - start[1], 0.0)
         full = (end[1] - start[1], end[0] - start[0])
         if wanted <= 0 or full[index] <= 0:
             return AverageStrategy(self, 0.0, 0.0, *start)
@@ -292,14 +292,14 @@ def simulate_average(strategy: AverageStrategy, *, draws: int = 100_000, seed: i
     def bought(pairs: PairFrontiers) -> Floats:
         return np.where(pairs.price <= strategy.price, share * pairs.end[:, 1], 0.0)
 
-    found = play_pairs(functions, case.noise, bought, draws, seed)
+    played = play_pairs(functions, case.noise, bought, draws, seed)
 
-    def against(found: Tally, promised: float) -> Tally:
-        error = math.sqrt(found.observed * (1 - found.observed) / draws)
-        return Tally(found.name, promised, found.observed, error)
+    def against(played: Tally, promised: float) -> Tally:
+        error = math.sqrt(played.observed * (1 - played.observed) / draws)
+        return Tally(played.name, promised, played.observed, error)
 
     return Simulation(
         draws,
-        against(found.conference, strategy.conference_error),
-        against(found.adversary, strategy.adversary_error),
+        against(played.conference, strategy.conference_error),
+        against(played.adversary, strategy.adversary_error),
     )

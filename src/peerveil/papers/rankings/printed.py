@@ -120,8 +120,8 @@ def unif_rankings_as_printed(items: int, tolerance: float, level: float) -> floa
 
 def two_sample_allowed_as_printed(items: int, tolerance: float, level: float) -> bool:
     """Theorem 4's guard: whether 2SAMP promises anything. For 28 items and fewer it is vacuous at level 0.05."""
-    room = items + 7 - math.sqrt(12 * math.log(2 / level) * items)
-    return room > 0 and spread_at(items, tolerance) <= 1 - 8 / room
+    denominator = items + 7 - math.sqrt(12 * math.log(2 / level) * items)
+    return denominator > 0 and spread_at(items, tolerance) <= 1 - 8 / denominator
 
 
 def trunc_rankings_as_printed(items: int, tolerance: float, level: float, epsilon: float) -> float:

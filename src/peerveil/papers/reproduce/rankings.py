@@ -114,8 +114,8 @@ def figure_1(name: str, panel: _Panel, quick: bool = False, progress: bool | Non
     bounds = paper.two_sample_threshold_as_printed(m, _LEVEL), distance_critical(m, _LEVEL)
 
     def rejects(block: Any, source: SimulationRandomness) -> list[Any]:
-        found = _distances(block)
-        return [found <= bounds[0], _unif(block, source), found <= bounds[1]]
+        measured = _distances(block)
+        return [measured <= bounds[0], _unif(block, source), measured <= bounds[1]]
 
     table = _powers(name, panel, methods, rejects, trials, quick, progress)
     verdict = Verdict.of(bool((table[:, 0] >= table[:, 1] - 0.05).all()))
@@ -155,7 +155,7 @@ def _powers(
     quick: bool,
     progress: bool | None,
 ) -> Any:
-    """The share of rejected data sets, a row a spread, a column a method."""
+    """The share of rejected data sets, one row per spread, one column per method."""
     spreads, table = _shown(panel, quick), []
     with progress_bar(f"figure {name}", total=trials * len(spreads), show=progress) as advance:
         for i, spread in enumerate(spreads):
