@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.timing import Row, best_of
 from peerveil.calibration import Affine, Conference, Pair, Panel, Threshold
-from peerveil.calibration.arrays import pair_frontiers
+from peerveil.calibration.pair import pair_frontiers
 from peerveil.core.randomness import Randomness
 from peerveil.data import Reviews
 

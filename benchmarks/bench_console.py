@@ -1,4 +1,4 @@
-"""Exploring a room: milliseconds from a moved slider to words and curves, against drawing one empty figure in the same run.
+"""Exploring a module: milliseconds from a moved slider to words and curves, against drawing one empty figure in the same run.
 
 python benchmarks/bench_console.py
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.timing import Row
 from peerveil.data import synthetic_conference
 from peerveil.report import new_axes, svg
-from peerveil.web.console.explore import ROOMS, explore, simulate
+from peerveil.web.console.explore import MODULES, explore, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,11 +37,11 @@ def empty_figure() -> str:
     return svg(ax, "nothing")
 
 
-def mover(room: str, simulation: dict[str, Any]) -> Callable[[], object]:
+def mover(module: str, simulation: dict[str, Any]) -> Callable[[], object]:
     """A hand on the first slider: every time another value."""
-    slider = explore(room, simulation, {}).controls[0]
+    slider = explore(module, simulation, {}).controls[0]
     values = cycle(slider.values)
-    return lambda: explore(room, simulation, {slider.name: next(values)})
+    return lambda: explore(module, simulation, {slider.name: next(values)})
 
 
 def bench(papers: int = 600, reviewers: int = 450) -> list[Row]:
@@ -54,14 +54,14 @@ def bench(papers: int = 600, reviewers: int = 450) -> list[Row]:
         "truth": conference.labels,
     }
     rows = []
-    for room in ROOMS:
+    for module in MODULES:
         start = time.process_time()
-        simulation = simulate(room, tables[room])
+        simulation = simulate(module, tables[module])
         took = time.process_time() - start
         empty_figure()
-        ours, peer = medians(mover(room, simulation), empty_figure)
+        ours, peer = medians(mover(module, simulation), empty_figure)
         note = f"2 figures; peer: one empty figure; simulated once in {took:.1f} s of processor time"
-        rows.append(Row(f"explore {room}", 1000 * ours, 1000 * peer, "ms", note))
+        rows.append(Row(f"explore {module}", 1000 * ours, 1000 * peer, "ms", note))
     return rows
 
 

@@ -1,4 +1,4 @@
-"""How long the console takes to answer: pages, and the room in which a slider moves, over real HTTP on a real server."""
+"""How long the console takes to answer: pages, and the module in which a slider moves, over real HTTP on a real server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.timing import Row
 
 PAGE, EXPLORED = 0.2, 0.3  # seconds that were asked for
 TIMES = 20
-PATHS = ("/", "/data", "/release", "/runs", "/ledger", "/people", "/services")
+PATHS = ("/", "/data", "/release", "/runs", "/ledger", "/users", "/services")
 EPSILONS = ("0.1", "0.2", "0.3", "0.5", "1", "2", "3", "5", "10")
 
 
@@ -69,11 +69,11 @@ def bench() -> list[Row]:
 
 def _measured(server: Any) -> list[Row]:
     visitor = Visitor(server.port)
-    visitor.send("/data", "/data/invent", {})
+    visitor.send("/data", "/data/synthetic", {})
     visitor.send("/ledger", "/ledger/open", {"name": "bench", "epsilon": "2"})
     visitor.wait("/data", "being read")
-    for room in ("release", "timing", "calibration", "rankings", "truth"):
-        visitor.wait(f"/{room}", "Being simulated")  # so that nothing else works while we measure
+    for module in ("release", "timing", "calibration", "rankings", "truth"):
+        visitor.wait(f"/{module}", "Simulating")  # so that nothing else works while we measure
     rows = []
     for path in PATHS:
         taken = [visitor.ask(path)[0] for _ in range(TIMES)]

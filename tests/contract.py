@@ -191,7 +191,7 @@ def response_entry() -> Entry:
 
 
 def played(found: Simulation) -> tuple[float, float]:
-    return 1 - found.adversary.observed, 1 - found.adversary.promised + 5 * found.adversary.standard_error
+    return 1 - found.adversary.observed, 1 - found.adversary.guaranteed + 5 * found.adversary.standard_error
 
 
 def conference_entry() -> Entry:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 from tests.cli.runner import every_command, run
-from tests.web.console.desk import Desk, where
+from tests.web.console.clients import LocalConsole, where
 
 from peerveil.core.randomness import Randomness
 from peerveil.data import synthetic_conference
@@ -221,29 +221,29 @@ def test_no_command_writes_a_name_for_others_to_read(
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def console(tmp_path: Path) -> Iterator[LocalConsole]:
     """A console for several people."""
-    made = Desk(tmp_path, local=False)
+    made = LocalConsole(tmp_path, local=False)
     yield made
     made.close()
 
 
 @pytest.mark.parametrize("do", ["infer", "randomize"])
-def test_no_page_or_archive_of_the_console_names_anybody_in_public(desk: Desk, data: Path, do: str) -> None:
+def test_no_page_or_archive_of_the_console_names_anybody_in_public(console: LocalConsole, data: Path, do: str) -> None:
     """The run of an analyst: its archive, and what a reader to whom it was shown can open."""
-    analyst, reader = desk.joined("analyst", "analyst"), desk.joined("reader", "reader")
+    analyst, reader = console.joined("analyst", "analyst"), console.joined("reader", "reader")
     table = "reports" if do == "infer" else "labels"
     file = where(analyst.add(f"{table}.csv", (data / f"{table}.csv").read_bytes())).rsplit("/", 1)[1]
-    desk.work("desk")
-    with Ledger.open(desk.settings.ledger) as book:
+    console.work("checks")
+    with Ledger.open(console.settings.ledger) as book:
         book.account("main", epsilon=100)
     fields = {"action": f"truth.{do}", "data": file, "account": "main", "epsilon": "2", "classes": "0, 1"}
     fields |= {"randomized": "true"} if do == "infer" else {}
     page = where(analyst.send("/truth", "/truth/prepare", fields))
-    desk.work()
+    console.work()
     analyst.send(page, f"{page}/start")
-    desk.work()
-    analyst.send(page, f"{page}/show", {"shared": "yes"})
+    console.work()
+    analyst.send(page, f"{page}/share", {"shared": "yes"})
     opened = {path: reader.get(f"{page}{path}") for path in ("", "?view=public", "/public.zip", "/report.html")}
     assert {path: answer.status_code for path, answer in opened.items()} == dict.fromkeys(opened, 200)
     with zipfile.ZipFile(io.BytesIO(opened["/public.zip"].content)) as archive:

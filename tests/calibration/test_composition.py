@@ -171,9 +171,9 @@ def test_the_best_papers_wherever_they_are_would_break_the_promise() -> None:
     one, two = conference.groups()
     p = np.multiply.outer(one.panel.posterior, two.panel.posterior)
     means = [
-        np.array([[b[w[i]].mean for i, b in enumerate(beliefs)] for w in which])
+        np.array([[known[w[i]].mean for i, known in enumerate(beliefs)] for w in g.panel.which])
         for g in (one, two)
-        for _, beliefs, which in g.panel.belief_draws
+        for beliefs in g.panel.beliefs
     ]
     best = {
         (a, b): tuple(sorted(np.argsort(-np.concatenate([means[0][a], means[1][b]]))[:2].tolist()))

@@ -18,7 +18,7 @@ from peerveil.calibration import (
     read_miscalibration,
     simulate_pairs,
 )
-from peerveil.calibration.fit import Fit, NotConverged
+from peerveil.calibration.fit import FitNotConverged, MiscalibrationFit
 from peerveil.core.errors import BadInput
 from peerveil.core.randomness import Randomness
 from peerveil.data import Reviews
@@ -81,12 +81,12 @@ def history(seed: int, people: int = 40, papers: int = 60, each: int = 4) -> tup
 
 
 @pytest.fixture(scope="module")
-def fitted() -> tuple[Fit, dict[str, np.ndarray], Reviews]:
+def fitted() -> tuple[MiscalibrationFit, dict[str, np.ndarray], Reviews]:
     reviews, truth = history(1)
     return fit_miscalibration(reviews, seed=2), truth, reviews
 
 
-def test_intervals_cover_the_truth_and_shrink(fitted: tuple[Fit, dict[str, np.ndarray], Reviews]) -> None:
+def test_intervals_cover_the_truth_and_shrink(fitted: tuple[MiscalibrationFit, dict[str, np.ndarray], Reviews]) -> None:
     fit, truth, _ = fitted
     assert abs(fit.noise - 0.5) < 0.15
     names = fit.table["reviewer"].to_list()
@@ -102,7 +102,9 @@ def test_intervals_cover_the_truth_and_shrink(fitted: tuple[Fit, dict[str, np.nd
     assert found.std() < 1.2 * truth["bias"].std()
 
 
-def test_strangers_get_the_population_and_are_less_certain(fitted: tuple[Fit, dict[str, np.ndarray], Reviews]) -> None:
+def test_strangers_get_the_population_and_are_less_certain(
+    fitted: tuple[MiscalibrationFit, dict[str, np.ndarray], Reviews],
+) -> None:
     fit, _, _ = fitted
     (low, high), (start, end) = fit.interval("never seen")
     known = [fit.interval(j) for j in fit.table["reviewer"].to_list()]
@@ -117,7 +119,7 @@ def test_strangers_get_the_population_and_are_less_certain(fitted: tuple[Fit, di
 
 def test_a_fit_that_disagrees_with_itself_is_refused() -> None:
     reviews, _ = history(3, people=30, papers=30, each=1)
-    with pytest.raises(NotConverged, match="more than 60"):
+    with pytest.raises(FitNotConverged, match="more than 60"):
         fit_miscalibration(reviews, iterations=60)
 
 
@@ -139,7 +141,7 @@ def test_chains_move_however_small_the_noise(noise: float) -> None:
 
 
 def test_people_are_the_same_as_number_and_as_text_and_strangers_are_alike(
-    fitted: tuple[Fit, dict[str, np.ndarray], Reviews],
+    fitted: tuple[MiscalibrationFit, dict[str, np.ndarray], Reviews],
 ) -> None:
     fit, _, _ = fitted
     name = fit.table["reviewer"][0]
@@ -174,6 +176,17 @@ def test_readers(tmp_path: Path) -> None:
         read_miscalibration(table)
     with pytest.raises(BadInput, match="history"):
         fit_miscalibration([])
+
+
+def test_histories_with_two_kinds_of_reviewer_ids_are_refused() -> None:
+    reviews, _ = history(4, papers=10)
+    texts = Reviews(
+        paper=reviews.frame["paper"],
+        reviewer=reviews.frame["reviewer"].cast(pl.String) + "@example.org",
+        score=reviews.frame["score"],
+    )
+    with pytest.raises(BadInput, match="numbers in one conference and texts in another"):
+        fit_miscalibration([reviews, texts], iterations=60, progress=False)
 
 
 def test_everything_draws() -> None:

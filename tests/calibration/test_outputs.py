@@ -88,7 +88,7 @@ def test_a_conference_is_planned_by_groups() -> None:
     given = {"functions": people, "noise": 1.5, "accept": 4, "columns": {"paper": "submission"}}
     plan = plan_decisions(table, **given, demands=[0, 0.4, 1])  # type: ignore[arg-type]
     assert isinstance(plan, Tradeoff)
-    assert plan.table()["asked"].to_list() == [0, 0.4, 1]
+    assert plan.table()["demand"].to_list() == [0, 0.4, 1]
     assert plan.of == 3  # groups of at most five of 12 papers
     assert plan.recommendation.startswith("Recommended: adversary_error=")
     assert plan.to_dict()["recommendation"] == plan.recommendation

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from peerveil.calibration import Affine, Conference
-from peerveil.calibration.conference import solved
 from peerveil.calibration.strategy import guess_errors
 from peerveil.core.randomness import Randomness
 from peerveil.data import Reviews
@@ -30,8 +29,8 @@ def test_two_decisions_together_break_the_guarantee(conference: Conference) -> N
     """Why a second decision is refused: exactly computed, the best guess from two is better than what was promised."""
     (group,) = conference.groups()
     panel = group.panel
-    errors, _, table = solved(panel, 0.45)
-    assert table is not None
+    strategy = panel.strategy(adversary_error=0.45, capped=True)
+    errors, table = strategy.review_errors, strategy.table
     both = (table[:, :, None] * table[:, None, :]).reshape(len(table), -1)
     twice = guess_errors(panel.assignments, panel.posterior, both, panel.adversary)
     assert np.all(twice <= errors + 1e-9)

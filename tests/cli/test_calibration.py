@@ -63,7 +63,7 @@ def test_a_conference_is_planned_by_groups(tmp_path: Path) -> None:
         "operator_only"
     ]
     assert data["results"]["groups"] == data["results"]["of"] == 6
-    assert data["results"]["asked"] == [0, 1]
+    assert data["results"]["demands"] == [0, 1]
     with pytest.raises(BadInput, match="group by group"):
         run("plan", *given, "--adversary", "assignment", "--out", tmp_path / "other")
 
@@ -109,7 +109,7 @@ def test_simulations_meet_their_guarantee(tmp_path: Path) -> None:
     panels = json.loads(run("simulate", *three, "--draws", 60, "--json", "--out", tmp_path / "panels"))
     for results in (data["results"], panels["results"]):
         for part in (results["conference"], results["adversary"]):
-            assert abs(part["observed"] - part["promised"]) < 5 * part["standard_error"]
+            assert abs(part["observed"] - part["guaranteed"]) < 5 * part["standard_error"]
 
 
 @pytest.mark.parametrize(

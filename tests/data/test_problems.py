@@ -4,7 +4,7 @@ import pytest
 
 from peerveil.core.errors import BadInput
 from peerveil.data import BadTable, Labels, Problem, Reviews
-from peerveil.data.problems import Problems, Source
+from peerveil.data.problems import ProblemLog, TableSource
 
 
 def test_message_points_to_file_row_line_and_column() -> None:
@@ -42,6 +42,6 @@ def test_survives_pickling() -> None:
 
 
 def test_no_problem_is_no_error() -> None:
-    Problems(Source("x")).raise_any()
+    ProblemLog(TableSource("x")).raise_any()
     with pytest.raises(BadInput):
         BadTable([])

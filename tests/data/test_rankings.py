@@ -136,7 +136,7 @@ def test_wide_and_long_frames_from_zero_and_from_one() -> None:
         assert Rankings.from_frame(long, {"ranking": "voter"}) == expected
         counted = long.with_columns(count=pl.Series([3, 3, 1, 1, 1]))
         assert Rankings.from_frame(counted, {"ranking": "voter"}).total == 4
-    with pytest.raises(BadTable, match="one count a ranking"):
+    with pytest.raises(BadTable, match="one count per ranking"):
         Rankings.from_frame(long.with_columns(count=pl.Series([3, 2, 1, 1, 1])), {"ranking": "voter"})
     assert Rankings.from_frame(wide, items=["a", "b"]).items == ("a", "b")
     with pytest.raises(BadTable, match="no column z, need some of a, b, c"):

@@ -292,8 +292,8 @@ FAULTS: Final = (
     ),
     Fault(
         "forms-need-no-token",
-        "web/console/pages/visit.py",
-        'if not hmac.compare_digest(texts.pop("form_token", "").encode(), visit.form_token.encode()):',
+        "web/console/pages/request.py",
+        'if not hmac.compare_digest(texts.pop("form_token", "").encode(), request.form_token.encode()):',
         'if texts.pop("form_token", "") is None:',
         ("tests/web/console/test_hostile.py::test_every_form_needs_its_token",),
     ),

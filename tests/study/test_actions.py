@@ -30,8 +30,8 @@ from peerveil.study.reference import action_reference, reference_page
 from peerveil.study.schema import step_schema, study_schema
 from peerveil.study.spelling import Duration, Epsilon
 from peerveil.study.toml import toml_step
-from peerveil.web.console.drafting import offered, read_settings, shown
-from peerveil.web.console.pages.rooms import _form
+from peerveil.web.console.pages.modules import form_fields
+from peerveil.web.console.studies import form_text, offered, read_settings
 
 EVERY = all_actions()
 EACH = pytest.mark.parametrize("kind", EVERY.values(), ids=EVERY)
@@ -127,15 +127,14 @@ def test_its_examples_are_accepted(kind: type[Action[Any]]) -> None:
 
 @EACH
 def test_a_form_offers_the_declared_settings(kind: type[Action[Any]]) -> None:
-    fields = {field["name"]: field for field in _form(kind, None, {}, [])["fields"]}
+    fields = {field.parameter.name: field for field in form_fields(kind, None, {}, [])}
     assert list(fields) == [parameter.name for parameter in offered(kind)]
     for parameter in offered(kind):
         field = fields[parameter.name]
-        assert field["label"] == parameter.label
-        assert field["about"] == parameter.setting.help
-        assert field["value"] == parameter.text(parameter.default)
-        assert field["needed"] is (parameter.required or parameter.refers is not None)
-        assert field["choices"] == (("true", "false") if parameter.is_flag else parameter.choices)
+        assert field.parameter == parameter
+        assert field.value == parameter.text(parameter.default)
+        assert field.needed is (parameter.required or parameter.refers is not None)
+        assert field.choices == (("true", "false") if parameter.is_flag else parameter.choices)
     hidden = {parameter.name for parameter in kind.parameters()} - set(fields)
     assert all(parameter.refers is not None and parameter.refers.kind is None
                for parameter in kind.parameters() if parameter.name in hidden)  # fmt: skip
@@ -229,7 +228,7 @@ def test_the_defaults_of_a_form_are_the_defaults(kind: type[Action[Any]]) -> Non
     texts = {parameter.name: parameter.text(getattr(action, parameter.name)) for parameter in offered(kind)}
     assert read_settings(kind, texts) == action.settings()
     for parameter in offered(kind):
-        assert shown(parameter, parameter.plain(getattr(action, parameter.name))) == texts[parameter.name]
+        assert form_text(parameter, parameter.plain(getattr(action, parameter.name))) == texts[parameter.name]
 
 
 @EACH
@@ -281,8 +280,8 @@ def test_a_setting_changed_in_one_place_changes_every_surface() -> None:
     kind = changed()
     assert "[default: 1.5h]" in str(options(kind)["patience"].help)
     assert "A whole number from 3 to 77. [default: 42]" in str(options(kind)["rounds"].help)
-    fields = {field["name"]: field for field in _form(kind, None, {}, [])["fields"]}
-    assert (fields["patience"]["label"], fields["patience"]["value"]) == ("Patience", "1.5h")
+    fields = {field.parameter.name: field for field in form_fields(kind, None, {}, [])}
+    assert (fields["patience"].parameter.label, fields["patience"].value) == ("Patience", "1.5h")
     schema = step_schema(kind)["properties"]["rounds"]
     assert (schema["minimum"], schema["maximum"], schema["default"]) == (3, 77, 42)
     row = "| `rounds` `--rounds` | Rounds of the trial. | a whole number from 3 to 77 | `42` |"

@@ -14,25 +14,23 @@ least for a given error of the adversary who guesses who reviewed what.
 - **Attack it**: :class:`MapAdversary`; **try it**: :func:`simulate_pairs`, :func:`simulate_panels`,
   :func:`simulate_conference`.
 
-Less often needed, in files of their own: frontiers of millions of pairs (``arrays``), candidate assignments (``assignments``),
-one panel replayed (``replay``), and what is raised where chains or solvers fail (``fit.NotConverged``, ``program.SolverFailed``).
+Less often needed: frontiers of millions of pairs (``pair.pair_frontiers``), candidate assignments (``assignments``), one panel
+played over and over (``simulate.simulate_panel``), and what is raised where chains or solvers fail
+(``fit.FitNotConverged``, ``program.LinearProgramFailed``).
 """
 
 from peerveil.calibration.adversary import MapAdversary
 from peerveil.calibration.conference import Conference
+from peerveil.calibration.decision import ChairSheet, ConferenceDecision
 from peerveil.calibration.fit import fit_miscalibration
 from peerveil.calibration.frontier import Frontier
-from peerveil.calibration.functions import Affine, Monotone, Uncertain
+from peerveil.calibration.functions import Affine, Monotone, Uncertain, read_miscalibration
 from peerveil.calibration.losses import Threshold
 from peerveil.calibration.pair import Pair
 from peerveil.calibration.panel import Panel
 from peerveil.calibration.plan import Tradeoff, plan_decisions
-from peerveil.calibration.reading import read_miscalibration
-from peerveil.calibration.replay import simulate_conference, simulate_panels
-from peerveil.calibration.response import respond_assignment
-from peerveil.calibration.sheet import ChairSheet, ConferenceDecision
-from peerveil.calibration.simulate import simulate_pairs
-from peerveil.calibration.strategy import Strategy
+from peerveil.calibration.simulate import simulate_conference, simulate_pairs, simulate_panels
+from peerveil.calibration.strategy import Strategy, respond_assignment
 
 __all__ = [
     "Affine",

@@ -19,7 +19,7 @@ from peerveil.calibration.functions import Affine
 from peerveil.calibration.losses import Threshold
 from peerveil.calibration.pair import Pair
 from peerveil.calibration.panel import Panel
-from peerveil.calibration.response import AssignmentResponse, respond_assignment
+from peerveil.calibration.strategy import AssignmentResponse, respond_assignment
 from peerveil.core.errors import BadInput
 from peerveil.data import Reviews
 
@@ -58,7 +58,10 @@ class MapAdversary:
 
     def posterior(self, accepted: Sequence[int]) -> Floats:
         """The probability of every candidate assignment after a decision."""
-        joint = self.strategy.posterior * self.strategy.table[:, self._column(accepted)]
+        decision = tuple(sorted(int(paper) for paper in accepted))
+        if decision not in self.strategy.decisions:
+            raise BadInput("accepted", got=accepted, want="one of the strategy's decisions")
+        joint = self.strategy.posterior * self.strategy.table[:, self.strategy.decisions.index(decision)]
         if not joint.sum() > 0:
             raise BadInput("accepted", got=accepted, want="a decision that the strategy can take")
         return np.asarray(joint / joint.sum(), dtype=np.float64)
@@ -71,30 +74,22 @@ class MapAdversary:
         who = np.array(self.strategy.assignments)
         return tuple(int(np.bincount(column, weights=share).argmax()) for column in who.T)
 
-    def _column(self, accepted: Sequence[int]) -> int:
-        wanted = tuple(sorted(int(paper) for paper in accepted))
-        if wanted not in self.strategy.decisions:
-            raise BadInput("accepted", got=accepted, want="one of the strategy's decisions")
-        return self.strategy.decisions.index(wanted)
-
     def attack(self, decisions: Whole, *, randomness: Randomness) -> Whole:
-        """Guesses for many decisions (numbers of columns): one a row, and a column a review.
+        """Guesses for many decisions (numbers of columns): one row per decision, one column per review.
 
         For the whole assignment the single column is the number of the guessed candidate.
         """
         who = np.array(self.strategy.assignments)
-        kinds = self.strategy.table.shape[1]
         columns = who.T if self.strategy.adversary == "paper" else np.arange(len(who))[None, :]
         joint = self.strategy.posterior[:, None] * self.strategy.table
         guesses = np.empty((len(decisions), len(columns)), dtype=np.int64)
         for place, column in enumerate(columns):
-            sums = np.zeros((int(column.max()) + 1, kinds))
+            sums = np.zeros((int(column.max()) + 1, joint.shape[1]))
             np.add.at(sums, column, joint)
-            best = sums >= sums.max(axis=0) * (1 - 1e-12)
-            coin = randomness.uniform(len(decisions))
-            ranks = best.cumsum(axis=0)  # the k-th of the best is taken, k by the coin
-            wanted = (coin * ranks[-1][decisions]).astype(np.int64) + 1
-            guesses[:, place] = (ranks[:, decisions] >= wanted).argmax(axis=0)
+            ranks = (sums >= sums.max(axis=0) * (1 - 1e-12)).cumsum(axis=0)
+            # of the equally likely ones the k-th is taken, k by a coin
+            k = (randomness.uniform(len(decisions)) * ranks[-1][decisions]).astype(np.int64) + 1
+            guesses[:, place] = (ranks[:, decisions] >= k).argmax(axis=0)
         return guesses
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from itertools import permutations, product
+from itertools import chain, islice, permutations, product
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -37,45 +37,34 @@ def all_assignments(reviews: Sequence[int], reviewers: int) -> tuple[tuple[int, 
     """
     total = sum(reviews)
     if reviewers < 1 or total % reviewers:
-        raise BadInput(
-            "assignments",
-            got=None,
-            want=f"a list of candidates: {total} reviews cannot be shared equally by {reviewers} reviewers",
-        )
-    load = total // reviewers
-    if load == 1:
-        if math.factorial(total) > MOST:
-            raise too_many(math.factorial(total))
+        want = f"a list of candidates: {total} reviews cannot be shared equally by {reviewers} reviewers"
+        raise BadInput("assignments", got=None, want=want)
+    if total == reviewers:
+        _check_count(math.factorial(total))
         return tuple(permutations(range(reviewers)))
     paper = [index for index, count in enumerate(reviews) for _ in range(count)]
-    found: list[tuple[int, ...]] = []
-    for one in _fill(paper, [load] * reviewers, []):
-        found.append(one)
-        if len(found) > MOST:
-            raise too_many(len(found))
-    return tuple(found)
+    candidates = tuple(islice(_fill(paper, [total // reviewers] * reviewers, []), MOST + 1))
+    _check_count(len(candidates))
+    return candidates
 
 
-def too_many(count: int) -> BadInput:
-    """The refusal of a panel that is too large."""
-    return BadInput(
-        "assignments", got=Verbatim(f"{count:,} or more candidates"), want=f"at most {MOST:,}: give fewer candidates"
-    )
+def _check_count(count: int) -> None:
+    if count > MOST:
+        got = Verbatim(f"{count:,} or more candidates")
+        raise BadInput("assignments", got=got, want=f"at most {MOST:,}: give fewer candidates")
 
 
-def _fill(paper: list[int], left: list[int], chosen: list[int]) -> Iterator[tuple[int, ...]]:
+def _fill(paper: list[int], loads: list[int], chosen: list[int]) -> Iterator[tuple[int, ...]]:
+    """Every way to complete the chosen reviewers, each of whom has so many reviews left to write."""
     place = len(chosen)
     if place == len(paper):
         yield tuple(chosen)
         return
-    taken = {chosen[i] for i in range(place) if paper[i] == paper[place]}
-    for reviewer, load in enumerate(left):
+    taken = {who for who, other in zip(chosen, paper, strict=False) if other == paper[place]}
+    for reviewer, load in enumerate(loads):
         if load and reviewer not in taken:
-            left[reviewer] -= 1
-            chosen.append(reviewer)
-            yield from _fill(paper, left, chosen)
-            chosen.pop()
-            left[reviewer] += 1
+            fewer = [*loads[:reviewer], load - 1, *loads[reviewer + 1 :]]
+            yield from _fill(paper, fewer, [*chosen, reviewer])
 
 
 def committees_exchanged(committees: Sequence[Sequence[int]], *, within: bool = False) -> tuple[tuple[int, ...], ...]:
@@ -96,47 +85,39 @@ def committees_exchanged(committees: Sequence[Sequence[int]], *, within: bool = 
     >>> len(committees_exchanged([(0, 1), (2, 3)], within=True))
     8
     """
-    number = math.factorial(len(committees))
+    count = math.factorial(len(committees))
     if within:
-        number *= math.prod(math.factorial(len(one)) for one in committees)
-    if number > MOST:
-        raise too_many(number)
-    found: set[tuple[int, ...]] = set()
+        count *= math.prod(math.factorial(len(committee)) for committee in committees)
+    _check_count(count)
+    candidates: set[tuple[int, ...]] = set()
     for order in permutations(committees):
-        parts = product(*(permutations(one) for one in order)) if within else [order]
-        found.update(tuple(who for committee in part for who in committee) for part in parts)
-    return tuple(sorted(found))
+        orders = product(*(permutations(committee) for committee in order)) if within else [order]
+        candidates.update(tuple(chain.from_iterable(part)) for part in orders)
+    return tuple(sorted(candidates))
 
 
-def read_assignments(given: Any, reviews: Sequence[int], reviewers: int) -> tuple[tuple[int, ...], ...]:
+def read_assignments(assignments: Any, reviews: Sequence[int], reviewers: int) -> tuple[tuple[int, ...], ...]:
     """Checked candidates: a reviewer for every review, none twice on a paper, no candidate twice."""
-    if given is None:
+    if assignments is None:
         return all_assignments(reviews, reviewers)
     try:
-        found = tuple(tuple(int(reviewer) for reviewer in one) for one in given)
+        candidates = tuple(tuple(int(reviewer) for reviewer in candidate) for candidate in assignments)
     except (TypeError, ValueError):
-        raise BadInput(
-            "assignments", got=given, want="a list of candidates, each a reviewer for every review"
-        ) from None
+        want = "a list of candidates, each a reviewer for every review"
+        raise BadInput("assignments", got=assignments, want=want) from None
+    if not candidates:
+        raise BadInput("assignments", got=assignments, want="at least one candidate")
+    _check_count(len(candidates))
     total = sum(reviews)
-    if not found:
-        raise BadInput("assignments", got=given, want="at least one candidate")
-    if len(found) > MOST:
-        raise too_many(len(found))
-    lengths = {len(one) for one in found}
-    who = np.array(found, dtype=np.int64) if lengths == {total} else np.full((1, total), -1)
-    if who.min() < 0 or who.max() >= reviewers:
-        bad = next(i for i, one in enumerate(found) if len(one) != total or not all(0 <= j < reviewers for j in one))
-        want = f"{total} reviewers from 0 to {reviewers - 1}, one for every review"
-        raise BadInput(f"assignments[{bad}]", got=found[bad], want=want)
-    start = 0
-    for count in reviews:
-        committee = np.sort(who[:, start : start + count], axis=1)
-        twice = np.flatnonzero((np.diff(committee, axis=1) == 0).any(axis=1))
+    for index, candidate in enumerate(candidates):
+        if len(candidate) != total or min(candidate) < 0 or max(candidate) >= reviewers:
+            want = f"{total} reviewers from 0 to {reviewers - 1}, one for every review"
+            raise BadInput(f"assignments[{index}]", got=candidate, want=want)
+    for committee in np.split(np.array(candidates), np.cumsum(reviews)[:-1], axis=1):
+        twice = np.flatnonzero((np.diff(np.sort(committee, axis=1), axis=1) == 0).any(axis=1))
         if twice.size:
-            raise BadInput(f"assignments[{twice[0]}]", got=found[twice[0]], want="no reviewer twice on one paper")
-        start += count
-    if len(set(found)) == len(found):
-        return found
-    repeated = next(one for one, times in Counter(found).items() if times > 1)
-    raise BadInput("assignments", got=repeated, want="every candidate once; use odds to make one likelier")
+            raise BadInput(f"assignments[{twice[0]}]", got=candidates[twice[0]], want="no reviewer twice on one paper")
+    repeated, times = Counter(candidates).most_common(1)[0]
+    if times > 1:
+        raise BadInput("assignments", got=repeated, want="every candidate once; use odds to make one likelier")
+    return candidates

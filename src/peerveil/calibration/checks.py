@@ -1,4 +1,4 @@
-"""Arguments of this room, checked once and in one wording."""
+"""Arguments of this module, checked once and in one wording."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
 LARGEST: Final = 1e100
 """Scores, scales and biases beyond this are refused: their squares would overflow."""
+SLACK: Final = 1e-9
+"""A demand this close to what can be reached is taken as reached: solvers are not more exact."""
 
 
 def number(argument: str, value: object, *, low: float = -LARGEST, high: float = LARGEST, want: str = "") -> float:
     """A finite number within bounds."""
-    good = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not good or not low <= float(value) <= high:  # type: ignore[arg-type]
+    is_number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not is_number or not low <= float(value) <= high:  # type: ignore[arg-type]
         raise BadInput(argument, got=value, want=want or f"a number from {low:g} to {high:g}")
     return float(value)  # type: ignore[arg-type]
 
@@ -29,11 +31,16 @@ def positive(argument: str, value: object) -> float:
     return number(argument, value, low=1 / LARGEST, want="a finite number above 0")
 
 
-def noise_level(value: object, argument: str = "noise") -> float:
+def probability(argument: str, value: object) -> float:
+    """A number from 0 to 1."""
+    return number(argument, value, low=0.0, high=1.0, want="a probability")
+
+
+def noise_level(value: object) -> float:
     """A standard deviation of 0 or more."""
-    level = number(argument, value, low=0.0, want="a standard deviation: a finite number, 0 or more")
+    level = number("noise", value, low=0.0, want="a standard deviation: a finite number, 0 or more")
     if 0 < level < 1 / LARGEST:
-        raise BadInput(argument, got=value, want="0 (no noise), or a standard deviation of at least 1e-100")
+        raise BadInput("noise", got=value, want="0 (no noise), or a standard deviation of at least 1e-100")
     return level
 
 
@@ -58,14 +65,6 @@ def numbers(argument: str, values: Any, *, columns: int | None = None) -> NDArra
     return array
 
 
-def weights(argument: str, values: Any, count: int) -> NDArray[np.float64]:
-    """Prior probabilities, made to add up to 1."""
-    array = numbers(argument, values)
-    if array.shape != (count,) or (array < 0).any() or not array.sum() > 0:
-        raise BadInput(argument, got=values, want=f"{count} weights, none negative and not all 0")
-    return np.asarray(array / array.sum(), dtype=np.float64)
-
-
 def secure_unless_given(randomness: Randomness | None) -> Randomness:
     """The given source, or the secure one."""
     if randomness is None:
@@ -76,15 +75,25 @@ def secure_unless_given(randomness: Randomness | None) -> Randomness:
 
 
 def one_demand(conference_error: object, adversary_error: object) -> None:
-    """Exactly one of the two errors is asked for."""
+    """Require exactly one of the two errors."""
     if (conference_error is None) == (adversary_error is None):
-        raise BadInput(
-            "conference_error, adversary_error",
-            got=Verbatim("both" if conference_error is not None else "neither"),
-            want="exactly one of them",
-        )
+        got = Verbatim("both" if conference_error is not None else "neither")
+        raise BadInput("conference_error, adversary_error", got=got, want="exactly one of them")
 
 
-def infeasible(argument: str, asked: float, low: float, high: float, why: str) -> BadInput:
-    """The refusal of a demand that no strategy meets; it names what can be had."""
-    return BadInput(argument, got=asked, want=f"a number from {low:.6g} to {high:.6g} ({why})")
+def reachable_conference_error(value: object, least: float) -> float:
+    """A conference error that some strategy reaches."""
+    error = probability("conference_error", value)
+    if error < least - SLACK:
+        want = f"a number from {least:.6g} to 1 (less is impossible even with full use of the assignment)"
+        raise BadInput("conference_error", got=error, want=want)
+    return error
+
+
+def reachable_adversary_error(value: object, most: float) -> float:
+    """An adversary error that some strategy reaches."""
+    error = probability("adversary_error", value)
+    if error > most + SLACK:
+        want = f"a number from 0 to {most:.6g} (the published scores alone already let the adversary guess that well)"
+        raise BadInput("adversary_error", got=error, want=want)
+    return error

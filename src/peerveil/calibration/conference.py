@@ -23,15 +23,15 @@ that cannot move between groups cost some error; with ``exactly=False`` the same
 costs none, and the number accepted varies about the quota.
 
 **What composes.** Qualities and exchanges of different groups are independent, and functions are known, so the
-posterior of the whole assignment is the product of the groups'. Therefore (1) the promise for a review is not weakened
+posterior of the whole assignment is the product of the groups'. Therefore (1) the guarantee for a review is not weakened
 by the decisions of other groups; (2) the expected number of writers guessed right is the sum over reviews of one minus
 their errors; (3) the chance to guess every group is the product of the groups' chances.
 
 **What does not.** (1) An adversary who *picks* the review to attack after seeing all decisions does better than on a
 review fixed before. (2) A reviewer in several groups is linked if any of them is. (3) The best papers by the
-assignment, wherever they are, would let one group's assignment move another's decision: hence places a group. (4) A
+assignment, wherever they are, would let one group's assignment move another's decision: hence places per group. (4) A
 group of one paper hides nobody. (5) With uncertain functions, groups are independent if reviewers' functions are
-independent of each other and nobody sits in two groups; otherwise the promise is about an adversary who looks at each
+independent of each other and nobody sits in two groups; otherwise the guarantee is about an adversary who looks at each
 group by itself, and says so. (6) Two runs on the same papers show two decisions: decide once. A
 :class:`~peerveil.core.guarantee.Guarantee` of this kind does not add up, so there is nothing for a ledger to debit.
 """
@@ -49,15 +49,14 @@ import numpy as np
 import polars as pl
 
 from peerveil.calibration.assignments import committees_exchanged
-from peerveil.calibration.checks import noise_level, number, quality_prior, secure_unless_given
+from peerveil.calibration.checks import noise_level, probability, quality_prior, secure_unless_given
+from peerveil.calibration.decision import ChairSheet, ConferenceDecision
 from peerveil.calibration.functions import Reviewer, Uncertain
 from peerveil.calibration.losses import Threshold
 from peerveil.calibration.panel import Panel
-from peerveil.calibration.sheet import ChairSheet, ConferenceDecision
-from peerveil.calibration.strategy import guess_errors
+from peerveil.calibration.strategy import LIKELY_AS_SCORED, guess_guarantee
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
-from peerveil.core.guarantee import Guarantee
 from peerveil.core.progress import progress_bar
 from peerveil.core.result import Outputs
 from peerveil.data import Reviews
@@ -65,6 +64,7 @@ from peerveil.data import Reviews
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
+    from peerveil.core.guarantee import Guarantee
     from peerveil.core.randomness import Randomness
     from peerveil.ledger import Account
 
@@ -75,13 +75,21 @@ _MOST_CANDIDATES = 5_040
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class PaperGroup:
     """Papers whose committees could have been exchanged. ``panel`` is public; ``true`` stays with the chair."""
 
     papers: tuple[Any, ...]
     reviewers: tuple[Any, ...]
     panel: Panel
     true: int
+
+    def protection(self, errors: Any) -> Iterator[tuple[Any, ...]]:
+        """For every review its paper, writer, whether the paper is settled, and the adversary's error after and before."""
+        numbers = [number for number, scores in enumerate(self.panel.scores) for _ in scores]
+        writers = self.panel.assignments[self.true]
+        for number, writer, error, ceiling in zip(numbers, writers, errors, self.panel.ceilings, strict=True):
+            settled = number not in self.panel.pivotal
+            yield self.papers[number], self.reviewers[writer], settled, float(error), float(ceiling)
 
 
 class Conference:
@@ -141,17 +149,19 @@ class Conference:
         reviews.require_reviewers("exchanging committees")
         if not isinstance(functions, Mapping):
             raise BadInput("functions", got=functions, want="a mapping of reviewers to functions")
-        people = reviews.frame["reviewer"].unique().to_list()
-        missing = sorted((who for who in people if not isinstance(functions.get(who), Reviewer)), key=str)
-        if missing:
-            want = "an Affine, a Monotone or an Uncertain"
-            raise BadInput(f"functions[{missing[0]!r}]", got=functions.get(missing[0]), want=want)
+        for who in sorted(reviews.frame["reviewer"].unique().to_list(), key=str):
+            if not isinstance(functions.get(who), Reviewer):
+                want = "an Affine, a Monotone or an Uncertain"
+                raise BadInput(f"functions[{who!r}]", got=functions.get(who), want=want)
         if exchange not in {"committees", "reviews"}:
             raise BadInput("exchange", got=exchange, want="'committees' or 'reviews'")
         self.reviews, self.functions, self.exchange = reviews, functions, exchange
         self.noise, self.prior = noise_level(noise), quality_prior(prior)
         self.group_size = whole(group_size, "group_size", 2, 6)
-        self._papers = self._read()
+        papers = reviews.frame.sort("paper", maintain_order=True).group_by("paper", maintain_order=True)
+        self._papers: dict[Hashable, tuple[list[Any], list[float]]] = {  # committee and scores of each paper
+            paper: (committee, scores) for paper, committee, scores in papers.agg("reviewer", "score").iter_rows()
+        }
         if not isinstance(accept, Threshold):
             accept = whole(accept, "accept", 0, len(self._papers))
         elif accept.places is not None:
@@ -159,11 +169,6 @@ class Conference:
         self.accept: int | Threshold = accept
         self.exactly = bool(exactly)
         self._plan = self._grouped()
-
-    def _read(self) -> dict[Hashable, tuple[tuple[Any, ...], tuple[float, ...]]]:
-        frame = self.reviews.frame.sort("paper", maintain_order=True)
-        table = frame.group_by("paper", maintain_order=True).agg("reviewer", "score")
-        return {row["paper"]: (tuple(row["reviewer"]), tuple(row["score"])) for row in table.iter_rows(named=True)}
 
     def _grouped(self) -> list[tuple[Hashable, ...]]:
         """Papers with equally many reviews, in the order of their ids, split evenly."""
@@ -177,11 +182,9 @@ class Conference:
             largest = len(plan[-1])
             many = math.factorial(largest) * math.factorial(count) ** largest
             if self.exchange == "reviews" and many > _MOST_CANDIDATES:
-                raise BadInput(
-                    "group_size",
-                    got=Verbatim(f"{largest} papers of {count} reviews a group, {many:,} candidates"),
-                    want=f"smaller groups (at most {_MOST_CANDIDATES:,} candidates), or exchange='committees'",
-                )
+                got = Verbatim(f"{largest} papers of {count} reviews per group, {many:,} candidates")
+                want = f"smaller groups (at most {_MOST_CANDIDATES:,} candidates), or exchange='committees'"
+                raise BadInput("group_size", got=got, want=want)
         return plan
 
     def __len__(self) -> int:
@@ -218,21 +221,21 @@ class Conference:
 
     # ---- what is public -----------------------------------------------------------------------------------------
 
-    def _panel(self, papers: tuple[Hashable, ...], rule: Threshold) -> Group:
+    def _group(self, papers: tuple[Hashable, ...], rule: Threshold) -> PaperGroup:
         committees = [self._papers[paper][0] for paper in papers]
-        people = tuple(sorted({one for committee in committees for one in committee}, key=str))
-        place = {one: index for index, one in enumerate(people)}
-        numbered = [tuple(place[one] for one in committee) for committee in committees]
+        people = tuple(sorted({who for committee in committees for who in committee}, key=str))
+        index = {who: number for number, who in enumerate(people)}
+        numbered = [tuple(index[who] for who in committee) for committee in committees]
         candidates = committees_exchanged(numbered, within=self.exchange == "reviews")
         panel = Panel(
-            [list(self._papers[paper][1]) for paper in papers],
-            [self.functions[one] for one in people],
+            [self._papers[paper][1] for paper in papers],
+            [self.functions[who] for who in people],
             self.noise,
             rule,
             candidates,
             prior=self.prior,
         )
-        return Group(papers, people, panel, candidates.index(tuple(one for row in numbered for one in row)))
+        return PaperGroup(papers, people, panel, candidates.index(tuple(who for row in numbered for who in row)))
 
     @cached_property
     def rules(self) -> tuple[Threshold, ...]:
@@ -240,10 +243,10 @@ class Conference:
         if isinstance(self.accept, Threshold):
             return (self.accept,) * len(self)
         anywhere = Threshold(self.prior[0])
+        expected = []
         with progress_bar("placing the line", len(self)) as advance:
-            expected = []
             for papers in self._plan:
-                expected.append(self._panel(papers, anywhere).panel.expected())
+                expected.append(self._group(papers, anywhere).panel.expected())
                 advance(1)
         flat = np.concatenate(expected)
         order = np.argsort(-flat, kind="stable")
@@ -255,10 +258,10 @@ class Conference:
         places = [int(part.sum()) for part in np.split(inside, ends[:-1])]
         return tuple(Threshold(line, places=count if self.exactly else None) for count in places)
 
-    def groups(self, chosen: Sequence[int] | None = None) -> Iterator[Group]:
+    def groups(self, chosen: Sequence[int] | None = None) -> Iterator[PaperGroup]:
         """Every group, or the chosen ones, with its panel; candidates are sorted."""
         for index in range(len(self)) if chosen is None else chosen:
-            yield self._panel(self._plan[index], self.rules[index])
+            yield self._group(self._plan[index], self.rules[index])
 
     # ---- the mechanism ------------------------------------------------------------------------------------------
 
@@ -270,7 +273,7 @@ class Conference:
         account: Account | None = None,
         progress: bool | None = None,
     ) -> Outputs[ConferenceDecision, ChairSheet]:
-        """Decide everything: every review as well protected as asked, or as its scores allow.
+        """Decide everything: every review as well protected as demanded, or as its scores allow.
 
         Parameters
         ----------
@@ -290,79 +293,53 @@ class Conference:
         Outputs
             ``public``, the decisions, and ``operator``, the sheet for the chair alone.
         """
-        asked = number("adversary_error", adversary_error, low=0.0, high=1.0, want="a probability")
+        demand = probability("adversary_error", adversary_error)
         randomness = secure_unless_given(randomness)
-        chances: list[tuple[tuple[Hashable, ...], Any, Any]] = []  # papers, possible decisions, their probabilities
+        chances: list[tuple[tuple[Any, ...], Any, Any]] = []  # papers, possible decisions, their probabilities
         rows: list[tuple[Any, ...]] = []
         error = least = 0.0
-        line = self.rules[0].quality
         with progress_bar("deciding groups", len(self), show=progress) as advance:
             for index, group in enumerate(self.groups()):
-                panel, count = group.panel, len(group.papers)
-                caught, paid, strategy = solved(panel, asked)
-                row = None if strategy is None else strategy[group.true].copy()
-                chances.append((group.papers, panel.decisions, row))
-                left = ceilings(panel)
-                error += paid * count
-                least += float(panel.posterior @ panel.errors.min(axis=1)) * count
-                place = 0
-                for paper, name in enumerate(group.papers):
-                    for who in self._papers[name][0]:
-                        settled = paper not in panel.pivotal
-                        rows.append((index, name, who, settled, float(caught[place]), float(left[place])))
-                        place += 1
+                strategy = group.panel.strategy(adversary_error=demand, capped=True)
+                chances.append((group.papers, strategy.decisions, strategy.table[group.true].copy()))
+                error += strategy.conference_error * len(group.papers)
+                least += float(strategy.posterior @ strategy.errors.min(axis=1)) * len(group.papers)
+                rows += [(index, *row) for row in group.protection(strategy.review_errors)]
                 advance(1)
         names = ("group", "paper", "reviewer", "settled", "adversary_error", "from_scores")
-        table = pl.DataFrame(rows, schema=list(names), orient="row")
-        guarantee = randomness.stamp(self._promise(table))
+        sheet = pl.DataFrame(rows, schema=names, orient="row")
+        guarantee = randomness.stamp(self._guarantee(sheet))
         if account is not None:
             account.spend(guarantee, purpose="decisions of a conference", data=self.reviews, randomness=randomness)
         accepted: dict[Hashable, bool] = {}
         for papers, decisions, row in chances:
             # the one random step; the row is that of the true assignment
-            chosen = set(decisions[0 if row is None else int(randomness.choose(row)[0])])
+            chosen = decisions[0 if len(decisions) == 1 else int(randomness.choose(row)[0])]
             accepted |= {name: paper in chosen for paper, name in enumerate(papers)}
         error, least = error / len(self._papers), least / len(self._papers)
         decision = ConferenceDecision(
             guarantee=guarantee,
             decisions=pl.DataFrame({"paper": list(self._papers), "accepted": [accepted[p] for p in self._papers]}),
             conference_error=error,
-            asked=asked,
-            line=line,
+            demand=demand,
+            line=self.rules[0].quality,
         )
-        sheet = ChairSheet(
-            reviews=table, conference_error=error, least_error=least, asked=asked, simulated=guarantee.simulated
+        simulated = guarantee.simulated
+        return Outputs(
+            decision,
+            ChairSheet(reviews=sheet, conference_error=error, least_error=least, demand=demand, simulated=simulated),
         )
-        return Outputs(decision, sheet)
 
-    def _promise(self, sheet: pl.DataFrame) -> Guarantee:
+    def _guarantee(self, sheet: pl.DataFrame) -> Guarantee:
         """The error of the review that is guessed best, in groups that can hide anybody."""
         covered = [len(self._plan[index]) > 1 or self.exchange == "reviews" for index in sheet["group"].to_list()]
         errors = sheet["adversary_error"].to_numpy()[covered]
-        weakest = float(errors.min()) if errors.size else 0.0
-        unit = "the writer of one review (chosen before the decisions are known)"
+        weakest = min(float(errors.min()), 1 - 1e-9) if errors.size else 0.0
+        when = "chosen before the decisions are known"
         if self.linked:
-            unit = f"{unit[:-1]}, and guessed from its own group's scores and decisions)"
+            when += ", and guessed from its own group's scores and decisions"
         what = "committees" if self.exchange == "committees" else "committees, and of reviews within a committee,"
-        left_out = f"; {self.alone} papers that share their number of reviews with no other are left out"
-        return Guarantee.map_error(
-            max(0.0, math.floor((min(weakest, 1 - 1e-9) - 1e-12) * 1e12) / 1e12),
-            unit=unit,
-            neighbors=f"every exchange of {what} within groups of at most {self.group_size} papers, likely as the "
-            "published scores make them under the stated miscalibration functions and noise"
-            + (left_out if self.alone and self.exchange == "committees" else ""),
-        )
-
-
-def solved(panel: Panel, asked: float) -> tuple[Any, float, Any]:
-    """Adversary errors of all reviews, conference error, and the table (``None`` where one decision serves all)."""
-    if not panel.pivotal:
-        return ceilings(panel), float(panel.posterior @ panel.errors[:, 0]), None
-    strategy = panel.strategy(adversary_error=asked, capped=True)
-    return strategy.review_errors, strategy.conference_error, strategy.table
-
-
-def ceilings(panel: Panel) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """What the scores alone leave of each review's secret, without building a linear program."""
-    same = np.ones((len(panel.assignments), 1))
-    return guess_errors(panel.assignments, panel.posterior, same, panel.adversary)
+        neighbors = f"every exchange of {what} within groups of at most {self.group_size} papers, {LIKELY_AS_SCORED}"
+        if self.alone and self.exchange == "committees":
+            neighbors += f"; {self.alone} papers that share their number of reviews with no other are left out"
+        return guess_guarantee(weakest, f"the writer of one review ({when})", neighbors)

@@ -7,7 +7,7 @@ Metropolis step for the population of scales, since these are cut at 0), four ch
 refused. Scores do not change when all qualities move and all biases follow, or all qualities shrink and all scales
 grow: without steps along these two directions chains crawl, and stand still as noise goes to 0.
 
-What is fitted from past reviews tells about past reviews. The promises of this room take the fitted functions as
+What is fitted from past reviews tells about past reviews. The guarantees of this module take the fitted functions as
 public; they do not protect the history.
 """
 
@@ -23,8 +23,9 @@ import polars as pl
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from peerveil.calibration.checks import number
+from peerveil.calibration.figures import draw_fit
 from peerveil.calibration.functions import Affine, Uncertain
-from peerveil.core.errors import BadInput, PeerveilError
+from peerveil.core.errors import BadInput, PeerveilError, Verbatim
 from peerveil.core.exact import whole
 from peerveil.core.progress import progress_bar
 from peerveil.core.result import Pictured, plain
@@ -33,7 +34,6 @@ from peerveil.data import Reviews
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -44,12 +44,12 @@ _SMALLEST: Final = 1e-3  # a scale, in units of the scores' spread
 _MOST_KEPT: Final = 8_000_000  # draws of all reviewers together; beyond, only every so many-th is kept
 
 
-class NotConverged(PeerveilError):
+class FitNotConverged(PeerveilError):
     """The chains of a fit disagree: more iterations, or more data, are needed."""
 
 
 @dataclass(frozen=True)
-class Fit(Pictured):
+class MiscalibrationFit(Pictured):
     """Fitted miscalibration. It names reviewers: for the chair.
 
     Attributes
@@ -72,7 +72,9 @@ class Fit(Pictured):
     scale_draws: Floats = field(repr=False)
     bias_draws: Floats = field(repr=False)
     population: Floats = field(repr=False)
-    _place: dict[str, int] = field(repr=False)
+    _rows: dict[str, int] = field(repr=False)
+
+    draw = draw_fit
 
     def function(self, reviewer: Any) -> Affine:
         """The posterior mean function; the population's, one for all, for a reviewer without a past."""
@@ -86,7 +88,7 @@ class Fit(Pictured):
 
     def knows(self, reviewer: Any) -> bool:
         """Whether this reviewer has a past; 7 and ``"7"`` are the same person."""
-        return str(reviewer) in self._place
+        return str(reviewer) in self._rows
 
     def uncertain(self, reviewer: Any, draws: int = 20) -> Uncertain:
         """Several equally credible functions. Draw k of all reviewers belongs together."""
@@ -102,15 +104,16 @@ class Fit(Pictured):
     def interval(self, reviewer: Any, level: float = 0.9) -> tuple[tuple[float, float], tuple[float, float]]:
         """Credible intervals of scale and bias."""
         share = number("level", level, low=0.01, high=0.999)
+        scale, bias = self.draws(reviewer)
         ends = [(1 - share) / 2, (1 + share) / 2]
-        low_high = [np.quantile(part, ends).tolist() for part in self.draws(reviewer)]
-        return (low_high[0][0], low_high[0][1]), (low_high[1][0], low_high[1][1])
+        (low, high), (least, most) = np.quantile(scale, ends).tolist(), np.quantile(bias, ends).tolist()
+        return (low, high), (least, most)
 
     def draws(self, reviewer: Any) -> tuple[Floats, Floats]:
         """Posterior draws of one reviewer's scale and bias; for a stranger, draws from the population."""
-        if str(reviewer) in self._place:
-            index = self._place[str(reviewer)]
-            return self.scale_draws[:, index], self.bias_draws[:, index]
+        row = self._rows.get(str(reviewer))
+        if row is not None:
+            return self.scale_draws[:, row], self.bias_draws[:, row]
         # nobody knows this reviewer: one draw from each draw of the population, the same every time it is asked, and
         # independent of every other stranger's
         rng = np.random.default_rng(int.from_bytes(sha256(str(reviewer).encode()).digest()))
@@ -137,12 +140,6 @@ class Fit(Pictured):
         """Noise, convergence and the table as JSON values, without the draws."""
         return {name: plain(getattr(self, name)) for name in ("noise", "rhat", "table")}
 
-    def draw(self, ax: Axes) -> None:
-        """Scale and bias of every reviewer, with a standard deviation of each."""
-        from peerveil.calibration.figures import draw_fit
-
-        draw_fit(ax, self)
-
 
 def fit_miscalibration(
     history: Any,
@@ -151,7 +148,7 @@ def fit_miscalibration(
     seed: int = 0,
     columns: Mapping[str, str] | None = None,
     progress: bool | None = None,
-) -> Fit:
+) -> MiscalibrationFit:
     """Fit scale, bias and noise from past reviews.
 
     Parameters
@@ -177,56 +174,41 @@ def fit_miscalibration(
     (30, True)
     """
     several = isinstance(history, Sequence) and not isinstance(history, str)
-    tables = [Reviews.of(one, "history", columns=columns) for one in (history if several else [history])]
+    tables = [Reviews.of(table, "history", columns=columns) for table in (history if several else [history])]
     if not tables:
         raise BadInput("history", got=history, want="Reviews (or a frame, or a file name), or a list of them")
-    for one in tables:
-        one.require_reviewers("fitting miscalibration")
     count = whole(iterations, "iterations", 60)
-    papers, people, scores, offset = [], [], [], 0
-    for one in tables:
-        code, names = one.numbered("paper")
-        papers.append(np.asarray(code) + offset)
-        offset += len(names)
-        people.append(one.frame["reviewer"].cast(pl.String))
-        scores.append(one.scores)
-    listed = pl.concat(people)
-    names = listed.unique().sort()
-    original = {str(v): v for one in tables for v in one.frame["reviewer"].unique().to_list()}
-    who = np.searchsorted(names.to_numpy(), listed.to_numpy())
-    paper, score = np.concatenate(papers), np.concatenate(scores)
-    spread = float(score.std())
+    paper, reviewers, score, papers = _joined(tables)
+    names = reviewers.unique().sort()
+    who = np.searchsorted(names.to_numpy(), reviewers.to_numpy())
+    center, spread = float(score.mean()), float(score.std())
     if len(score) < 4 or spread == 0:
         raise BadInput("history", got=history, want="at least four reviews whose scores differ")
-    center = float(score.mean())
-    rng = np.random.default_rng(seed)
     thin = max(1, -(-2 * count * _CHAINS * len(names) // (3 * _MOST_KEPT)))
+    sizes = papers, len(names), count, thin
     with progress_bar("fitting reviewers", _CHAINS * count, show=progress) as advance:
         chains = [
-            _chain((score - center) / spread, paper, who, (offset, len(names), count, thin), generator, advance)
-            for generator in map(np.random.default_rng, rng.bit_generator.seed_seq.spawn(_CHAINS))  # type: ignore[attr-defined]
+            _chain((score - center) / spread, paper, who, sizes, np.random.default_rng(child), advance)
+            for child in np.random.SeedSequence(seed).spawn(_CHAINS)
         ]
+    scales, biases, populations = (np.array(part) for part in zip(*chains, strict=True))  # chain, draw, parameter
     rhat = max(
-        float(_rhat(np.array([chain[2] for chain in chains])).max()),
+        float(_rhat(populations).max()),
         # of hundreds of reviewers some look odd by chance: the worst are left out of the judgment
-        *(float(np.quantile(_rhat(np.array([chain[part] for chain in chains])), 0.98)) for part in (0, 1)),
+        *(float(np.quantile(_rhat(part), 0.98)) for part in (scales, biases)),
     )
     if rhat > _WORST_RHAT:
-        raise NotConverged(
-            f"the chains disagree (R-hat {rhat:.2f}, at most {_WORST_RHAT:g} is taken): ask for more than {count} "
-            f"iterations, or give more past reviews ({len(score)} reviews by {len(names)} reviewers came)"
+        raise FitNotConverged(
+            f"the chains disagree (R-hat {rhat:.2f}, at most {_WORST_RHAT:g} is accepted): use more than {count} "
+            f"iterations, or more past reviews than these {len(score)} by {len(names)} reviewers"
         )
-    scale = np.concatenate([chain[0] for chain in chains]) * spread
-    bias = np.concatenate([chain[1] for chain in chains]) * spread + center
-    hyper = np.concatenate([chain[2] for chain in chains])
-    noise = np.sqrt(hyper[:, 4]) * spread
-    population = np.column_stack(
-        [hyper[:, 0] * spread, hyper[:, 1] * spread, hyper[:, 2] * spread + center, hyper[:, 3] * spread]
-    )
-    kept = [original[str(name)] for name in names.to_list()]
+    scale = np.concatenate(scales) * spread
+    bias = np.concatenate(biases) * spread + center
+    population = np.concatenate(populations)
+    noise = np.sqrt(population[:, 4]) * spread
     table = pl.DataFrame(
         {
-            "reviewer": kept,
+            "reviewer": names.cast(tables[0].frame["reviewer"].dtype),
             "reviews": np.bincount(who, minlength=len(names)),
             "scale": scale.mean(axis=0),
             "bias": bias.mean(axis=0),
@@ -234,8 +216,48 @@ def fit_miscalibration(
             "bias_deviation": bias.std(axis=0),
         }
     )
-    place = {str(name): index for index, name in enumerate(kept)}
-    return Fit(float(noise.mean()), table, float(rhat), noise, scale, bias, population, place)
+    rows = {str(name): row for row, name in enumerate(table["reviewer"].to_list())}
+    population = population[:, :4] * spread + [0.0, 0.0, center, 0.0]
+    return MiscalibrationFit(float(noise.mean()), table, float(rhat), noise, scale, bias, population, rows)
+
+
+def _joined(tables: Sequence[Reviews]) -> tuple[Any, pl.Series, Floats, int]:
+    """Papers (numbered through), reviewers (as texts) and scores of all conferences, and how many papers there are."""
+    papers, offset = [], 0
+    for table in tables:
+        table.require_reviewers("fitting miscalibration")
+        code, names = table.numbered("paper")
+        papers.append(np.asarray(code) + offset)
+        offset += len(names)
+    columns = [table.frame["reviewer"] for table in tables]
+    if len({column.dtype.is_numeric() for column in columns}) > 1:
+        got = Verbatim("reviewers that are numbers in one conference and texts in another")
+        raise BadInput("history", got=got, want="the same kind of reviewer ids in all conferences")
+    reviewers = pl.concat([column.cast(pl.String) for column in columns])
+    return np.concatenate(papers), reviewers, np.concatenate([table.scores for table in tables]), offset
+
+
+def known_reviewers(reviews: Reviews, history: Sequence[Reviews]) -> int:
+    """How many of the reviewers have a past; a past without any of them is refused."""
+    known: set[str] = set()
+    for past in history:
+        if past.fingerprint == reviews.fingerprint:
+            got = Verbatim("the reviews that are to be decided")
+            raise BadInput("history", got=got, want="an earlier conference")
+        past.require_reviewers("history")
+        known |= set(map(str, past.frame["reviewer"].unique().to_list()))
+    count = len(known & set(map(str, reviews.frame["reviewer"].unique().to_list())))
+    if not count:
+        want = "a past conference, in which at least some of these reviewers wrote under the same names"
+        raise BadInput("history", got=Verbatim("reviews by other people"), want=want)
+    return count
+
+
+def history_in_words(reviews: Reviews, history: Sequence[Reviews]) -> str:
+    """How many of the reviewers have a past, in a sentence."""
+    known, reviewers = known_reviewers(reviews, history), reviews.frame["reviewer"].n_unique()
+    others = "; the others are assumed to be average" if known < reviewers else ""
+    return f"The history covers {known} of the {reviewers} reviewers{others}."
 
 
 def _chain(
@@ -253,7 +275,7 @@ def _chain(
     hyper = np.array([0.7, 0.3, 0.0, 0.5])  # m_a, t_a, m_b, t_b
     variance = 0.4
     burn = iterations // 3
-    kept: tuple[list[Floats], list[Floats], list[Floats]] = ([], [], [])
+    draws: tuple[list[Floats], list[Floats], list[Floats]] = ([], [], [])
     reviews = np.bincount(who, minlength=people)
     for step in range(iterations):
         weight = a[who]
@@ -281,9 +303,9 @@ def _chain(
         variance = float((0.05 + 0.5 * np.square(residual).sum()) / rng.gamma(1.0 + 0.5 * len(y)))
         advance(1)
         if step >= burn and (step - burn) % thin == 0:
-            for store, value in zip(kept, (a, b, np.append(hyper, variance)), strict=True):
+            for store, value in zip(draws, (a, b, np.append(hyper, variance)), strict=True):
                 store.append(value.copy())
-    return np.array(kept[0]), np.array(kept[1]), np.array(kept[2])
+    return np.array(draws[0]), np.array(draws[1]), np.array(draws[2])
 
 
 def _shifted(
@@ -308,47 +330,55 @@ def _stretched(theta: Floats, a: Floats, hyper: Floats, rng: np.random.Generator
     A generalized Gibbs step by Metropolis on log c. The Jacobian c^(people + 2 - papers) and the densities leave the
     prior of qualities, that of the population, and the cut at 0.
     """
-    mean, deviation, size, people = float(hyper[0]), float(hyper[1]), len(theta), len(a)
-    squares = float(theta @ theta)
-    smallest = float(a.min())
+    mean, deviation, size = float(hyper[0]), float(hyper[1]), len(theta)
+    squares, smallest = float(theta @ theta), float(a.min())
 
     def log_density(log_c: float) -> float:
         c = np.exp(log_c)
         if c * smallest < _SMALLEST * (1 - 1e-12):
             return -np.inf
-        inside = float(log_ndtr((c * mean - _SMALLEST) / (c * deviation))) * people
-        prior = -0.5 * ((c * mean - 0.7) / 0.7) ** 2 - 3 * np.log(c * deviation) - 0.05 / (c * deviation) ** 2
-        return float(-0.5 * squares / c**2 + (2 - size) * log_c - inside + prior)
+        population = _log_population(c * mean, c * deviation, len(a))
+        return float(-0.5 * squares / c**2 + (2 - size) * log_c + population)
 
-    at, here = 0.0, log_density(0.0)
-    for _ in range(3):
-        new = at + 1.5 / np.sqrt(size) * rng.standard_normal()
-        there = log_density(new)
-        if np.log(rng.random()) < there - here:
-            at, here = new, there
-    c = float(np.exp(at))
+    c = float(np.exp(_metropolis(log_density, 0.0, lambda x: x + 1.5 / np.sqrt(size) * rng.standard_normal(), rng)))
     return theta / c, a * c, np.array([mean * c, deviation * c])
 
 
 def _population_of_scales(a: Floats, now: Floats, rng: np.random.Generator) -> Floats:
-    """Three Metropolis steps for mean and deviation of scales, whose density is cut at 0 and so renormalized."""
-
-    def log_posterior(mean: float, deviation: float) -> float:
-        z = (a - mean) / deviation
-        inside = float(log_ndtr((mean - _SMALLEST) / deviation)) * len(a)
-        prior = -0.5 * ((mean - 0.7) / 0.7) ** 2 - 3 * np.log(deviation) - 0.05 / deviation**2
-        return float(-0.5 * (z * z).sum() - len(a) * np.log(deviation) - inside + prior + np.log(deviation))
-
-    mean, deviation = float(now[0]), float(now[1])
-    here = log_posterior(mean, deviation)
+    """Mean and deviation of scales, whose density is cut at 0 and so renormalized, by Metropolis steps."""
     width = 1.7 / np.sqrt(len(a))
-    for _ in range(3):
+
+    def log_density(state: tuple[float, float]) -> float:
+        mean, deviation = state
+        z = (a - mean) / deviation
+        likelihood = -0.5 * (z * z).sum() - len(a) * np.log(deviation)
+        return float(likelihood + _log_population(mean, deviation, len(a)) + np.log(deviation))
+
+    def propose(state: tuple[float, float]) -> tuple[float, float]:
+        mean, deviation = state
         new_mean = mean + width * deviation * rng.standard_normal()
-        new_deviation = deviation * np.exp(width * rng.standard_normal())
-        there = log_posterior(new_mean, float(new_deviation))
+        return float(new_mean), float(deviation * np.exp(width * rng.standard_normal()))
+
+    return np.array(_metropolis(log_density, (float(now[0]), float(now[1])), propose, rng))
+
+
+def _log_population(mean: float, deviation: float, people: int) -> float:
+    """The prior of the population of scales, and the cut of its density at the smallest scale."""
+    prior = -0.5 * ((mean - 0.7) / 0.7) ** 2 - 3 * np.log(deviation) - 0.05 / deviation**2
+    return float(prior - people * log_ndtr((mean - _SMALLEST) / deviation))
+
+
+def _metropolis(
+    log_density: Callable[[Any], float], state: Any, propose: Callable[[Any], Any], rng: np.random.Generator
+) -> Any:
+    """Three Metropolis steps."""
+    here = log_density(state)
+    for _ in range(3):
+        new = propose(state)
+        there = log_density(new)
         if np.log(rng.random()) < there - here:
-            mean, deviation, here = new_mean, float(new_deviation), there
-    return np.array([mean, deviation])
+            state, here = new, there
+    return state
 
 
 def _cut_normal(mean: Any, deviation: Any, rng: np.random.Generator, low: float) -> Floats:

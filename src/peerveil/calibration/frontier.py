@@ -9,24 +9,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
-from peerveil.calibration.checks import infeasible, number
+from peerveil.calibration.checks import reachable_adversary_error, reachable_conference_error
+from peerveil.calibration.figures import draw_frontier
 from peerveil.core.errors import BadInput
 from peerveil.core.result import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from matplotlib.axes import Axes
+    Tangent = tuple[float, float, float]  # adversary error, conference error, slope of the latter in the former
 
-    Known = tuple[float, float, float]  # adversary error, conference error, slope of the latter in the former
-
-_SLACK = 1e-12  # a demand this close to an end of the frontier is the end
-ENOUGH = 0.9
+ENOUGH: Final = 0.9
 """A recommendation buys this share of the protection that can be had: the rest usually costs most."""
 
 
@@ -50,6 +48,8 @@ class Frontier(Plan):
     gap: float = 0.0
     what: str = "the assignment"
 
+    draw = draw_frontier
+
     def __post_init__(self) -> None:
         if not self.points:
             raise BadInput("points", got=self.points, want="at least one point")
@@ -66,34 +66,26 @@ class Frontier(Plan):
 
     def adversary_error(self, conference_error: float) -> float:
         """The largest adversary error for a conference error of at most this much."""
-        asked = number("conference_error", conference_error, low=0.0, high=1.0)
-        if asked < self.start[0] - _SLACK:
-            why = "less is impossible even with full use of the assignment"
-            raise infeasible("conference_error", asked, self.start[0], 1.0, why)
-        conference, adversary = (np.array(axis) for axis in zip(*self.points, strict=True))
-        return float(np.interp(asked, conference, adversary))
+        error = reachable_conference_error(conference_error, self.start[0])
+        conference, adversary = zip(*self.points, strict=True)
+        return float(np.interp(error, conference, adversary))
 
     def conference_error(self, adversary_error: float) -> float:
         """The least conference error for an adversary error of at least this much."""
-        asked = number("adversary_error", adversary_error, low=0.0, high=1.0)
-        if asked > self.end[1] + _SLACK:
-            why = "the published scores alone already let the adversary guess that well"
-            raise infeasible("adversary_error", asked, 0.0, self.end[1], why)
-        if asked <= self.start[1]:
-            return self.start[0]
-        conference, adversary = (np.array(axis) for axis in zip(*self.points, strict=True))
-        return float(np.interp(asked, adversary, conference))
+        error = reachable_adversary_error(adversary_error, self.end[1])
+        conference, adversary = zip(*self.points, strict=True)
+        return float(np.interp(error, adversary, conference))
 
     @property
     def recommendation(self) -> str:
         """The least demand that brings nearly all protection that can be had."""
         (c0, a0), (_, a1) = self.start, self.end
-        if a1 - a0 < _SLACK:
+        if a1 - a0 < 1e-12:
             return f"Recommended: adversary_error={_rounded_down(a1)}. Protection costs nothing here."
-        asked = _rounded_down(a0 + ENOUGH * (a1 - a0))
+        demand = _rounded_down(a0 + ENOUGH * (a1 - a0))
         return (
-            f"Recommended: adversary_error={asked}. The conference error is then {self.conference_error(asked):.4f} instead "
-            f"of {c0:.4f}, for {ENOUGH:.0%} of the protection that can be had ({a0:.4f} to {a1:.4f})."
+            f"Recommended: adversary_error={demand}. The conference error is then {self.conference_error(demand):.4f} "
+            f"instead of {c0:.4f}, for {ENOUGH:.0%} of the protection that can be had ({a0:.4f} to {a1:.4f})."
         )
 
     def table(self) -> pl.DataFrame:
@@ -114,12 +106,6 @@ class Frontier(Plan):
     def __str__(self) -> str:
         return self.summary()
 
-    def draw(self, ax: Axes) -> None:
-        """The frontier, with the adversary's best guess from scores alone as a dashed line."""
-        from peerveil.calibration.figures import draw_frontier
-
-        draw_frontier(ax, self)
-
 
 def _rounded_down(error: float) -> float:
     """A demand that a user can type, and that can be met."""
@@ -127,26 +113,26 @@ def _rounded_down(error: float) -> float:
 
 
 def traced(
-    start: Known, end: Known, solve: Callable[[float], Known], tolerance: float, most: int, what: str
+    start: Tangent, end: Tangent, solve: Callable[[float], Tangent], tolerance: float, most: int, what: str
 ) -> Frontier:
     """A convex, piecewise linear frontier from a solver that gives a point and its tangent.
 
-    The next solve is taken where the tangents of two neighbors meet, until no meeting point lies below the chord by
+    The next solve is taken where the tangents of two neighbors meet, until no meeting point is below the chord by
     more than ``tolerance``, or ``most`` solves are done; what is left then is the gap.
     """
-    known = [start, end]
+    tangents = [start, end]
     for solves in range(most + 1):
-        gaps = [_meeting(a, b) for a, b in pairwise(known)]
-        widest = max(range(len(gaps)), key=lambda i: gaps[i][1])
-        place, gap = gaps[widest]
+        meetings = [_meeting(a, b) for a, b in pairwise(tangents)]
+        widest = max(range(len(meetings)), key=lambda i: meetings[i][1])
+        place, gap = meetings[widest]
         if gap <= tolerance or solves == most:
             break
-        known.insert(widest + 1, solve(place))
-    points = tuple((cost, tau) for tau, cost, _ in _corners(known))
+        tangents.insert(widest + 1, solve(place))
+    points = tuple((cost, tau) for tau, cost, _ in _corners(tangents))
     return Frontier(points, gap=0.0 if gap <= tolerance else gap, what=what)
 
 
-def _meeting(a: Known, b: Known) -> tuple[float, float]:
+def _meeting(a: Tangent, b: Tangent) -> tuple[float, float]:
     """Where the tangents of two points meet, and how far below the chord."""
     (x0, y0, m0), (x1, y1, m1) = a, b
     if m1 - m0 < 1e-12 or x1 - x0 < 1e-10:
@@ -158,12 +144,12 @@ def _meeting(a: Known, b: Known) -> tuple[float, float]:
     return x, chord - (y0 + m0 * (x - x0))
 
 
-def _corners(known: list[Known]) -> list[Known]:
-    """The points without those that lie on the line between their neighbors."""
-    kept = [known[0]]
-    for here, after in pairwise(known[1:]):
-        x0, y0, _ = kept[-1]
+def _corners(tangents: list[Tangent]) -> list[Tangent]:
+    """The points without those on the line between their neighbors."""
+    corners = [tangents[0]]
+    for here, after in pairwise(tangents[1:]):
+        x0, y0, _ = corners[-1]
         straight = y0 + (after[1] - y0) * (here[0] - x0) / (after[0] - x0)
         if straight - here[1] > 1e-12:
-            kept.append(here)
-    return [*kept, known[-1]]
+            corners.append(here)
+    return [*corners, tangents[-1]]

@@ -15,41 +15,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
+import polars as pl
 
 from peerveil.calibration.checks import number, numbers, positive
 from peerveil.core.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Collection
+
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
 
 _LOG_ROOT_TWO_PI: Final = 0.9189385332046727
 _PROBES: Final = np.linspace(-8.0, 8.0, 161)
-
-
-@runtime_checkable
-class Miscalibration(Protocol):
-    """What every miscalibration function can do; all take and return numbers or arrays."""
-
-    def score(self, quality: Any) -> Any:
-        """The score, without noise, of a paper of this quality."""
-
-    def quality(self, score: Any) -> Any:
-        """The quality that earns this score, NaN where no quality does."""
-
-    def slope(self, quality: Any) -> Any:
-        """The derivative of :meth:`score`, above 0."""
-
-    def standardized(self, mean: float, deviation: float) -> Miscalibration:
-        """The same function of z where quality = mean + deviation * z."""
-
-    @property
-    def knots(self) -> tuple[float, ...]:
-        """Qualities at which the function is not smooth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +50,7 @@ class Affine:
 
     scale: float
     bias: float = 0.0
+    knots: ClassVar[tuple[float, ...]] = ()  # qualities at which the function is not smooth
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", positive("scale", self.scale))
@@ -86,11 +71,6 @@ class Affine:
     def standardized(self, mean: float, deviation: float) -> Affine:
         """The same function of z where quality = mean + deviation * z."""
         return Affine(self.scale * deviation, self.bias + self.scale * mean)
-
-    @property
-    def knots(self) -> tuple[float, ...]:
-        """None: it is smooth."""
-        return ()
 
 
 class Monotone:
@@ -127,27 +107,22 @@ class Monotone:
         points: Sequence[tuple[float, float]] | ArrayLike | None = None,
     ) -> None:
         if (points is None) == (function is None) or (function is None) != (inverse is None):
-            raise BadInput(
-                "function, inverse, points",
-                got=Verbatim("another combination"),
-                want="a function with its inverse, or points",
-            )
+            want = "a function with its inverse, or points"
+            raise BadInput("function, inverse, points", got=Verbatim("another combination"), want=want)
         self.knots: tuple[float, ...] = ()
+        self.description = f"Monotone({getattr(function, '__name__', 'function')})"
+        self._function: Any = function
+        self._inverse: Any = inverse
+        self._slope: Any = slope
         if points is not None:
-            curve = _Curve(points)
-            self._function: Callable[[Any], Any] = curve.score
-            self._inverse: Callable[[Any], Any] = curve.quality
-            self._slope: Callable[[Any], Any] | None = curve.slope
-            self.knots = tuple(curve.x.tolist())
-            self.description = f"Monotone(points={np.column_stack([curve.x, curve.y]).tolist()})"
+            cubic = _MonotoneCubic(points)
+            self._function, self._inverse, self._slope = cubic.score, cubic.quality, cubic.slope
+            self.knots = tuple(cubic.points[:, 0].tolist())
+            self.description = f"Monotone(points={cubic.points.tolist()})"
             return
-        assert function is not None
-        assert inverse is not None
         for name, part in (("function", function), ("inverse", inverse), ("slope", slope)):
             if part is not None and not callable(part):
                 raise BadInput(name, got=part, want="a function of an array")
-        self._function, self._inverse, self._slope = function, inverse, slope
-        self.description = f"Monotone({getattr(function, '__name__', 'function')})"
         _check_increasing(self)
 
     def __repr__(self) -> str:
@@ -185,70 +160,50 @@ class Monotone:
         return new
 
 
-class _Curve:
+class _MonotoneCubic:
     """A monotone cubic through points, with straight ends."""
 
     def __init__(self, points: Any) -> None:
-        array = numbers("points", points, columns=2)
-        if array.ndim != 2 or len(array) < 2:
+        from scipy.interpolate import CubicHermiteSpline, PPoly
+
+        self.points = numbers("points", points, columns=2)
+        if self.points.ndim != 2 or len(self.points) < 2:
             raise BadInput("points", got=points, want="at least two pairs of a quality and a score")
-        self.x, self.y = array[:, 0].copy(), array[:, 1].copy()
-        steps, rises = np.diff(self.x), np.diff(self.y)
+        x, y = self.points.T
+        steps, rises = np.diff(x), np.diff(y)
         if (steps <= 0).any() or (rises <= 0).any():
             what = "qualities" if (steps <= 0).any() else "scores"
             raise BadInput("points", got=Verbatim(f"{what} that fall"), want="strictly increasing qualities and scores")
         secant = rises / steps
-        before, after = secant[:-1], secant[1:]
         w1, w2 = 2 * steps[1:] + steps[:-1], steps[1:] + 2 * steps[:-1]
-        inner = (w1 + w2) / (w1 / before + w2 / after)  # a weighted harmonic mean: at most 3 times either secant
-        self.d = np.concatenate([[secant[0]], inner, [secant[-1]]])
-
-    def _piece(self, q: Floats) -> tuple[NDArray[np.int64], Floats, Floats]:
-        i = np.clip(np.searchsorted(self.x, q, side="right") - 1, 0, len(self.x) - 2)
-        h = self.x[i + 1] - self.x[i]
-        return i, h, (q - self.x[i]) / h
-
-    def score(self, quality: Any) -> Any:
-        q = np.asarray(quality, dtype=np.float64)
-        i, h, t = self._piece(q)
-        y0, y1, d0, d1 = self.y[i], self.y[i + 1], self.d[i], self.d[i + 1]
-        inside = (
-            y0 * (1 + 2 * t) * (1 - t) ** 2
-            + h * d0 * t * (1 - t) ** 2
-            + y1 * t**2 * (3 - 2 * t)
-            - h * d1 * t**2 * (1 - t)
-        )
-        low, high = q < self.x[0], q > self.x[-1]
-        ends = np.where(low, self.y[0] + self.d[0] * (q - self.x[0]), self.y[-1] + self.d[-1] * (q - self.x[-1]))
-        return np.where(low | high, ends, inside)
-
-    def slope(self, quality: Any) -> Any:
-        q = np.asarray(quality, dtype=np.float64)
-        i, h, t = self._piece(q)
-        rise, d0, d1 = (self.y[i + 1] - self.y[i]) / h, self.d[i], self.d[i + 1]
-        inside = 6 * t * (1 - t) * rise + d0 * (1 - t) * (1 - 3 * t) + d1 * t * (3 * t - 2)
-        return np.where(q < self.x[0], self.d[0], np.where(q > self.x[-1], self.d[-1], inside))
+        # a weighted harmonic mean: at most 3 times either secant
+        inner = (w1 + w2) / (w1 / secant[:-1] + w2 / secant[1:])
+        self.slopes = np.concatenate([[secant[0]], inner, [secant[-1]]])
+        straight = np.array([[0.0, 0.0], [0.0, 0.0], self.slopes[[0, -1]], [y[0] - rises[0], y[-1]]])
+        pieces = np.insert(CubicHermiteSpline(x, y, self.slopes).c, [0, len(x) - 1], straight, axis=1)
+        self.score = PPoly(pieces, np.concatenate([[x[0] - steps[0]], x, [x[-1] + steps[-1]]]))
+        self.slope = self.score.derivative()
 
     def quality(self, score: Any) -> Any:
+        """The inverse, by Newton's step where it stays inside the bracket and a halving elsewhere."""
         s = np.asarray(score, dtype=np.float64)
-        i = np.clip(np.searchsorted(self.y, s, side="right") - 1, 0, len(self.y) - 2)
-        low, high = self.x[i].astype(np.float64), self.x[i + 1].astype(np.float64)
+        x, y = self.points.T
+        piece = np.clip(np.searchsorted(y, s, side="right") - 1, 0, len(y) - 2)
+        low, high = x[piece], x[piece + 1]
         inside = (low + high) / 2
-        for _ in range(60):  # Newton's step where it stays inside, a halving elsewhere
+        for _ in range(60):
             miss = self.score(inside) - s
             low, high = np.where(miss < 0, inside, low), np.where(miss < 0, high, inside)
             with np.errstate(divide="ignore", invalid="ignore"):
                 newton = inside - miss / self.slope(inside)
             moved = np.where((newton > low) & (newton < high), newton, (low + high) / 2)
-            done = np.abs(moved - inside) <= 4e-16 * (1 + np.abs(inside))
-            inside = moved
-            # Newton's last steps may hop between neighboring floats: a miss of rounding size is as good as none
-            if (done | (np.abs(miss) <= 4e-16 * (1 + np.abs(s)))).all():
+            hit = np.abs(miss) <= 4e-16 * (1 + np.abs(s))  # a miss of rounding size is as good as none
+            still = np.abs(moved - inside) <= 4e-16 * (1 + np.abs(inside))
+            inside = np.where(hit, inside, moved)
+            if (hit | still).all():
                 break
-        ends = np.where(
-            s < self.y[0], self.x[0] + (s - self.y[0]) / self.d[0], self.x[-1] + (s - self.y[-1]) / self.d[-1]
-        )
-        return np.where((s < self.y[0]) | (s > self.y[-1]), ends, inside)
+        before, after = x[0] + (s - y[0]) / self.slopes[0], x[-1] + (s - y[-1]) / self.slopes[-1]
+        return np.where(s < y[0], before, np.where(s > y[-1], after, inside))
 
 
 def _check_increasing(function: Monotone) -> None:
@@ -256,17 +211,17 @@ def _check_increasing(function: Monotone) -> None:
     with np.errstate(all="ignore"):
         scores = np.asarray(function.score(_PROBES), dtype=np.float64)
     if scores.shape != _PROBES.shape:
-        raise BadInput(
-            "function", got=Verbatim(f"shape {scores.shape} for {_PROBES.shape}"), want="an array for an array"
-        )
-    seen = np.isfinite(scores)
-    if seen.sum() < 2 or (np.diff(scores[seen]) <= 0).any():
+        got = Verbatim(f"shape {scores.shape} for {_PROBES.shape}")
+        raise BadInput("function", got=got, want="an array for an array")
+    finite = np.isfinite(scores)
+    probes, scores = _PROBES[finite], scores[finite]
+    if len(scores) < 2 or (np.diff(scores) <= 0).any():
         raise BadInput("function", got=function.description, want="a function that increases, on -8 to 8 at least")
-    back = np.asarray(function.quality(scores[seen]), dtype=np.float64)
+    back = np.asarray(function.quality(scores), dtype=np.float64)
     # where scores saturate in floating point the inverse cannot know better
     with np.errstate(all="ignore"):
-        blur = 1e-6 + 1e-12 * np.abs(scores[seen]) / np.maximum(np.asarray(function.slope(_PROBES[seen])), 1e-300)
-    if not (np.abs(back - _PROBES[seen]) <= blur).all():
+        blur = 1e-6 + 1e-12 * np.abs(scores) / np.maximum(np.asarray(function.slope(probes)), 1e-300)
+    if not (np.abs(back - probes) <= blur).all():
         raise BadInput("inverse", got=function.description, want="the inverse of function: inverse(function(x)) = x")
 
 
@@ -290,19 +245,54 @@ Reviewer = Affine | Monotone | Uncertain
 
 
 def read_functions(functions: Any, prior: tuple[float, float], *, count: int | None = None) -> list[list[Any]]:
-    """Checked and standardized functions, a list a draw: ``[draw][reviewer]``."""
-    listed = list(functions) if isinstance(functions, Sequence) else None
-    if listed is None or not listed or not all(isinstance(r, Reviewer) for r in listed):
+    """Checked and standardized functions, one list per draw: ``[draw][reviewer]``."""
+    if not isinstance(functions, Sequence) or not functions or not all(isinstance(r, Reviewer) for r in functions):
         raise BadInput("functions", got=functions, want="a list of Affine, Monotone or Uncertain")
-    if count is not None and len(listed) != count:
-        raise BadInput("functions", got=Verbatim(f"{len(listed)} of them"), want=f"{count}")
-    sizes = {len(r.draws) for r in listed if isinstance(r, Uncertain)}
+    if count is not None and len(functions) != count:
+        raise BadInput("functions", got=Verbatim(f"{len(functions)} of them"), want=f"{count}")
+    sizes = {len(r.draws) for r in functions if isinstance(r, Uncertain)} or {1}
     if len(sizes) > 1:
         raise BadInput("functions", got=Verbatim(f"{sorted(sizes)} draws"), want="as many draws of every uncertain one")
-    draws = sizes.pop() if sizes else 1
     return [
-        [(r.draws[k] if isinstance(r, Uncertain) else r).standardized(*prior) for r in listed] for k in range(draws)
+        [(r.draws[k] if isinstance(r, Uncertain) else r).standardized(*prior) for r in functions]
+        for k in range(sizes.pop())
     ]
+
+
+def read_miscalibration(path: str | os.PathLike[str], *, reviewers: Collection[Any] | None = None) -> dict[Any, Affine]:
+    """Functions from a table with the columns ``reviewer``, ``scale`` and ``bias`` (CSV or Parquet).
+
+    Parameters
+    ----------
+    path : path
+        The table.
+    reviewers : collection, optional
+        The functions of these reviewers only, each of whom must have a row; 7 and ``"7"`` are the same person. By default
+        those of everybody in the table.
+    """
+    name = str(path)
+    if not Path(name).is_file():
+        raise BadInput(name, got=Verbatim("no such file"), want="a table with the columns reviewer, scale and bias")
+    frame = pl.read_parquet(name) if name.endswith(".parquet") else pl.read_csv(name)
+    missing = {"reviewer", "scale", "bias"} - set(frame.columns)
+    if missing:
+        raise BadInput(name, got=frame.columns, want=f"a column {min(missing)}")
+    functions: dict[Any, Affine] = {}
+    for row, (reviewer, scale, bias) in enumerate(frame.select("reviewer", "scale", "bias").iter_rows(), start=1):
+        if reviewer in functions:
+            raise BadInput(f"{name}, row {row}", got=reviewer, want="every reviewer once")
+        try:
+            functions[reviewer] = Affine(scale, bias)
+        except BadInput as error:
+            raise BadInput(f"{name}, row {row}, {error.argument}", got=error.got, want=error.want) from None
+    if reviewers is None:
+        return functions
+    by_text = {str(reviewer): function for reviewer, function in functions.items()}
+    unknown = sum(str(reviewer) not in by_text for reviewer in reviewers)
+    if unknown:
+        got = Verbatim(f"no row for {unknown} of {len(reviewers)} reviewers")
+        raise BadInput("reviewers", got=got, want="a row for every reviewer of the data")
+    return {reviewer: by_text[str(reviewer)] for reviewer in reviewers}
 
 
 def log_prior(quality: Any) -> Any:

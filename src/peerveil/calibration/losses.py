@@ -8,9 +8,9 @@ from itertools import combinations, compress, product
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
-from peerveil.calibration.beliefs import Curve, Normal, Point, below, integrate, on_grid
+from peerveil.calibration.beliefs import NormalBelief, below, on_grid
 from peerveil.calibration.checks import number, quality_prior
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
@@ -84,8 +84,8 @@ def sets_by_line(wrong: Floats, possible: NDArray[np.bool_], places: int | None)
     settled = np.flatnonzero(above.sum(axis=1) >= papers - places).tolist()
     free = np.flatnonzero((above.sum(axis=1) < papers - places) & (above.sum(axis=0) < places)).tolist()
     sets, _, inside = _members([(*settled, *one) for one in _subsets(free, places - len(settled))], papers)
-    kept = [not above[np.ix_(row == 0, row == 1)].any() for row in inside]
-    return _members(list(compress(sets, kept)), papers)
+    undominated = [not above[np.ix_(row == 0, row == 1)].any() for row in inside]
+    return _members(list(compress(sets, undominated)), papers)
 
 
 def sets_by_quota(papers: int, places: int) -> Sets:
@@ -112,85 +112,58 @@ def wrong_sides(beliefs: list[list[Belief]], which: Whole, line: float) -> Float
     """How wrong rejecting (first) and accepting (second) is, for every candidate and paper."""
     wrong = np.empty((2, *which.shape))
     for paper, known in enumerate(beliefs):
-        sides = np.array([sides_of_line(one, line) for one in known])[which[:, paper]]
-        wrong[0, :, paper], wrong[1, :, paper] = sides[:, 1], sides[:, 0]
+        below_above = np.array([one.sides(line) for one in known])[which[:, paper]]
+        wrong[:, :, paper] = below_above.T[::-1]
     return wrong
 
 
 def quota_errors(beliefs: list[list[Belief]], which: Whole, sets: Whole, noise: float) -> Floats:
     """The expected share of places that should have gone to another paper, for every candidate and decision."""
+    places = sets.shape[1]
     if noise == 0:
-        return known_errors(beliefs, which, sets)
-    top = top_probabilities(beliefs, which, sets.shape[1])
-    return np.asarray(1.0 - top[:, sets].sum(axis=2) / sets.shape[1], dtype=np.float64)
+        return _known_errors(beliefs, which, sets)
+    if len(beliefs) == 2 and places == 1:  # in closed form
+        pairs, index = np.unique(which, axis=0, return_inverse=True)
+        return np.array([below(beliefs[0][i], beliefs[1][j]) for i, j in pairs])[index.ravel()]
+    top = _top_probabilities(beliefs, which, places)
+    return np.asarray(1.0 - top[:, sets].sum(axis=2) / places, dtype=np.float64)
 
 
-def sides_of_line(one: Belief, line: float) -> tuple[float, float]:
-    """P[quality below the line], P[above]; both 0 for a known quality that is on it."""
-    if isinstance(one, Point):
-        return float(one.value < line), float(one.value > line)
-    if isinstance(one, Normal):
-        z = (line - one.mean) / one.deviation
-        return float(ndtr(z)), float(ndtr(-z))
-    assert isinstance(one, Curve)
-    if not math.isfinite(one.log_evidence):
-        return 0.0, 0.0
-    low, high = float(one.edges[0]), float(one.edges[-1])
-    if not low < line < high:
-        return float(line >= high), float(line <= low)
-    masses = []
-    for side in (one.edges[one.edges < line], one.edges[one.edges > line]):
-        _, mass = integrate(lambda x: np.exp(one.log_density(x))[None, :], np.append(side, line))
-        masses.append(float(mass[0]))
-    return masses[0] / sum(masses), masses[1] / sum(masses)
-
-
-def known_errors(beliefs: list[list[Belief]], which: Whole, sets: Whole) -> Floats:
+def _known_errors(beliefs: list[list[Belief]], which: Whole, sets: Whole) -> Floats:
     """Errors when qualities are known: papers that tie for the last place are equally right."""
-    values = np.column_stack(
-        [
-            np.array([one.value for one in known if isinstance(one, Point)])[which[:, paper]]
-            for paper, known in enumerate(beliefs)
-        ]
+    quality = np.column_stack(
+        [np.array([one.mean for one in known])[column] for known, column in zip(beliefs, which.T, strict=True)]
     )
     places = sets.shape[1]
-    last = np.sort(values, axis=1)[:, -places][:, None]
-    above, level = values > last, values == last
+    last = np.sort(quality, axis=1)[:, -places][:, None]
+    above, level = quality > last, quality == last
     right = above[:, sets].sum(axis=2) + np.minimum(level[:, sets].sum(axis=2), places - above.sum(axis=1)[:, None])
-    return np.where(np.isnan(values).any(axis=1)[:, None], 0.0, 1.0 - right / places)
+    return np.where(np.isnan(quality).any(axis=1)[:, None], 0.0, 1.0 - right / places)
 
 
-def top_probabilities(beliefs: list[list[Belief]], which: Whole, places: int) -> Floats:
+def _top_probabilities(beliefs: list[list[Belief]], which: Whole, places: int) -> Floats:
     """P[paper is among the best ``places``] for every candidate and paper.
 
     Given paper i's quality x, the number of better papers is a sum of independent coins with chances 1 - F_k(x): its
     distribution by convolution, truncated at ``places``, at all nodes and candidates of a block together.
     """
-    papers = len(beliefs)
-    if papers == 2 and places == 1:  # in closed form
-        pairs = {
-            (i, j): below(beliefs[0][i], beliefs[1][j])[1] for i, j in map(tuple, np.unique(which, axis=0).tolist())
-        }
-        first = np.array([pairs[i, j] for i, j in which.tolist()])
-        return np.column_stack([first, 1.0 - first])
-    offsets = np.cumsum([0, *(len(known) for known in beliefs[:-1])])
     flat = [one for known in beliefs for one in known]
-    usable = [one if math.isfinite(one.log_evidence) else Normal(0.0, 1.0, -math.inf) for one in flat]
-    _, node_weights, density, cumulative = on_grid(usable)
-    rows = which + offsets
+    usable = [one if math.isfinite(one.log_evidence) else NormalBelief(0.0, 1.0, -math.inf) for one in flat]
+    node_weights, density, cumulative = on_grid(usable)
+    rows = which + np.cumsum([0, *(len(known) for known in beliefs[:-1])])
     top = np.empty(which.shape)
     for start in range(0, len(which), _BLOCK):
         block = rows[start : start + _BLOCK]
         under = cumulative[block]  # candidate, paper, node
-        for paper in range(papers):
+        for paper in range(len(beliefs)):
             fewer = np.zeros((places, len(block), cumulative.shape[1]))
             fewer[0] = 1.0
-            for other in range(papers):
+            for other in range(len(beliefs)):
                 if other == paper:
                     continue
-                worse, better_chance = under[:, other], 1.0 - under[:, other]
+                worse = under[:, other]
                 for better in range(places - 1, 0, -1):
-                    fewer[better] = fewer[better] * worse + fewer[better - 1] * better_chance
+                    fewer[better] = fewer[better] * worse + fewer[better - 1] * (1.0 - worse)
                 fewer[0] *= worse
             top[start : start + _BLOCK, paper] = (fewer.sum(axis=0) * density[block[:, paper]]) @ node_weights
     return top.clip(0.0, 1.0)

@@ -1,4 +1,4 @@
-"""Two papers, two reviewers, one review each: the paper's model, exactly.
+"""Two papers, two reviewers, one review each: the paper's model, exactly, for one pair or for millions at once.
 
 >>> from peerveil.calibration import Affine, Pair
 >>> from peerveil.core.randomness import Randomness
@@ -12,33 +12,54 @@ to 0.4633 (adversary error 0.4800, all that the scores leave)
 >>> decision = strategy.decide((0, 1), randomness=Randomness.simulation(1))
 >>> decision.accepted
 (1,)
+
+**Theorem 4.5, all eight cases, as one line.** Write u, v for the posterior probabilities of the two assignments
+(u + v = 1), Phi_i for P[paper 1 is worse] under assignment i, w_i = abs(1 - 2 Phi_i). If both assignments favor the same
+paper, accept it: one point, (u min(Phi_1, 1 - Phi_1) + v min(Phi_2, 1 - Phi_2), min(u, v)). If they favor different
+papers, the frontier is the segment from that conference error and adversary error 0 to plus
+(min(u, v) min(w_1, w_2), min(u, v)).
+
+*Proof.* Let x, y be the probabilities of going against the favorite under assignment 1 and 2. The conference pays
+u w_1 x + v w_2 y above its least error. One paper is accepted by u(1 - x) and v y, the other by u x and v(1 - y), so
+the adversary's error is min(u(1 - x), v y) + min(u x, v(1 - y)) <= min(u, v, u x + v y). To reach an adversary error t
+the moved mass u x + v y must be at least t, which costs at least t min(w_1, w_2); moving t under the cheaper
+assignment reaches it, since t <= min(u, v). The sign of Phi_i - 1/2, which of u, v and which of w_1, w_2 is smaller
+make the paper's eight cases; none of them enters.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtr
 
-from peerveil.calibration.arrays import log_odds
-from peerveil.calibration.beliefs import belief, below
-from peerveil.calibration.checks import infeasible, noise_level, number, numbers, one_demand, quality_prior, weights
+from peerveil.calibration.checks import (
+    noise_level,
+    numbers,
+    one_demand,
+    probability,
+    reachable_adversary_error,
+    reachable_conference_error,
+)
 from peerveil.calibration.frontier import Frontier
-from peerveil.calibration.functions import Affine, read_functions
+from peerveil.calibration.functions import Affine
+from peerveil.calibration.problem import Problem
 from peerveil.calibration.strategy import Strategy
 from peerveil.core.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import ArrayLike, NDArray
+
     from peerveil.calibration.functions import Reviewer
 
-ASSIGNMENTS = ((0, 1), (1, 0))
-DECISIONS = ((0,), (1,))
-_SLACK = 1e-12
+    Floats = NDArray[np.float64]
+
+_BLOCK = 1 << 14  # pairs handled at once: temporary arrays stay in the processor's cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +69,7 @@ class PairStrategy(Strategy):
     keep: tuple[float, float]
 
 
-class Pair:
+class Pair(Problem):
     """Two papers, of which the better one is to be accepted.
 
     Parameters
@@ -70,9 +91,9 @@ class Pair:
 
     Attributes
     ----------
-    posterior : tuple of float
+    posterior : array
         u, v: the probabilities of the two assignments once scores are known.
-    errors : tuple of tuples of float
+    errors : array (2, 2)
         ``errors[assignment][paper]``: how likely accepting this paper is wrong.
     """
 
@@ -85,60 +106,34 @@ class Pair:
         prior: tuple[float, float] = (0.0, 1.0),
         odds: Sequence[float] = (0.5, 0.5),
     ) -> None:
-        given = numbers("scores", scores)
-        if given.shape != (2,):
-            raise BadInput("scores", got=scores, want="two scores, one a paper")
-        self.scores = float(given[0]), float(given[1])
-        self.functions = tuple(functions)
-        self.noise = noise_level(noise)
-        self.prior = quality_prior(prior)
-        self._draws = read_functions(list(functions), self.prior, count=2)
-        self.odds = tuple(weights("odds", odds, 2).tolist())
-        self.posterior, self.errors = self._judge()
+        if numbers("scores", scores).shape != (2,):
+            raise BadInput("scores", got=scores, want="two scores, one per paper")
+        if len(functions) != 2:
+            raise BadInput("functions", got=Verbatim(f"{len(functions)} of them"), want="2")
+        super().__init__(scores, functions, noise, 1, ((0, 1), (1, 0)), "assignment", odds, prior)
+        self.unit = "which of the two reviewers wrote which review"
 
     def __repr__(self) -> str:
-        return f"Pair(scores={self.scores}, functions={list(self.functions)}, noise={self.noise:g})"
+        scores = tuple(score for (score,) in self.scores)
+        return f"Pair(scores={scores}, functions={list(self.functions)}, noise={self.noise:g})"
 
-    def _judge(self) -> tuple[tuple[float, float], tuple[tuple[float, float], tuple[float, float]]]:
-        """Posterior and errors, integrated over the draws of uncertain reviewers."""
-        evidence = np.empty((2, len(self._draws)))
-        wrong = np.zeros((2, len(self._draws), 2))
-        for draw, functions in enumerate(self._draws):
-            for index, assignment in enumerate(ASSIGNMENTS):
-                beliefs = [
-                    belief([self.scores[paper]], [functions[reviewer]], self.noise)
-                    for paper, reviewer in enumerate(assignment)
-                ]
-                evidence[index, draw] = beliefs[0].log_evidence + beliefs[1].log_evidence
-                if evidence[index, draw] > -math.inf:
-                    wrong[index, draw] = below(*beliefs)
-        if len(self._draws) == 1 and all(isinstance(f, Affine) for f in self._draws[0]):
-            # the same ratio with what cancels left out: exact however unlikely the scores are
-            first, second = self._draws[0]
-            ratio = log_odds(*self.scores, (first.scale, second.scale), (first.bias, second.bias), self.noise)
-            evidence = np.array([[0.0], [-float(ratio)]])
-        with np.errstate(divide="ignore"):
-            joint = evidence + np.log(self.odds)[:, None]
-        if np.isnan(joint).any() or not joint.max() > -math.inf:
-            raise BadInput(
-                "scores", got=Verbatim(str(self.scores)), want="scores that at least one assignment can explain"
-            )
-        mass = np.exp(joint - joint.max())
-        posterior = mass.sum(axis=1) / mass.sum()
-        within = mass / np.maximum(mass.sum(axis=1, keepdims=True), 1e-300)
-        errors = (within[:, :, None] * wrong).sum(axis=1)
-        return (float(posterior[0]), float(posterior[1])), (
-            (float(errors[0, 0]), float(errors[0, 1])),
-            (float(errors[1, 0]), float(errors[1, 1])),
-        )
+    def _log_evidence(self, draws: list[list[Any]]) -> Floats:
+        """For known affine functions the ratio with what cancels left out: exact however unlikely the scores are."""
+        first, second = draws[0]
+        if len(draws) > 1 or not isinstance(first, Affine) or not isinstance(second, Affine):
+            return super()._log_evidence(draws)
+        (s1,), (s2,) = self.scores
+        ratio = log_odds(s1, s2, (first.scale, second.scale), (first.bias, second.bias), self.noise)
+        return np.array([[0.0, -float(ratio)]])
 
     @cached_property
     def favorites(self) -> tuple[int | None, int | None]:
         """The paper favored under each assignment; ``None`` for a tie or an impossible assignment."""
-        found = []
-        for share, (first, second) in zip(self.posterior, self.errors, strict=True):
-            found.append(None if first == second or share == 0 else int(first > second))
-        return found[0], found[1]
+        first, second = (
+            None if first == second or share == 0 else int(first > second)
+            for share, (first, second) in zip(self.posterior, self.errors, strict=True)
+        )
+        return first, second
 
     @property
     def torn(self) -> bool:
@@ -147,25 +142,23 @@ class Pair:
 
     @property
     def price(self) -> float:
-        """Conference error a unit of adversary error, 0 if the decision does not depend on the assignment."""
-        return min(abs(first - second) for first, second in self.errors) if self.torn else 0.0
+        """Conference error per unit of adversary error, 0 if the decision does not depend on the assignment."""
+        return float(np.abs(np.diff(self.errors)).min()) if self.torn else 0.0
 
     @property
     def least_error(self) -> float:
         """The conference error of always deciding by the true assignment."""
-        return sum(share * min(wrong) for share, wrong in zip(self.posterior, self.errors, strict=True))
+        return float(self.posterior @ self.errors.min(axis=1))
 
     def frontier(self) -> Frontier:
-        """Theorems 4.2 and 4.5; the proof is in :mod:`peerveil.calibration.arrays`."""
-        rarer, lowest = min(self.posterior), self.least_error
-        if not self.torn:
+        """Theorems 4.2 and 4.5, proved above."""
+        rarer, lowest = float(self.posterior.min()), self.least_error
+        if not self.torn or rarer == 0:
             return Frontier(((lowest, rarer),))
-        if rarer == 0:
-            return Frontier(((lowest, 0.0),))
         return Frontier(((lowest, 0.0), (lowest + rarer * self.price, rarer)))
 
     def strategy(self, *, conference_error: float | None = None, adversary_error: float | None = None) -> PairStrategy:
-        """The Pareto optimal strategy for what is asked (Algorithms 1 and 3, the latter corrected).
+        """The Pareto optimal strategy for one demand (Algorithms 1 and 3, the latter corrected).
 
         Parameters
         ----------
@@ -175,47 +168,29 @@ class Pair:
             The least that the adversary shall err.
         """
         one_demand(conference_error, adversary_error)
-        frontier = self.frontier()
+        (least, _), (_, most) = self.frontier().start, self.frontier().end
         if conference_error is not None:
-            asked = number("conference_error", conference_error, low=0.0, high=1.0, want="a probability")
-            if asked < frontier.start[0] - _SLACK:
-                why = "less is impossible even with full use of the assignment"
-                raise infeasible("conference_error", asked, frontier.start[0], 1.0, why)
-            paid = max(asked - frontier.start[0], 0.0)
-            moved = min(paid / self.price, frontier.end[1]) if self.price > 0 else 0.0
+            paid = max(reachable_conference_error(conference_error, least) - least, 0.0)
+            moved = min(paid / self.price, most) if self.price > 0 else 0.0
         else:
-            asked = number("adversary_error", adversary_error, low=0.0, high=1.0, want="a probability")
-            if asked > frontier.end[1] + _SLACK:
-                why = "the published scores alone already let the adversary guess that well"
-                raise infeasible("adversary_error", asked, 0.0, frontier.end[1], why)
-            moved = min(asked, frontier.end[1]) if self.torn else 0.0
+            moved = min(reachable_adversary_error(adversary_error, most), most)
         return self._moving(moved)
 
     def keeping(self, keep: tuple[float, float]) -> PairStrategy:
         """The strategy that decides by the true assignment with these probabilities, Pareto optimal or not."""
-        q = tuple(number(f"keep[{i}]", value, low=0.0, high=1.0, want="a probability") for i, value in enumerate(keep))
-        if len(q) != 2:
+        if len(keep) != 2:
             raise BadInput("keep", got=keep, want="two probabilities")
-        liked = [self._liked(index) for index in (0, 1)]
-        table = np.array([[q[i] * liked[i][d] + (1 - q[i]) * liked[1 - i][d] for d in (0, 1)] for i in (0, 1)])
-        return PairStrategy(
-            keep=(q[0], q[1]),
-            assignments=ASSIGNMENTS,
-            decisions=DECISIONS,
-            posterior=np.array(self.posterior),
-            errors=np.array(self.errors),
-            table=table,
-            adversary="assignment",
-            unit="which of the two reviewers wrote which review",
-            papers=2,
-        )
+        q = probability("keep[0]", keep[0]), probability("keep[1]", keep[1])
+        first, second = self._map_decision(0), self._map_decision(1)
+        table = np.array([q[0] * first + (1 - q[0]) * second, q[1] * second + (1 - q[1]) * first])
+        return PairStrategy(keep=q, table=table, **self.strategy_fields)
 
-    def _liked(self, index: int) -> tuple[float, float]:
+    def _map_decision(self, index: int) -> Floats:
         """How the MAP decision under an assignment falls: a tie goes to the other's favorite, or to a coin."""
         paper = self.favorites[index]
         if paper is None:
             paper = self.favorites[1 - index]
-        return (0.5, 0.5) if paper is None else (1.0 - paper, float(paper))
+        return np.array([0.5, 0.5]) if paper is None else np.eye(2)[paper]
 
     def _moving(self, mass: float) -> PairStrategy:
         """Move this much probability away from the favorite, under the assignment where that is cheaper.
@@ -223,12 +198,122 @@ class Pair:
         If both cost the same (always so without noise), both keep with the same probability 1 - mass, as in
         randomized response: u q1 + v q2 = 1 - mass, which is what Algorithm 1 asks.
         """
-        u, v = self.posterior
-        first, second = (abs(a - b) for a, b in self.errors)
         if mass == 0 or not self.torn:
             return self.keeping((1.0, 1.0))
+        (u, v), (first, second) = self.posterior, np.abs(np.diff(self.errors)).ravel()
         if first == second:
             return self.keeping((1.0 - mass, 1.0 - mass))
         if first < second:
             return self.keeping((max(0.0, 1.0 - mass / u), 1.0))
         return self.keeping((1.0, max(0.0, 1.0 - mass / v)))
+
+
+def log_odds(s1: Any, s2: Any, a: tuple[Any, Any], b: tuple[Any, Any], sigma: float) -> Any:
+    """log(u/v) of two affine reviewers, without ever dividing 0 by 0, however unlikely the scores are.
+
+    The odds are f_1(s_1) f_2(s_2) / (f_2(s_1) f_1(s_2)) with f_j = N(b_j, V_j), V_j = a_j^2 + sigma^2. The factors in
+    front of the exponentials cancel: log(u/v) = (s_2 - s_1)/2 * ((s_1 + s_2 - 2 b_1)/V_1 - (s_1 + s_2 - 2 b_2)/V_2).
+    """
+    v1, v2 = np.hypot(a[0], sigma), np.hypot(a[1], sigma)
+    total = s1 + s2
+    first = (s2 - s1) / v1 * ((total - 2 * b[0]) / v1)
+    second = (s2 - s1) / v2 * ((total - 2 * b[1]) / v2)
+    return 0.5 * (first - second)
+
+
+@dataclass(frozen=True, slots=True)
+class PairFrontiers:
+    """One frontier per row.
+
+    Attributes
+    ----------
+    start, end : arrays (n, 2)
+        (conference error, adversary error); equal where there is nothing to trade.
+    odds : array (n,)
+        The posterior probability u of assignment 1.
+    price : array (n,)
+        Conference error per unit of adversary error; 0 where there is nothing to trade.
+    cheaper : array (n,)
+        Under which assignment (0 or 1) going against the favorite costs less; -1 where both cost the same.
+    favorite : array (n, 2)
+        The paper (0 or 1) favored under each assignment; -1 for a tie.
+    """
+
+    start: Floats
+    end: Floats
+    odds: Floats
+    price: Floats
+    cheaper: NDArray[np.int8]
+    favorite: NDArray[np.int8]
+
+    def __len__(self) -> int:
+        return len(self.odds)
+
+
+def pair_frontiers(scores: ArrayLike, *, scales: ArrayLike, biases: ArrayLike, noise: float = 0.0) -> PairFrontiers:
+    """Frontiers of many pairs of papers with affine reviewers.
+
+    Parameters
+    ----------
+    scores
+        (n, 2), or (2,) for one pair.
+    scales, biases
+        (n, 2), or (2,) for the same two reviewers everywhere. Scales are above 0.
+    noise
+        A standard deviation, 0 for none: the limit of Theorem 4.2, ties included.
+
+    Examples
+    --------
+    >>> frontiers = pair_frontiers([[0.6, 0.5], [2.0, -1.0]], scales=[1.0, 1.0], biases=[0.5, -0.5], noise=0.5)
+    >>> frontiers.start.round(3).tolist()
+    [[0.106, 0.0], [0.005, 0.083]]
+    >>> frontiers.end.round(3).tolist()
+    [[0.463, 0.48], [0.005, 0.083]]
+    """
+    s = np.atleast_2d(numbers("scores", scores, columns=2))
+    if s.ndim != 2:
+        raise BadInput("scores", got=Verbatim(f"shape {s.shape}"), want="one pair of scores per row")
+    a, b = (_rows(name, values, len(s)) for name, values in (("scales", scales), ("biases", biases)))
+    if not (a > 1e-100).all():
+        raise BadInput("scales", got=float(a[~(a > 1e-100)][0]), want="numbers above 0")
+    sigma = noise_level(noise)
+    blocks = [slice(first, first + _BLOCK) for first in range(0, len(s), _BLOCK)] or [slice(0)]
+    parts = [_block(s[rows].T, [x.T if len(x) == 1 else x[rows].T for x in (a, b)], sigma) for rows in blocks]
+    return PairFrontiers(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def _rows(name: str, values: ArrayLike, count: int) -> Floats:
+    array = np.atleast_2d(numbers(name, values, columns=2))
+    if array.ndim != 2 or len(array) not in {1, count}:
+        raise BadInput(name, got=Verbatim(f"shape {np.shape(values)}"), want=f"(2,) or ({count}, 2)")
+    return array
+
+
+def _block(s: Floats, functions: Sequence[Floats], sigma: float) -> tuple[Any, ...]:
+    """The fields of :class:`PairFrontiers` for some pairs."""
+    (s1, s2), ((a1, a2), (b1, b2)) = s, functions
+    with np.errstate(over="ignore", invalid="ignore"):
+        logit = log_odds(s1, s2, (a1, a2), (b1, b2), sigma)
+    if np.isnan(logit).any():
+        raise BadInput("scores", got=Verbatim("scores beyond arithmetic"), want="smaller scores, or a larger noise")
+    rarer = 1.0 / (1.0 + np.exp(np.minimum(np.abs(logit), 700.0)))
+    u = np.where(logit > 0, 1.0 - rarer, rarer)
+    v1, v2 = a1 * a1 + sigma * sigma, a2 * a2 + sigma * sigma
+    # posterior means: of paper 1 and 2 under assignment 1, then under assignment 2
+    gap1 = a2 * (s2 - b2) / v2 - a1 * (s1 - b1) / v1
+    gap2 = a1 * (s2 - b1) / v1 - a2 * (s1 - b2) / v2
+    if sigma > 0:
+        spread = sigma * np.sqrt(1.0 / v1 + 1.0 / v2)
+        least1, least2 = ndtr(-np.abs(gap1) / spread), ndtr(-np.abs(gap2) / spread)
+        w1, w2 = 1.0 - 2.0 * least1, 1.0 - 2.0 * least2
+        lowest = u * least1 + (1.0 - u) * least2
+    else:  # known qualities; a tie is no error
+        w1, w2 = np.abs(np.sign(gap1)), np.abs(np.sign(gap2))
+        lowest = np.zeros_like(u)
+    torn = ((gap1 < 0) & (gap2 > 0)) | ((gap1 > 0) & (gap2 < 0))
+    price = np.where(torn, np.minimum(w1, w2), 0.0)
+    start = np.column_stack([lowest, np.where(torn, 0.0, rarer)])
+    end = np.column_stack([lowest + rarer * price, rarer])
+    cheaper = np.where(w1 == w2, -1, np.where(w1 < w2, 0, 1)).astype(np.int8)
+    favorite = np.column_stack([np.where(gap == 0, -1, gap > 0) for gap in (gap1, gap2)]).astype(np.int8)
+    return start, end, u, price, cheaper, favorite

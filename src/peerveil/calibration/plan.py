@@ -13,7 +13,8 @@ import numpy as np
 import polars as pl
 
 from peerveil.calibration.checks import numbers
-from peerveil.calibration.conference import GROUP_SIZE, Conference, solved
+from peerveil.calibration.conference import GROUP_SIZE, Conference
+from peerveil.calibration.figures import draw_tradeoff
 from peerveil.calibration.frontier import ENOUGH, Frontier
 from peerveil.calibration.panel import Panel
 from peerveil.core.errors import BadInput
@@ -24,7 +25,7 @@ from peerveil.core.result import Plan
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
     from peerveil.calibration.functions import Reviewer
     from peerveil.calibration.losses import Threshold
@@ -40,8 +41,8 @@ class Tradeoff(Plan):
 
     Attributes
     ----------
-    asked : array
-        Adversary errors that are asked for.
+    demands : array
+        Adversary errors that are demanded.
     conference_error : array
         The expected share of papers on the wrong side of the line.
     adversary_error : array
@@ -52,11 +53,13 @@ class Tradeoff(Plan):
         of how many.
     """
 
-    asked: np.ndarray[Any, np.dtype[np.float64]]
-    conference_error: np.ndarray[Any, np.dtype[np.float64]]
-    adversary_error: np.ndarray[Any, np.dtype[np.float64]]
+    demands: NDArray[np.float64]
+    conference_error: NDArray[np.float64]
+    adversary_error: NDArray[np.float64]
     groups: int
     of: int
+
+    draw = draw_tradeoff
 
     @property
     def recommendation(self) -> str:
@@ -64,42 +67,32 @@ class Tradeoff(Plan):
         missed, cost = self.adversary_error, self.conference_error
         enough = missed >= missed[0] + ENOUGH * (missed[-1] - missed[0]) - 1e-12
         place = int(enough.argmax())
-        asked = f"Recommended: adversary_error={self.asked[place]:g}."
+        demand = f"Recommended: adversary_error={self.demands[place]:g}."
         if place == 0:
-            return f"{asked} Asking for more protects nobody better here."
+            return f"{demand} Asking for more protects nobody better here."
         return (
-            f"{asked} The share of papers on the wrong side is then {cost[place]:.4f} instead of {cost[0]:.4f}, and the best "
+            f"{demand} The share of papers on the wrong side is then {cost[place]:.4f} instead of {cost[0]:.4f}, and the best "
             f"adversary misses {100 * missed[place]:.1f}% of the writers instead of {100 * missed[0]:.1f}% "
             f"(at most {100 * missed[-1]:.1f}%)."
         )
 
     def table(self) -> pl.DataFrame:
-        """One row per demand: ``asked``, ``conference_error``, ``adversary_error``."""
-        names = ("asked", "conference_error", "adversary_error")
-        return pl.DataFrame({name: getattr(self, name) for name in names})
+        """One row per demand: ``demand``, ``conference_error``, ``adversary_error``."""
+        errors = {"conference_error": self.conference_error, "adversary_error": self.adversary_error}
+        return pl.DataFrame({"demand": self.demands, **errors})
 
     def summary(self) -> str:
         """Both ends in one line."""
-        if float(np.ptp(self.conference_error)) < 1e-9 and float(np.ptp(self.adversary_error)) < 1e-9:
-            return (
-                f"nothing to trade: conference error {self.conference_error[0]:.4f}, adversary misses "
-                f"{100 * self.adversary_error[0]:.1f}% of writers whatever is asked"
-            )
+        cost, missed = self.conference_error, 100 * self.adversary_error
+        start = f"conference error {cost[0]:.4f}, adversary misses {missed[0]:.1f}% of writers"
+        if np.ptp(cost) < 1e-9 and np.ptp(self.adversary_error) < 1e-9:
+            return f"nothing to trade: {start} at any demand"
         sampled = "" if self.groups == self.of else f" (estimated from {self.groups} of {self.of} groups)"
-        return (
-            f"asking {self.asked[0]:g}: conference error {self.conference_error[0]:.4f}, adversary misses "
-            f"{100 * self.adversary_error[0]:.1f}% of writers; asking {self.asked[-1]:g}: "
-            f"{self.conference_error[-1]:.4f}, {100 * self.adversary_error[-1]:.1f}%{sampled}"
-        )
+        end = f"demand {self.demands[-1]:g}: {cost[-1]:.4f}, {missed[-1]:.1f}%"
+        return f"demand {self.demands[0]:g}: {start}; {end}{sampled}"
 
     def __str__(self) -> str:
         return self.summary()
-
-    def draw(self, ax: Axes) -> None:
-        """Share of writers missed against the conference's error, a point for everything asked."""
-        from peerveil.calibration.figures import draw_tradeoff
-
-        draw_tradeoff(ax, self)
 
 
 def plan_decisions(
@@ -167,23 +160,23 @@ def plan_decisions(
         columns=columns,
     )
     check_adversary(conference.reviews, adversary)
-    if is_panel(conference.reviews):
-        frame = conference.reviews.frame
-        people = sorted(frame["reviewer"].to_list(), key=str)
-        scores = frame.sort("paper", maintain_order=True).group_by("paper", maintain_order=True).agg("score")["score"]
-        panel = Panel(scores.to_list(), [functions[who] for who in people], noise, accept, adversary=adversary)
-        return panel.frontier(progress=progress)
-    return plan_conference(conference, demands=demands, most_groups=most_groups, progress=progress)
+    if not _is_panel(conference.reviews):
+        return plan_conference(conference, demands=demands, most_groups=most_groups, progress=progress)
+    frame = conference.reviews.frame
+    people = sorted(frame["reviewer"].to_list(), key=str)
+    scores = frame.sort("paper", maintain_order=True).group_by("paper", maintain_order=True).agg("score")["score"]
+    panel = Panel(scores.to_list(), [functions[who] for who in people], noise, accept, adversary=adversary)
+    return panel.frontier(progress=progress)
 
 
 def check_adversary(reviews: Reviews, adversary: str) -> None:
     """Refuse an adversary who guesses everything, except against one panel."""
-    if adversary != "paper" and not is_panel(reviews):
+    if adversary != "paper" and not _is_panel(reviews):
         want = "paper: a conference is decided group by group, against the guess of one review"
         raise BadInput("adversary", got=adversary, want=want)
 
 
-def is_panel(reviews: Reviews) -> bool:
+def _is_panel(reviews: Reviews) -> bool:
     """Whether there are so few reviews, each by another reviewer, that they are solved as one panel."""
     count = len(reviews.frame)
     return count <= _MOST_REVIEWS and reviews.frame["reviewer"].n_unique() == count
@@ -206,11 +199,11 @@ def plan_conference(
     papers = reviews = 0
     with progress_bar("trying demands", len(chosen), show=progress) as advance:
         for group in conference.groups(chosen):
-            size, written = len(group.papers), len(group.panel.assignments[0])
             for index, level in enumerate(levels.tolist()):
-                caught, paid, _ = solved(group.panel, level)
-                cost[index] += paid * size
-                missed[index] += float(caught.sum())
-            papers, reviews = papers + size, reviews + written
+                strategy = group.panel.strategy(adversary_error=level, capped=True)
+                cost[index] += strategy.conference_error * len(group.papers)
+                missed[index] += float(strategy.review_errors.sum())
+            papers += len(group.papers)
+            reviews += len(group.panel.assignments[0])
             advance(1)
     return Tradeoff(levels, cost / papers, missed / reviews, len(chosen), len(conference))

@@ -1,7 +1,10 @@
-"""Pairs in simulation: what was promised against what happens, and what an adversary gets.
+"""Decisions in simulation: what was guaranteed against what happens, and what an adversary gets.
 
-Every function draws qualities, an assignment and scores, lets the conference decide, hands scores and decisions to the
-adversary, and counts. Nothing that the adversary uses comes from the assignment.
+- :func:`simulate_pairs` and :func:`simulate_panels` go from end to end: qualities, an assignment and scores are drawn
+  anew, the papers are decided, and an adversary is handed scores, functions, the strategy and the decision. It computes
+  its own posterior from the densities of scores, by other formulas than the conference's.
+- :func:`simulate_panel` and :func:`simulate_conference` hold the published scores fixed and draw what they leave
+  possible, so that millions of draws are cheap and the guarantee *for these scores* is tested.
 """
 
 from __future__ import annotations
@@ -13,31 +16,41 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import logsumexp
 
-from peerveil.calibration.arrays import pair_frontiers
-from peerveil.calibration.checks import noise_level, number
-from peerveil.calibration.functions import Affine, log_prior, read_functions
+from peerveil.calibration.adversary import MapAdversary
+from peerveil.calibration.assignments import all_assignments
+from peerveil.calibration.checks import noise_level, number, probability
+from peerveil.calibration.figures import draw_simulation
+from peerveil.calibration.functions import Affine, Monotone, log_prior, read_functions
+from peerveil.calibration.losses import Threshold
+from peerveil.calibration.pair import pair_frontiers
+from peerveil.calibration.panel import Panel
+from peerveil.calibration.problem import Problem
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import SIMULATION_MARK
+from peerveil.core.progress import progress_bar
+from peerveil.core.randomness import Randomness
 from peerveil.core.result import Pictured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from peerveil.calibration.arrays import PairFrontiers
+    from peerveil.calibration.conference import Conference
+    from peerveil.calibration.pair import PairFrontiers
+    from peerveil.calibration.strategy import Strategy
 
     Floats = NDArray[np.float64]
+    Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """A promised error and what was counted."""
+class ErrorCheck:
+    """A guaranteed error and what was observed."""
 
     name: str
-    promised: float
+    guaranteed: float
     observed: float
     standard_error: float
 
@@ -45,27 +58,29 @@ class Tally:
     def distance(self) -> float:
         """How many standard errors apart the two are."""
         if self.standard_error == 0:
-            return 0.0 if abs(self.observed - self.promised) < 1e-12 else math.inf
-        return (self.observed - self.promised) / self.standard_error
+            return 0.0 if abs(self.observed - self.guaranteed) < 1e-12 else math.inf
+        return (self.observed - self.guaranteed) / self.standard_error
 
     def __str__(self) -> str:
         return (
-            f"{self.name}: guaranteed {self.promised:.5f}, observed {self.observed:.5f} "
+            f"{self.name}: guaranteed {self.guaranteed:.5f}, observed {self.observed:.5f} "
             f"({self.distance:+.1f} standard errors)"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation(Pictured):
-    """What a simulation counted."""
+    """Guaranteed and observed errors of a simulation."""
 
     draws: int
-    conference: Tally
-    adversary: Tally
+    conference: ErrorCheck
+    adversary: ErrorCheck
+
+    draw = draw_simulation
 
     @property
     def mark(self) -> str:
-        """Everybody in it is invented."""
+        """Everybody in it is synthetic."""
         return SIMULATION_MARK
 
     @property
@@ -74,17 +89,22 @@ class Simulation(Pictured):
         return max(abs(self.conference.distance), abs(self.adversary.distance))
 
     def summary(self) -> str:
-        """Both errors, promised and observed."""
+        """Both errors, guaranteed and observed."""
         return f"{self.draws:,} draws\n{self.conference}\n{self.adversary}"
 
     def __str__(self) -> str:
         return self.summary()
 
-    def draw(self, ax: Axes) -> None:
-        """Promised and observed, side by side."""
-        from peerveil.calibration.figures import draw_simulation
 
-        draw_simulation(ax, self)
+def _simulation(conference: tuple[Any, Any], adversary: tuple[Any, Any]) -> Simulation:
+    """Mean guaranteed against mean observed errors; the standard error is that of their difference."""
+    checks = []
+    for name, (guaranteed, observed) in (("conference error", conference), ("adversary error", adversary)):
+        guaranteed = np.broadcast_to(guaranteed, np.shape(observed))
+        difference = np.asarray(observed, dtype=np.float64) - guaranteed
+        error = float(difference.std() / math.sqrt(len(difference)))
+        checks.append(ErrorCheck(name, float(guaranteed.mean()), float(np.mean(observed)), error))
+    return Simulation(len(adversary[1]), *checks)
 
 
 def simulate_decisions(
@@ -103,17 +123,11 @@ def simulate_decisions(
     """
     if len(functions) == 2:
         return simulate_pairs(functions, noise=noise, share=share, draws=draws or 100_000, seed=seed)
-    from peerveil.calibration.replay import simulate_panels
+    demands: dict[str, Any] = {"accept": accept, "adversary_error": adversary_error}
+    return simulate_panels(functions, noise=noise, **demands, draws=draws or 1000, seed=seed, progress=False)
 
-    return simulate_panels(
-        functions,
-        noise=noise,
-        accept=accept,
-        adversary_error=adversary_error,
-        draws=draws or 1000,
-        seed=seed,
-        progress=False,
-    )
+
+# ---- pairs ----------------------------------------------------------------------------------------------------------
 
 
 def simulate_pairs(
@@ -139,7 +153,8 @@ def simulate_pairs(
     if not all(isinstance(function, Affine) for function in pair):
         raise BadInput("functions", got=functions, want="two Affine functions")
     part = number("share", share, low=0.0, high=1.0, want="a share from 0 to 1")
-    return play_pairs(pair, noise_level(noise), lambda found: part * found.end[:, 1], whole(draws, "draws", 1), seed)
+    count = whole(draws, "draws", 1)
+    return play_pairs(pair, noise_level(noise), lambda frontiers: part * frontiers.end[:, 1], count, seed)
 
 
 def play_pairs(
@@ -152,45 +167,118 @@ def play_pairs(
     swapped = rng.random(count) < 0.5
     own = np.where(swapped[:, None], [1, 0], [0, 1])
     scores = scales[own] * quality + biases[own] + sigma * rng.standard_normal((count, 2))
-    found = pair_frontiers(scores, scales=scales, biases=biases, noise=sigma)
-    u = found.odds
-    v = 1.0 - u
-    torn = found.end[:, 1] > found.start[:, 1]
-    mass = np.where(torn, bought(found), 0.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        keep0 = np.where(found.cheaper == 0, 1 - mass / u, np.where(found.cheaper < 0, 1 - mass, 1.0))
-        keep1 = np.where(found.cheaper == 1, 1 - mass / v, np.where(found.cheaper < 0, 1 - mass, 1.0))
-    keep0, keep1 = (np.clip(np.nan_to_num(keep, nan=1.0), 0.0, 1.0) for keep in (keep0, keep1))
-    liked = found.favorite.astype(np.float64)
-    liked = np.where(liked < 0, liked[:, ::-1], liked)
-    liked = np.where(liked < 0, 0.5, liked)
-    second0 = keep0 * liked[:, 0] + (1 - keep0) * liked[:, 1]  # paper 2 is accepted, under either assignment
-    second1 = keep1 * liked[:, 1] + (1 - keep1) * liked[:, 0]
-    accepted = (rng.random(count) < np.where(swapped, second1, second0)).astype(np.int64)
+    frontiers = pair_frontiers(scores, scales=scales, biases=biases, noise=sigma)
+    torn = frontiers.end[:, 1] > frontiers.start[:, 1]
+    mass = np.where(torn, bought(frontiers), 0.0)
+    favorite = frontiers.favorite.astype(np.float64)
+    favorite = np.where(favorite < 0, favorite[:, ::-1], favorite)  # a tie goes to the other's favorite, or to a coin
+    favorite = np.where(favorite < 0, 0.5, favorite)
+    second = np.empty((2, count))  # the chance that paper 2 is accepted, under either assignment
+    for index, posterior in enumerate((frontiers.odds, 1.0 - frontiers.odds)):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            moved = np.where(frontiers.cheaper == index, mass / posterior, np.where(frontiers.cheaper < 0, mass, 0.0))
+        keep = np.clip(np.nan_to_num(1 - moved, nan=1.0), 0.0, 1.0)
+        second[index] = keep * favorite[:, index] + (1 - keep) * favorite[:, 1 - index]
+    accepted = (rng.random(count) < np.where(swapped, second[1], second[0])).astype(np.int64)
     rows = np.arange(count)
     wrong = quality[rows, accepted] < quality[rows, 1 - accepted]
     # the adversary computes its own posterior from the published scores, by the densities as they stand
     deviation = np.hypot(scales, sigma)
     z = (scores[:, :, None] - biases) / deviation
     log_density = -0.5 * z * z - np.log(deviation)
-    as_listed = log_density[:, 0, 0] + log_density[:, 1, 1]
-    exchanged = log_density[:, 0, 1] + log_density[:, 1, 0]
     with np.errstate(divide="ignore"):
-        as_listed = as_listed + np.log(np.where(accepted == 1, second0, 1 - second0))
-        exchanged = exchanged + np.log(np.where(accepted == 1, second1, 1 - second1))
+        log_second = np.log(np.where(accepted == 1, second, 1 - second))
+    as_listed = log_density[:, 0, 0] + log_density[:, 1, 1] + log_second[0]
+    exchanged = log_density[:, 0, 1] + log_density[:, 1, 0] + log_second[1]
     tie = np.abs(as_listed - exchanged) < 1e-9
     guess = np.where(tie, rng.random(count) < 0.5, exchanged > as_listed)
-    missed = guess != swapped
-    cost = found.start[:, 0] + mass * found.price
-    return Simulation(
-        count,
-        tally("conference error", cost, wrong),
-        tally("adversary error", np.where(torn, mass, found.end[:, 1]), missed),
+    return _simulation(
+        (frontiers.start[:, 0] + mass * frontiers.price, wrong),
+        (np.where(torn, mass, frontiers.end[:, 1]), guess != swapped),
     )
 
 
-def density_of_scores(scores: Floats, functions: Sequence[Any], noise: float) -> float:
-    """The log density of a paper's scores, given who wrote them, as an adversary computes it: straight from the model.
+# ---- fresh panels ---------------------------------------------------------------------------------------------------
+
+
+def simulate_panels(
+    functions: Sequence[Affine | Monotone],
+    *,
+    noise: float,
+    accept: int | Threshold,
+    adversary_error: float,
+    reviews: Sequence[int] | None = None,
+    adversary: str = "paper",
+    draws: int = 1000,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Simulation:
+    """Fresh panels from end to end; the adversary attacks the first review (or the whole assignment).
+
+    Parameters
+    ----------
+    functions
+        How each reviewer scores.
+    noise
+        The standard deviation of scores.
+    accept
+        How many papers to accept, or a :class:`Threshold`.
+    adversary_error
+        Demanded of every panel, as far as its scores allow.
+    reviews
+        How many reviews each paper has; one for every reviewer's own paper if left out.
+    draws
+        How many panels; each costs a linear program.
+
+    Examples
+    --------
+    >>> trio = [Affine(1.2, 0.3), Affine(0.8, -0.6), Affine(1.0, 0.4)]
+    >>> simulation = simulate_panels(trio, noise=0.4, accept=1, adversary_error=0.4, draws=200, seed=1)
+    >>> abs(simulation.adversary.distance) < 5
+    True
+    """
+    (people,) = read_functions(list(functions), (0.0, 1.0))
+    demand = probability("adversary_error", adversary_error)
+    count, counts = whole(draws, "draws", 1), list(reviews or [1] * len(people))
+    candidates = np.array(all_assignments(counts, len(people)))
+    guessed = candidates[:, 0] if adversary == "paper" else np.arange(len(candidates))
+    paper = np.repeat(np.arange(len(counts)), counts)
+    rng = np.random.default_rng(seed)
+    outcome = np.empty((4, count))
+    with progress_bar("playing panels", count, show=progress) as advance:
+        for row in range(count):
+            true = int(rng.integers(len(candidates)))
+            quality = rng.standard_normal(len(counts))
+            exact = [float(people[j].score(quality[i])) for i, j in zip(paper, candidates[true], strict=True)]
+            scores = np.array(exact) + noise * rng.standard_normal(len(paper))
+            listed = [scores[paper == i].tolist() for i in range(len(counts))]
+            panel = Panel(listed, people, noise, accept, candidates.tolist(), adversary)
+            strategy = panel.strategy(adversary_error=demand, capped=True)
+            decision = _drawn(strategy.table[[true]], rng.random(1))
+            # from here on nothing but scores, functions, noise, the strategy and the decision is used
+            log_posterior = _log_densities(scores, paper, candidates, people, noise)
+            chance = np.exp(log_posterior - logsumexp(log_posterior)) * strategy.table[:, decision[0]]
+            weight = np.bincount(guessed, weights=chance)
+            guess = rng.choice(np.flatnonzero(weight >= weight.max() * (1 - 1e-9)))
+            wrong = float(_wrong(panel, decision, quality[None, :])[0])
+            outcome[:, row] = strategy.conference_error, wrong, strategy.review_errors[0], guess != guessed[true]
+            advance(1)
+    return _simulation((outcome[0], outcome[1]), (outcome[2], outcome[3]))
+
+
+def _log_densities(scores: Floats, paper: Whole, candidates: Whole, functions: list[Any], noise: float) -> Floats:
+    """The log density of all scores under every candidate, as the adversary computes it: straight from the model."""
+    total = np.zeros(len(candidates))
+    for i in range(int(paper.max()) + 1):
+        places = np.flatnonzero(paper == i)
+        committees, index = np.unique(candidates[:, places], axis=0, return_inverse=True)
+        known = [_log_density(scores[places], [functions[j] for j in committee], noise) for committee in committees]
+        total += np.array(known)[index.ravel()]
+    return total
+
+
+def _log_density(scores: Floats, functions: Sequence[Any], noise: float) -> float:
+    """The log density of a paper's scores, given who wrote them.
 
     Affine scores of a paper are jointly normal with covariance a a^T + noise^2 I; with other functions the quality is
     integrated out by the trapezoidal rule; without noise the density is carried through the inverse function.
@@ -198,22 +286,98 @@ def density_of_scores(scores: Floats, functions: Sequence[Any], noise: float) ->
     if noise == 0:
         exact = float(functions[0].quality(scores[0]))
         return float(log_prior(exact)) - math.log(float(functions[0].slope(exact)))
-    if all(isinstance(one, Affine) for one in functions):
-        a, b = np.array([[one.scale, one.bias] for one in functions]).T
+    if all(isinstance(function, Affine) for function in functions):
+        a, b = np.array([[function.scale, function.bias] for function in functions]).T
         covariance = np.outer(a, a) + noise**2 * np.eye(len(a))
         residual = scores - b
-        sign_and_log = np.linalg.slogdet(2 * np.pi * covariance)
-        return float(-0.5 * residual @ np.linalg.solve(covariance, residual) - 0.5 * sign_and_log[1])
+        _, log_determinant = np.linalg.slogdet(2 * np.pi * covariance)
+        return float(-0.5 * residual @ np.linalg.solve(covariance, residual) - 0.5 * log_determinant)
     quality = np.linspace(-9.0, 9.0, 6001)
     value = log_prior(quality)
-    for score, one in zip(scores, functions, strict=True):
-        value = value - 0.5 * np.square((score - one.score(quality)) / noise) - math.log(noise)
+    for score, function in zip(scores, functions, strict=True):
+        value = value - 0.5 * np.square((score - function.score(quality)) / noise) - math.log(noise)
     return float(logsumexp(value)) + math.log(quality[1] - quality[0]) - 0.5 * len(functions) * math.log(2 * math.pi)
 
 
-def tally(name: str, promised: Any, happened: Any) -> Tally:
-    """The mean promise against the mean outcome; the standard error is that of their difference."""
-    promised = np.broadcast_to(promised, np.shape(happened))
-    difference = np.asarray(happened, dtype=np.float64) - promised
-    error = float(difference.std() / math.sqrt(len(difference)))
-    return Tally(name, float(promised.mean()), float(np.mean(happened)), error)
+# ---- published scores stay ------------------------------------------------------------------------------------------
+
+
+def simulate_panel(problem: Problem, *, strategy: Strategy, draws: int = 100_000, seed: int = 0) -> Simulation:
+    """A pair or a panel: the published scores stay, assignments and qualities are drawn from what they leave possible."""
+    if not isinstance(problem, Problem):
+        raise BadInput("problem", got=problem, want="a Pair or a Panel")
+    count = whole(draws, "draws", 1)
+    wrong, missed = _played(problem, strategy, count, np.random.default_rng(seed), seed)
+    weakest = missed[:, int(strategy.review_errors.argmin())]
+    return _simulation((strategy.conference_error, wrong), (strategy.adversary_error, weakest))
+
+
+def simulate_conference(
+    conference: Conference, *, adversary_error: float, draws: int = 100_000, seed: int = 0, progress: bool | None = None
+) -> Simulation:
+    """Decide a conference over and over, scores fixed: papers on the wrong side, and writers that are not named.
+
+    Both are shares, of all papers and of all reviews; they are the sums over groups that the conference guarantees.
+    """
+    demand = probability("adversary_error", adversary_error)
+    count = whole(draws, "draws", 1)
+    rng = np.random.default_rng(seed)
+    wrong, missed = np.zeros(count), np.zeros(count)
+    expected_wrong = expected_missed = 0.0
+    papers = reviews = 0
+    with progress_bar("playing groups", len(conference), show=progress) as advance:
+        for index, group in enumerate(conference.groups()):
+            strategy = group.panel.strategy(adversary_error=demand, capped=True)
+            group_wrong, group_missed = _played(group.panel, strategy, count, rng, seed + index)
+            wrong += group_wrong * len(group.papers)
+            missed += group_missed.sum(axis=1)
+            expected_wrong += strategy.conference_error * len(group.papers)
+            expected_missed += float(strategy.review_errors.sum())
+            papers, reviews = papers + len(group.papers), reviews + group_missed.shape[1]
+            advance(1)
+    return _simulation((expected_wrong / papers, wrong / papers), (expected_missed / reviews, missed / reviews))
+
+
+def _played(
+    problem: Problem, strategy: Strategy, count: int, rng: np.random.Generator, seed: int
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """How wrong each decision is, and whether each guess misses: one column per review, or one for the assignment."""
+    true = rng.choice(len(problem.assignments), count, p=problem.posterior)
+    decision = _drawn(strategy.table[true], rng.random(count))
+    wrong = _wrong(problem, decision, _qualities(problem, true, rng))
+    guesses = MapAdversary(strategy).attack(decision, randomness=Randomness.simulation(seed))
+    secret = np.array(problem.assignments)[true] if strategy.adversary == "paper" else true[:, None]
+    return wrong, guesses != secret
+
+
+def _drawn(chances: Floats, uniform: Floats) -> Whole:
+    """A column for every row of probabilities, by inversion."""
+    columns = (uniform[:, None] >= np.cumsum(chances, axis=1)).sum(axis=1)
+    return np.asarray(columns.clip(max=chances.shape[1] - 1), dtype=np.int64)
+
+
+def _wrong(problem: Problem, decision: Whole, quality: Floats) -> Floats:
+    """The conference's error of decisions, given qualities (standardized)."""
+    papers = np.arange(problem.papers)
+    chosen = np.array([np.isin(papers, accepted) for accepted in problem.decisions])[decision]
+    if isinstance(problem.accept, Threshold):
+        line = (problem.accept.quality - problem.prior[0]) / problem.prior[1]
+        return np.asarray((chosen != (quality > line)).mean(axis=1), dtype=np.float64)
+    if problem.accept in {0, problem.papers}:
+        return np.zeros(len(decision))
+    last = np.sort(quality, axis=1)[:, -problem.accept][:, None]
+    return np.asarray((chosen & (quality < last)).sum(axis=1) / problem.accept, dtype=np.float64)
+
+
+def _qualities(problem: Problem, true: Whole, rng: np.random.Generator) -> Floats:
+    """Qualities from the posterior under the drawn assignments, with the draw of uncertain reviewers drawn too."""
+    drawn = _drawn(problem.draw_weights[:, true].T, rng.random(len(true)))
+    quality = np.empty((len(true), problem.papers))
+    for draw, beliefs in enumerate(problem.beliefs):
+        rows = np.flatnonzero(drawn == draw)
+        for paper, known in enumerate(beliefs):
+            held = problem.which[true[rows], paper]
+            for index, belief in enumerate(known):
+                here = rows[held == index]
+                quality[here, paper] = belief.sample(len(here), rng)
+    return quality

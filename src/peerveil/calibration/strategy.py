@@ -3,13 +3,29 @@
 It is computed from what is public, may be published itself (the adversary is assumed to know it), and is executed once,
 with the true assignment and secure randomness. What is published afterwards is the decision.
 
-**What is promised, and the proof.** Let p_A be the posterior of assignment A given the scores, g(D|A) the table. Seeing
-D, the best guess of a function c(A) of the assignment (the whole of it, or the writer of one review) is the value j
-with the largest sum of p_A g(D|A) over A with c(A) = j, so it is right with probability
+**What is guaranteed, and the proof.** Let p_A be the posterior of assignment A given the scores, g(D|A) the table.
+Seeing D, the best guess of a function c(A) of the assignment (the whole of it, or the writer of one review) is the value
+j with the largest sum of p_A g(D|A) over A with c(A) = j, so it is right with probability
 sum_D max_j sum_{A: c(A) = j} p_A g(D|A), and wrong with one minus that. No rule that sees only scores, functions, the
 table and D does better (it is the Bayes rule). :attr:`Strategy.adversary_error` is that number, recomputed from the
 table that is executed, never taken from a solver. The probability is over the assignment given the scores, and the
 conference's coins; it rests on the model of scores being right.
+
+**Differential privacy instead** (Appendix B), by randomized response on the assignment: pretend that the assignment is
+another one with a fixed probability, whatever the scores are, and decide by the pretended one. Keeping the true one of N
+candidates with probability e^eps/(e^eps + N - 1) and taking any other with 1/(e^eps + N - 1) is eps-differentially
+private: the ratio of any two rows of that channel is at most e^eps, and what is decided from the pretended assignment
+and public scores is post-processing. The paper prints the chance of keeping as 1/(1 + e^eps), which flips more often
+than it keeps. Its optimal strategies are *not* differentially private: their probabilities depend on the scores, and a
+favorite may be certain.
+
+>>> from peerveil.calibration import Affine, Pair, respond_assignment
+>>> pair = Pair((0.6, 0.5), (Affine(1, 0.5), Affine(1, -0.5)), noise=0.5)
+>>> response = respond_assignment(pair, epsilon=1)
+>>> response.guarantee.epsilon, round(response.strategy.privacy_loss, 6)
+(1.0, 1.0)
+>>> round(response.strategy.conference_error, 3), round(response.strategy.adversary_error, 3)
+(0.318, 0.269)
 """
 
 from __future__ import annotations
@@ -22,43 +38,26 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from peerveil.calibration.checks import numbers, secure_unless_given
+from peerveil.calibration.decision import Decision
+from peerveil.calibration.problem import UNITS, Problem
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import Guarantee
-from peerveil.core.result import Result, plain
+from peerveil.core.randomness import Response
+from peerveil.core.result import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
+    from peerveil.core.exact import Number
     from peerveil.core.randomness import Randomness
     from peerveil.ledger import Account
 
     Floats = NDArray[np.float64]
 
-ADVERSARIES = ("paper", "assignment")
-_ROUNDING = 1e-12  # sums of floats are good to this much; promises are rounded down by it
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decision(Result):
-    """What is published: which papers are accepted."""
-
-    accepted: tuple[int, ...]
-    papers: int
-
-    def summary(self) -> str:
-        """Which papers are accepted, counted from 0."""
-        names = ", ".join(str(paper) for paper in self.accepted) or "none"
-        return f"accepted of {self.papers} papers: {names}"
-
-    def draw(self, ax: Axes) -> None:
-        """A bar a paper."""
-        from peerveil.calibration.figures import draw_decision
-
-        draw_decision(ax, self)
+_ROUNDING = 1e-12  # sums of floats are good to this much; guarantees are rounded down by it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +83,7 @@ class Strategy:
     review_errors : array
         The adversary's error for every review (one number for ``"assignment"``).
     papers : int
-        How many papers are decided together; the last accepted one's place if it is not said.
+        How many papers are decided together; by default up to the last one that a decision accepts.
     """
 
     assignments: tuple[tuple[int, ...], ...]
@@ -93,77 +92,63 @@ class Strategy:
     errors: Floats = field(repr=False)
     table: Floats = field(repr=False)
     adversary: str = "paper"
-    unit: str = "the writer of one review (chosen before the decision is known)"
+    unit: str = UNITS["paper"]
     papers: int = 0
     conference_error: float = field(init=False)
     adversary_error: float = field(init=False)
     review_errors: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.adversary not in ADVERSARIES:
+        if self.adversary not in UNITS:
             raise BadInput("adversary", got=self.adversary, want="'paper' or 'assignment'")
+        table, posterior, errors = (numbers(name, getattr(self, name)) for name in ("table", "posterior", "errors"))
         shape = len(self.assignments), len(self.decisions)
-        table = numbers("table", self.table)
-        posterior, errors = numbers("posterior", self.posterior), numbers("errors", self.errors)
         if table.shape != shape or errors.shape != shape or posterior.shape != shape[:1]:
-            raise BadInput(
-                "table", got=Verbatim(f"shape {table.shape}"), want=f"shape {shape}, as posterior and errors"
-            )
+            got = Verbatim(f"shape {table.shape}")
+            raise BadInput("table", got=got, want=f"shape {shape}, as posterior and errors")
         if (table < 0).any() or (np.abs(table.sum(axis=1) - 1) > 1e-9).any():
             raise BadInput("table", got=Verbatim("rows that are no probabilities"), want="rows that add up to 1")
         if (posterior < 0).any() or abs(float(posterior.sum()) - 1) > 1e-9:
             raise BadInput("posterior", got=Verbatim("no probabilities"), want="probabilities that add up to 1")
-        named = 1 + max((paper for decision in self.decisions for paper in decision), default=-1)
-        if self.papers and whole(self.papers, "papers", 1) < named:
-            raise BadInput("papers", got=self.papers, want=f"at least {named}: a decision accepts paper {named - 1}")
-        caught = guess_errors(self.assignments, posterior, table, self.adversary)
+        least = 1 + max((paper for decision in self.decisions for paper in decision), default=-1)
+        if self.papers and whole(self.papers, "papers", 1) < least:
+            raise BadInput("papers", got=self.papers, want=f"at least {least}: a decision accepts paper {least - 1}")
+        review_errors = guess_errors(self.assignments, posterior, table, self.adversary)
         for name, value in (
             ("table", table),
             ("posterior", posterior),
             ("errors", errors),
             ("conference_error", float((posterior[:, None] * table * errors).sum())),
-            ("adversary_error", float(caught.min())),
-            ("review_errors", caught),
-            ("papers", self.papers or named),
+            ("adversary_error", float(review_errors.min())),
+            ("review_errors", review_errors),
+            ("papers", self.papers or least),
         ):
             object.__setattr__(self, name, value)
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise, in words; proved above."""
-        return Guarantee.map_error(
-            max(0.0, math.floor((self.adversary_error - _ROUNDING) * 1e12) / 1e12),
-            unit=self.unit,
-            neighbors=f"{len(self.assignments)} candidate assignments, likely as the published scores make them "
-            "under the stated miscalibration functions and noise",
+        """The guarantee, in words; proved above."""
+        return guess_guarantee(
+            self.adversary_error, self.unit, f"{len(self.assignments)} candidate assignments, {LIKELY_AS_SCORED}"
         )
 
     @property
     def privacy_loss(self) -> float:
         """The largest log-likelihood ratio of a decision between two candidate assignments; often infinite."""
-        high, low = self.table.max(axis=0), self.table.min(axis=0)
-        seen = high > 0
-        if (low[seen] == 0).any():
-            return math.inf
-        return float(np.log(high[seen] / low[seen]).max())
+        possible = self.table.max(axis=0) > 0
+        high, low = self.table.max(axis=0)[possible], self.table.min(axis=0)[possible]
+        return math.inf if (low == 0).any() else float(np.log(high / low).max())
 
     def index(self, assignment: int | Sequence[int]) -> int:
         """Which row of the table an assignment is: given by its number, or by itself."""
         if isinstance(assignment, int | np.integer) and not isinstance(assignment, bool):
-            if not 0 <= assignment < len(self.assignments):
-                want = f"a number from 0 to {len(self.assignments) - 1}, or an assignment"
-                raise BadInput("assignment", got=assignment, want=want)
-            return int(assignment)
+            want = f"a number from 0 to {len(self.assignments) - 1}, or an assignment"
+            return whole(assignment, "assignment", 0, len(self.assignments) - 1, want=want)
         try:
-            wanted = tuple(int(reviewer) for reviewer in assignment)  # type: ignore[union-attr]
-            return self.assignments.index(wanted)
+            return self.assignments.index(tuple(int(reviewer) for reviewer in assignment))  # type: ignore[union-attr]
         except (TypeError, ValueError):
             want = f"one of the {len(self.assignments)} candidate assignments, such as {self.assignments[0]}"
             raise BadInput("assignment", got=assignment, want=want) from None
-
-    def identity(self, true: int) -> Floats:
-        """What a ledger knows these papers by: the same for every strategy of the same scores and true assignment."""
-        return np.concatenate([self.posterior, np.asarray(self.assignments[true], dtype=np.float64)])
 
     def decide(
         self, assignment: int | Sequence[int], *, randomness: Randomness | None = None, account: Account | None = None
@@ -179,13 +164,33 @@ class Strategy:
         account
             An account of a ledger. It records the decision before anything is drawn, and refuses a second one.
         """
-        randomness = secure_unless_given(randomness)
+        return self._decide(
+            assignment,
+            self.guarantee,
+            "a decision",
+            lambda true, source: int(source.choose(self.table[true])[0]),
+            randomness,
+            account,
+        )
+
+    def _decide(
+        self,
+        assignment: int | Sequence[int],
+        guarantee: Guarantee,
+        purpose: str,
+        draw: Callable[[int, Randomness], int],
+        randomness: Randomness | None,
+        account: Account | None,
+    ) -> Decision:
+        """Record the guarantee, then draw a decision (its column) for the row of the true assignment."""
+        source = secure_unless_given(randomness)
         true = self.index(assignment)
-        guarantee = randomness.stamp(self.guarantee)
+        guarantee = source.stamp(guarantee)
         if account is not None:
-            account.spend(guarantee, purpose="a decision", data=self.identity(true), randomness=randomness)
-        drawn = int(randomness.choose(self.table[true])[0])
-        return Decision(guarantee=guarantee, accepted=self.decisions[drawn], papers=self.papers)
+            # what a ledger knows these papers by: the same for every strategy of the same scores and true assignment
+            data = np.concatenate([self.posterior, np.asarray(self.assignments[true], dtype=np.float64)])
+            account.spend(guarantee, purpose=purpose, data=data, randomness=source)
+        return Decision(guarantee=guarantee, accepted=self.decisions[draw(true, source)], papers=self.papers)
 
     def summary(self) -> str:
         """The two errors in one line."""
@@ -196,24 +201,21 @@ class Strategy:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values. Nothing in it depends on the true assignment."""
-        names = ("assignments", "decisions", "posterior", "errors", "table", "adversary", "unit", "papers")
-        own = tuple(one.name for one in fields(self) if one.name == "keep")  # of a pair
-        return {name: plain(getattr(self, name)) for name in (*names, *own)}
+        return {part.name: plain(getattr(self, part.name)) for part in fields(self) if part.init}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The strategy that :meth:`to_dict` wrote; its errors are computed anew."""
-        names = {"assignments", "decisions", "posterior", "errors", "table", "adversary", "unit"}
-        if not isinstance(data, Mapping) or not names <= set(data):
-            raise BadInput("data", got=data, want="what Strategy.to_dict() returns")
-        given: dict[str, Any] = {name: data[name] for name in names}
-        for name in ("assignments", "decisions"):
-            given[name] = tuple(tuple(row) for row in data[name])
-        if any(one.name == "keep" for one in fields(cls)):
-            if "keep" not in data:
-                raise BadInput("data", got=Verbatim("no keep"), want="what PairStrategy.to_dict() returns")
-            given["keep"] = tuple(data["keep"])
-        return cls(papers=data.get("papers", 0), **given)
+        names = [part.name for part in fields(cls) if part.init]
+        missing = set(names) - {"papers"} - set(data if isinstance(data, Mapping) else ())
+        if missing:
+            got = Verbatim(f"no {min(missing)}") if isinstance(data, Mapping) else data
+            raise BadInput("data", got=got, want=f"what {cls.__name__}.to_dict() returns")
+        return cls(**{name: _as_tuple(data[name]) for name in names if name in data})
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(_as_tuple(item) for item in value) if isinstance(value, list) else value
 
 
 def guess_errors(
@@ -223,9 +225,75 @@ def guess_errors(
     joint = posterior[:, None] * table
     if adversary == "assignment":
         return np.array([1.0 - joint.max(axis=0).sum()]).clip(0.0)
-    who = np.asarray(assignments)
-    found = np.empty(who.shape[1])
-    for review in range(who.shape[1]):
-        held = (np.arange(who[:, review].max() + 1)[:, None] == who[:, review]).astype(np.float64)
-        found[review] = 1.0 - (held @ joint).max(axis=0).sum()  # a reviewer who never wrote it has row 0
-    return found.clip(0.0)
+    errors = []
+    for writers in np.asarray(assignments).T:
+        wrote = (np.arange(writers.max() + 1)[:, None] == writers).astype(np.float64)
+        errors.append(1.0 - (wrote @ joint).max(axis=0).sum())  # a reviewer who never wrote it has row 0
+    return np.array(errors).clip(0.0)
+
+
+LIKELY_AS_SCORED = "likely as the published scores make them under the stated miscalibration functions and noise"
+
+
+def guess_guarantee(error: float, unit: str, neighbors: str) -> Guarantee:
+    """A guarantee of the best guess's error, rounded down."""
+    return Guarantee.map_error(max(0.0, math.floor((error - _ROUNDING) * 1e12) / 1e12), unit=unit, neighbors=neighbors)
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentResponse:
+    """A differentially private strategy: ``strategy`` has its table and errors, ``decide`` executes it exactly."""
+
+    strategy: Strategy
+    response: Response
+    favorites: tuple[int, ...]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Pure differential privacy, for any adversary whatever else they know."""
+        return Guarantee.pure_dp(
+            self.response.exact_epsilon,
+            unit="the assignment of reviewers to papers",
+            neighbors=f"any two of the {len(self.strategy.assignments)} candidate assignments, the scores unchanged",
+        )
+
+    def decide(
+        self, assignment: int | Sequence[int], *, randomness: Randomness | None = None, account: Account | None = None
+    ) -> Decision:
+        """Pretend an assignment with the exact response, and take its best decision; otherwise as :meth:`Strategy.decide`."""
+        return self.strategy._decide(
+            assignment,
+            self.guarantee,
+            "a randomized decision",
+            lambda true, source: self.favorites[int(source.respond(np.array([true]), self.response)[0])],
+            randomness,
+            account,
+        )
+
+
+def respond_assignment(problem: Problem, *, epsilon: Number) -> AssignmentResponse:
+    """Randomized response for a pair or a panel.
+
+    Parameters
+    ----------
+    problem
+        A :class:`Pair` or a :class:`Panel`.
+    epsilon
+        The privacy of the assignment: any two candidates are this hard to distinguish.
+    """
+    if not isinstance(problem, Problem):
+        raise BadInput("problem", got=problem, want="a Pair or a Panel")
+    count = len(problem.assignments)
+    if count < 2:
+        raise BadInput("problem", got=problem, want="at least two candidate assignments")
+    response = Response(epsilon, count)
+    best = best_decisions(problem.posterior, problem.errors)
+    channel = np.array([[float(p) for p in response.probabilities(row)] for row in range(count)])
+    table = channel @ np.eye(len(problem.decisions))[best]
+    return AssignmentResponse(Strategy(table=table, **problem.strategy_fields), response, tuple(best.tolist()))
+
+
+def best_decisions(posterior: Floats, errors: Floats) -> NDArray[np.int64]:
+    """The best decision under every candidate, ties broken by what all candidates like best."""
+    least = errors.min(axis=1, keepdims=True)
+    return np.asarray(np.where(errors <= least + 1e-15, posterior @ errors, np.inf).argmin(axis=1))

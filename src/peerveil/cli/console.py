@@ -72,12 +72,12 @@ def serve(
 
     need("services")
     from peerveil.web.common import Journal
-    from peerveil.web.console import Settings
-    from peerveil.web.console.pages import is_local, run_console
+    from peerveil.web.console import ConsoleSettings
+    from peerveil.web.console.server import is_local, run_console
 
     if data_folder is not None and not data_folder.is_dir():
         raise BadInput("--data-folder", got=str(data_folder), want="a folder that exists")
-    settings = Settings.make(
+    settings = ConsoleSettings.make(
         folder,
         db,
         sign_in=sign_in or not is_local(host),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import polars as pl
@@ -13,13 +13,15 @@ import polars as pl
 from peerveil.core.errors import BadInput
 from peerveil.core.result import Pictured
 from peerveil.data.events import Events
-from peerveil.data.labels import Labels, plural_classes
+from peerveil.data.labels import Labels
+from peerveil.data.orders import tied_rows
 from peerveil.data.rankings import Rankings
 from peerveil.data.reviews import Reviews
-from peerveil.data.table import plural
+from peerveil.data.table import Table, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
 
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
@@ -29,28 +31,7 @@ if TYPE_CHECKING:
 
 MOST_BINS: Final = 20
 _LONGEST_LABEL: Final = 24  # characters of a name in a figure
-_MEANINGS: Final = {
-    "Reviews": {
-        "paper": "the paper that was reviewed",
-        "reviewer": "who wrote the review",
-        "score": "overall score",
-        "time": "when the review was written",
-    },
-    "Events": {
-        "actor": "who posted",
-        "thread": "where: a paper, a page or a topic",
-        "time": "when it was posted",
-        "id": "id of the post",
-        "reply_to": "id of the post that it answers",
-    },
-    "Labels": {
-        "task": "the task that was answered",
-        "worker": "who answered",
-        "label": "the answer",
-        "truth": "the correct answer, where it is known",
-    },
-}
-_FURTHER: Final = {"Reviews": "score on a criterion", "Events": "further column, kept as it came"}
+Facts = dict[str, int | float | str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +76,7 @@ class TableDescription(Pictured):
 
     kind: str
     headline: str
-    facts: dict[str, int | float | str]
+    facts: Facts
     columns: tuple[ColumnDescription, ...]
     distribution: Distribution
     notes: tuple[str, ...]
@@ -149,63 +130,47 @@ def describe(table: Reviews | Events | Rankings | Labels) -> TableDescription:
     >>> describe(reviews).facts["reviews per paper (median)"]
     1.5
     """
-    match table:
-        case Reviews():
-            return _describe_reviews(table)
-        case Events():
-            return _describe_events(table)
-        case Rankings():
-            return _describe_rankings(table)
-        case Labels():
-            return _describe_labels(table)
+    for kind, described in _DESCRIBED.items():
+        if isinstance(table, kind):
+            return described(table)
     want = "Reviews, Events, Rankings or Labels (Reviews.of(data) makes reviews of a DataFrame or a path)"
     raise BadInput("table", got=table, want=want)
 
 
 def _describe_reviews(table: Reviews) -> TableDescription:
-    facts: dict[str, int | float | str] = {"rows": len(table)}
-    facts |= _groups(table, "paper", "papers", "reviews per paper")
+    facts = _groups(table, "paper", "reviews")
     by = ", reviewers unknown"
     if table.has_reviewers:
-        facts |= _groups(table, "reviewer", "reviewers", "reviews per reviewer")
+        facts |= _groups(table, "reviewer", "reviews")
         by = f" by {plural(int(facts['reviewers']), 'reviewer')}"
-    per_paper = _between(facts["reviews per paper (min)"], facts["reviews per paper (max)"])
-    facts |= _score_facts(table.scores)
-    facts["criteria"] = len(table.criteria)
+    facts |= {**_score_facts(table.scores), "criteria": len(table.criteria)}
     if table.has_times:
         facts |= _time_facts(table.frame["time"], "review")
-    scores = _between(facts["score (min)"], facts["score (max)"])
     headline = (
-        f"{plural(len(table), 'review')} of {plural(int(facts['papers']), 'paper')}{by}, {per_paper} per paper; "
-        f"scores {scores}, median {facts['score (median)']:g}"
+        f"{plural(len(table), 'review')} of {plural(int(facts['papers']), 'paper')}{by}, "
+        f"{_range(facts, 'reviews per paper')} per paper; "
+        f"scores {_range(facts, 'score')}, median {facts['score (median)']:g}"
     )
-    columns = _columns(table)
-    return TableDescription("Reviews", headline, facts, columns, _score_distribution(table.scores), table.notes)
+    return _description(table, headline, facts, _score_distribution(table.scores))
 
 
 def _describe_events(table: Events) -> TableDescription:
-    facts: dict[str, int | float | str] = {"rows": len(table)}
-    facts |= _groups(table, "actor", "actors", "events per actor")
-    facts |= _groups(table, "thread", "threads", "events per thread")
-    facts["replies"] = len(table) - table.frame["reply_to"].null_count() if table.has_replies else 0
+    facts = _groups(table, "actor", "events") | _groups(table, "thread", "events")
+    facts["replies"] = table.frame["reply_to"].count() if table.has_replies else 0
     facts |= _time_facts(table.frame["time"], "event")
-    columns = _columns(table)
-    return TableDescription("Events", table.headline, facts, columns, _time_distribution(table.times), table.notes)
+    return _description(table, table.headline, facts, _time_distribution(table.times))
 
 
 def _describe_rankings(table: Rankings) -> TableDescription:
     ranks, counts = table.ranks, table.counts
-    left_out = ranks < 0
-    ranked = (~left_out).sum(axis=1)
-    tied = ranks.max(axis=1) + 1 < ranked
-    facts: dict[str, int | float | str] = {
-        "rows": len(table),
+    left_out, tied = ranks < 0, tied_rows(ranks)
+    facts: Facts = {
         "rankings": table.total,
         "items": len(table.items),
-        "complete rankings": int(counts[(ranked == len(table.items)) & ~tied].sum()),
+        "complete rankings": int(counts[~left_out.any(axis=1) & ~tied].sum()),
         "rankings that leave items out": int(counts[left_out.any(axis=1)].sum()),
         "rankings with ties": int(counts[tied].sum()),
-        **_spread("items per ranking", ranked, counts),
+        **_spread("items per ranking", (~left_out).sum(axis=1), counts),
     }
     columns = (
         ColumnDescription("count", "how often the ranking occurred", 0),
@@ -215,42 +180,56 @@ def _describe_rankings(table: Rankings) -> TableDescription:
         ),
     )
     first = _most_frequent("rankings", "first place", table.items, (counts @ (ranks == 0)).tolist())
-    headline = str(table).splitlines()[0]
-    return TableDescription("Rankings", headline, facts, columns, first, table.notes)
+    return _description(table, str(table).splitlines()[0], facts, first, columns)
 
 
 def _describe_labels(table: Labels) -> TableDescription:
     answers = table.frame["label"].value_counts().sort("count", "label", descending=[True, False])
-    facts: dict[str, int | float | str] = {"rows": len(table)}
-    facts |= _groups(table, "task", "tasks", "answers per task")
-    facts |= _groups(table, "worker", "workers", "answers per worker")
-    facts["classes"] = answers.height
-    facts["answers by a worker who had answered the task before"] = table.repeated
+    facts = _groups(table, "task", "answers") | _groups(table, "worker", "answers")
+    facts |= {
+        "classes": answers.height,
+        "answers by a worker who had answered the task before": table.repeated,
+    }
     if table.has_truth:
         facts["tasks with a known correct answer"] = table.frame.drop_nulls("truth")["task"].n_unique()
-    distribution = _most_frequent(
-        "answers", "label", [str(label) for label in answers["label"]], answers["count"].to_list()
-    )
-    headline = f"{str(table).splitlines()[0]}; {plural_classes(answers.height)}"
-    return TableDescription("Labels", headline, facts, _columns(table), distribution, table.notes)
+    labels = [str(label) for label in answers["label"]]
+    distribution = _most_frequent("answers", "label", labels, answers["count"].to_list())
+    headline = f"{str(table).splitlines()[0]}; {plural(answers.height, 'class', 'classes')}"
+    return _description(table, headline, facts, distribution)
+
+
+_DESCRIBED: Final[dict[type, Callable[[Any], TableDescription]]] = {
+    Reviews: _describe_reviews,
+    Events: _describe_events,
+    Rankings: _describe_rankings,
+    Labels: _describe_labels,
+}
+
+
+def _description(
+    table: Table,
+    headline: str,
+    facts: Facts,
+    distribution: Distribution,
+    columns: tuple[ColumnDescription, ...] | None = None,
+) -> TableDescription:
+    if columns is None:
+        columns = tuple(
+            ColumnDescription(values.name, table._schema[values.name].meaning, values.null_count())
+            for values in table.frame
+        )
+    all_facts = {"rows": len(table), **facts}
+    return TableDescription(type(table).__name__, headline, all_facts, columns, distribution, table.notes)
 
 
 # ---- facts -----------------------------------------------------------------------------------------------------------
 
 
-def _columns(table: Reviews | Events | Labels) -> tuple[ColumnDescription, ...]:
-    kind, frame = type(table).__name__, table.frame
-    return tuple(
-        ColumnDescription(name, _MEANINGS[kind].get(name) or _FURTHER[kind], frame[name].null_count())
-        for name in frame.columns
-    )
-
-
-def _groups(table: Reviews | Events | Labels, column: str, plural_name: str, name: str) -> dict[str, int | float]:
+def _groups(table: Table, column: str, rows: str) -> Facts:
     """How many different values a column has, and how many rows each of them."""
     codes, values = table.numbered(column)
     sizes = np.bincount(codes)
-    return {plural_name: len(values), **_spread(name, sizes, np.ones_like(sizes))}
+    return {f"{column}s": len(values), **_spread(f"{rows} per {column}", sizes, np.ones_like(sizes))}
 
 
 def _spread(name: str, values: Whole, counts: Whole) -> dict[str, int | float]:
@@ -266,7 +245,8 @@ def _spread(name: str, values: Whole, counts: Whole) -> dict[str, int | float]:
     }
 
 
-def _between(low: Any, high: Any) -> str:
+def _range(facts: Facts, name: str) -> str:
+    low, high = facts[f"{name} (min)"], facts[f"{name} (max)"]
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
@@ -289,8 +269,8 @@ def _scaled(scores: Floats) -> tuple[Floats, float]:
     return scores / unit, unit
 
 
-def _time_facts(times: pl.Series, noun: str) -> dict[str, int | float | str]:
-    first, last = times.sort()[0], times.sort()[-1]
+def _time_facts(times: pl.Series, noun: str) -> Facts:
+    first, last = cast("datetime", times.min()), cast("datetime", times.max())
     return {
         f"first {noun}": first.isoformat(),
         f"last {noun}": last.isoformat(),
@@ -335,11 +315,10 @@ def _most_frequent(counted: str, by: str, values: Sequence[str], counts: Sequenc
     """The most frequent values, and all others together."""
     order = sorted(range(len(values)), key=lambda place: -counts[place])
     shown, rest = order[:MOST_BINS], order[MOST_BINS:]
-    bins, numbers = [values[place] for place in shown], [int(counts[place]) for place in shown]
+    bins = {values[place]: int(counts[place]) for place in shown}
     if rest:
-        bins.append(f"({len(rest):,} others)")
-        numbers.append(sum(int(counts[place]) for place in rest))
-    return Distribution(counted, by, tuple(bins), tuple(numbers))
+        bins[f"({len(rest):,} others)"] = sum(int(counts[place]) for place in rest)
+    return Distribution(counted, by, tuple(bins), tuple(bins.values()))
 
 
 def _printable(text: str) -> str:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import polars as pl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-_BLOCK = 1_000_000
+_BLOCK_ROWS = 1_000_000
+_TAGS = {pl.String: "text", pl.Float64: "number", pl.Boolean: "boolean", pl.Datetime: "time"}
 
 
 def fingerprint_of(kind: str, frame: pl.DataFrame) -> str:
@@ -33,7 +34,7 @@ def fingerprint_of(kind: str, frame: pl.DataFrame) -> str:
     digest = hashlib.sha256(_text(f"peerveil {kind} 1") + _count(frame.height) + _count(len(names)))
     for name in names:
         series = ordered[name]
-        digest.update(_text(name) + _text(_tag(series.dtype)))
+        digest.update(_text(name) + _text(_TAGS.get(type(series.dtype), "whole")))
         for block in _blocks(series):
             digest.update(block)
     return digest.hexdigest()
@@ -77,58 +78,28 @@ def _plain(series: pl.Series) -> pl.Series:
     return series.cast(pl.Int64)
 
 
-class RankingSums:
-    """The identity of rankings, gathered piece by piece: any order of rows, pieces and items gives the same.
-
-    A sum of two 64-bit hashes of every row. Nobody gains by a collision: data that are taken for others are refused.
-    """
-
-    def __init__(self) -> None:
-        self._sums = [0, 0]
-
-    def add(self, ranks: np.ndarray[Any, Any], counts: np.ndarray[Any, Any], items: Sequence[str]) -> None:
-        """Take in rows of ranks, each so many times."""
-        order = np.argsort(np.array(items))
-        for lane, factor in enumerate((0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)):
-            mixed = np.full(len(ranks), factor, dtype=np.uint64)
-            for column in order.tolist():
-                mixed ^= ranks[:, column].astype(np.int64).view(np.uint64)
-                mixed *= np.uint64(factor)
-                mixed ^= mixed >> np.uint64(29)
-            total = (mixed * counts.astype(np.uint64)).sum(dtype=np.uint64)
-            self._sums[lane] = (self._sums[lane] + int(total)) % 2**64
-
-    def hexdigest(self, items: Sequence[str]) -> str:
-        """What all rows together are."""
-        text = "\n".join(["peerveil rankings 2", *sorted(items), *map(str, self._sums)])
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
     """Rows in the order of their columns; whole numbers that fit into one key are sorted as that key, faster."""
-    ranges = []
-    for series in frame.get_columns():
-        if series.dtype != pl.Int64 or series.null_count() or not len(series):
-            return frame.sort(frame.columns, nulls_last=False)
-        low, high = cast("int", series.min()), cast("int", series.max())
-        ranges.append((low, high - low + 1))
-    if math.prod(width for _, width in ranges) >= 2**62:
+    whole = all(series.dtype == pl.Int64 and not series.null_count() for series in frame.get_columns())
+    lows = [cast("int", series.min()) for series in frame.get_columns()] if whole and frame.height else []
+    widths = [cast("int", frame[name].max()) - low + 1 for name, low in zip(frame.columns, lows, strict=False)]
+    if not widths or math.prod(widths) >= 2**62:
         return frame.sort(frame.columns, nulls_last=False)
     key = np.zeros(frame.height, dtype=np.int64)
-    for series, (low, width) in zip(frame.get_columns(), ranges, strict=True):
+    for series, low, width in zip(frame.get_columns(), lows, widths, strict=True):
         key *= width
         key += series.to_numpy() - low
     key.sort()
     parts = []
-    for name, (low, width) in zip(reversed(frame.columns), reversed(ranges), strict=True):
+    for name, low, width in reversed(list(zip(frame.columns, lows, widths, strict=True))):
         key, rest = np.divmod(key, width)
         parts.append(pl.Series(name, rest + low))
     return pl.DataFrame(parts[::-1])
 
 
 def _blocks(series: pl.Series) -> Iterator[bytes]:
-    for start in range(0, len(series), _BLOCK):
-        piece = series.slice(start, _BLOCK)
+    for start in range(0, len(series), _BLOCK_ROWS):
+        piece = series.slice(start, _BLOCK_ROWS)
         missing = piece.is_null().to_numpy()
         yield np.packbits(missing).tobytes()
         if piece.dtype == pl.String:
@@ -142,21 +113,8 @@ def _blocks(series: pl.Series) -> Iterator[bytes]:
             yield piece.to_physical().cast(pl.Int64).fill_null(0).to_numpy().astype("<i8").tobytes()
 
 
-def _tag(dtype: pl.DataType) -> str:
-    if dtype == pl.String:
-        return "text"
-    if dtype == pl.Float64:
-        return "number"
-    if dtype == pl.Boolean:
-        return "boolean"
-    if isinstance(dtype, pl.Datetime):
-        return "time"
-    return "whole"
-
-
 def _text(text: str) -> bytes:
-    data = text.encode()
-    return _count(len(data)) + data
+    return _count(len(text.encode())) + text.encode()
 
 
 def _count(number: int) -> bytes:

@@ -1,27 +1,30 @@
 """Arrays of ranks: checked, without gaps, and small.
 
-The one representation is an integer array with a row a ranking and a column an item: the place of the item, from
-0, or -1 where the ranking leaves it out. Items on one place are tied.
+The one representation is an integer array with one row per ranking and one column per item: the place of the item,
+from 0, or -1 where the ranking leaves it out. Items on one place are tied.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from peerveil.core.errors import BadInput, Verbatim
+from peerveil.data.check import ColumnCheck, as_series
+from peerveil.data.schema import RANKINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from peerveil.data.problems import Problems
+    from peerveil.data.problems import ProblemLog
 
 Ranks = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
 Counts = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
-_CELLS = 4_000_000
+_BLOCK_CELLS = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,43 @@ class RankSet:
     ranks: Ranks
     counts: Counts
     items: tuple[str, ...]
+
+    def fingerprint(self) -> str:
+        """SHA-256, in hex. Equal rankings are one ranking with the sum of their counts; the order of items is ignored."""
+        ranks = np.ascontiguousarray(self.ranks[:, np.argsort(np.array(self.items))].astype("<i4"))
+        rows = ranks.view(np.dtype((np.void, 4 * ranks.shape[1]))).ravel()
+        distinct, inverse = np.unique(rows, return_inverse=True)
+        counts = np.zeros(len(distinct), dtype="<i8")
+        np.add.at(counts, inverse, self.counts)
+        names = "\n".join(["peerveil Rankings 1", *sorted(self.items), ""]).encode()
+        return hashlib.sha256(names + distinct.tobytes() + counts.tobytes()).hexdigest()
+
+
+class RankingSums:
+    """The identity of rankings, gathered piece by piece: any order of rows, pieces and items gives the same.
+
+    A sum of two 64-bit hashes of every row. Nobody gains by a collision: data that are taken for others are refused.
+    """
+
+    def __init__(self) -> None:
+        self._sums = [0, 0]
+
+    def add(self, ranks: Ranks, counts: Counts, items: Sequence[str]) -> None:
+        """Take in rows of ranks, each so many times."""
+        order = np.argsort(np.array(items))
+        for position, factor in enumerate((0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)):
+            mixed = np.full(len(ranks), factor, dtype=np.uint64)
+            for column in order.tolist():
+                mixed ^= ranks[:, column].astype(np.int64).view(np.uint64)
+                mixed *= np.uint64(factor)
+                mixed ^= mixed >> np.uint64(29)
+            total = (mixed * counts.astype(np.uint64)).sum(dtype=np.uint64)
+            self._sums[position] = (self._sums[position] + int(total)) % 2**64
+
+    def hexdigest(self, items: Sequence[str]) -> str:
+        """The identity of all rows together."""
+        text = "\n".join(["peerveil rankings 2", *sorted(items), *map(str, self._sums)])
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def rank_type(items: int) -> type[np.int16] | type[np.int32]:
@@ -46,28 +86,25 @@ def checked_items(items: Sequence[str] | None, number: int | None = None) -> tup
     """
     if items is None:
         return tuple(str(position) for position in range(number or 0))
-    want = "a list of distinct names, none empty and none 'count'"
-    if isinstance(items, str) or not hasattr(items, "__len__"):
-        raise BadInput("items", got=items, want=want)
-    names = tuple(items)
-    bad = not names or any(not isinstance(name, str) or not name.strip() or name == "count" for name in names)
-    if bad or len(set(names)) < len(names):
-        raise BadInput("items", got=items, want=want)
+    names = () if isinstance(items, str) or not hasattr(items, "__len__") else tuple(items)
+    usable = all(isinstance(name, str) and name.strip() and name != "count" for name in names)
+    if not names or not usable or len(set(names)) < len(names):
+        raise BadInput("items", got=items, want="a list of distinct names, none empty and none 'count'")
     if number is not None and len(names) != number:
-        raise BadInput("items", got=Verbatim(f"{len(names)} names"), want=f"{number}, one a column of ranks")
+        raise BadInput("items", got=Verbatim(f"{len(names)} names"), want=f"{number}, one per column of ranks")
     return names
 
 
 def as_matrix(ranks: Any) -> np.ndarray[Any, Any]:
     """Two-dimensional numbers; NaN becomes -1."""
-    want = "whole numbers, a row a ranking and a column an item"
+    want = "whole numbers, one row per ranking and one column per item"
     try:
         array = np.asarray(ranks)
     except ValueError:
         raise BadInput("ranks", got=Verbatim("rows of different lengths"), want=want) from None
     if array.ndim != 2 or array.dtype.kind not in "iuf":
         raise BadInput("ranks", got=Verbatim(f"{array.dtype} of shape {array.shape}"), want=want)
-    if array.shape[0] == 0 or array.shape[1] == 0:
+    if array.size == 0:
         raise BadInput("ranks", got=Verbatim(f"shape {array.shape}"), want="at least one ranking and one item")
     return np.where(np.isnan(array), -1.0, array) if array.dtype.kind == "f" else array
 
@@ -75,7 +112,7 @@ def as_matrix(ranks: Any) -> np.ndarray[Any, Any]:
 def checked_ranks(
     matrix: np.ndarray[Any, Any],
     items: Sequence[str],
-    problems: Problems,
+    log: ProblemLog,
     *,
     base: int | None = None,
     places: int | None = None,
@@ -85,35 +122,35 @@ def checked_ranks(
     ``base`` is what the input counts ranks from, so that an error can speak the input's language; ``places`` is how
     many items were ranked, if only some of them are kept.
 
-    >>> from peerveil.data.problems import Problems, Source
-    >>> checked_ranks(np.array([[0, 0, 2]]), "abc", Problems(Source("x"))).tolist()
+    >>> from peerveil.data.problems import ProblemLog, TableSource
+    >>> checked_ranks(np.array([[0, 0, 2]]), "abc", ProblemLog(TableSource("x"))).tolist()
     [[0, 0, 1]]
     """
     width = places or matrix.shape[1]
     bad = (matrix < -1) | (matrix >= width)
     if matrix.dtype.kind == "f":
         bad |= matrix != np.floor(matrix)
+    low, gap = (0, "-1") if base is None else (base, "nothing")
+    want = f"a rank from {low} to {width - 1 + low}, or {gap} for an item that is left out"
+    for column in np.flatnonzero(bad.any(axis=0)).tolist():
+        values = matrix[:, column] + low
+        log.add(items[column], np.flatnonzero(bad[:, column]).tolist(), got=lambda row: values[row].item(), want=want)  # noqa: B023
     if bad.any():
-        rows, columns = np.nonzero(bad)
-        low, gap = (0, "-1") if base is None else (base, "nothing")
-        want = f"a rank from {low} to {width - 1 + low}, or {gap} for an item that is left out"
-        for row, column in zip(rows[:50].tolist(), columns[:50].tolist(), strict=True):
-            problems.add(items[column], [row], got=_at(matrix, column, low), want=want)
-        problems.total += max(0, len(rows) - 50)
         return np.zeros(matrix.shape, dtype=rank_type(width))
     array: Ranks = matrix.astype(rank_type(width))
-    empty = np.flatnonzero((array < 0).all(axis=1))
-    if len(empty):
-        problems.add(None, empty.tolist(), got=lambda _: Verbatim("no ranked item"), want="at least one")
+    _refuse_empty(array, log)
     return without_gaps(array)
 
 
-def _at(matrix: np.ndarray[Any, Any], column: int, low: int) -> Callable[[int], object]:
-    return lambda row: matrix[row, column].item() + low
+def _refuse_empty(ranks: Ranks, log: ProblemLog) -> None:
+    empty = np.flatnonzero((ranks < 0).all(axis=1)).tolist()
+    log.add(None, empty, got=lambda _: Verbatim("no ranked item"), want="at least one")
 
 
-def _always(value: object) -> Callable[[int], object]:
-    return lambda _: value
+def _blocks(rows: int, width: int) -> Iterator[slice]:
+    """Slices of rows with few enough cells to work on at once."""
+    step = max(1, _BLOCK_CELLS // width)
+    return (slice(start, start + step) for start in range(0, rows, step))
 
 
 def complete_rows(ranks: Ranks) -> Mask:
@@ -123,25 +160,27 @@ def complete_rows(ranks: Ranks) -> Mask:
     [True, False, False]
     """
     rows, width = ranks.shape
-    result = np.zeros(rows, dtype=np.bool_)
-    step = max(1, _CELLS // width)
-    for start in range(0, rows, step):
-        block = ranks[start : start + step]
-        seen = np.zeros((len(block), width + 1), dtype=np.bool_)
-        np.put_along_axis(seen, np.where(block < 0, width, block).astype(np.int64), True, axis=1)
-        result[start : start + step] = seen[:, :width].all(axis=1)
-    return result
+    complete = np.zeros(rows, dtype=np.bool_)
+    for chosen in _blocks(rows, width):
+        block = ranks[chosen]
+        taken = np.zeros((len(block), width + 1), dtype=np.bool_)
+        np.put_along_axis(taken, np.where(block < 0, width, block).astype(np.int64), True, axis=1)
+        complete[chosen] = taken[:, :width].all(axis=1)
+    return complete
+
+
+def tied_rows(ranks: Ranks) -> Mask:
+    """Which rows, without gaps, put two items on one place."""
+    tied: Mask = ranks.max(axis=1) + 1 < (ranks >= 0).sum(axis=1)
+    return tied
 
 
 def without_gaps(ranks: Ranks) -> Ranks:
     """The same orders with ranks 0, 1, 2, ... in each row. Works in place on rows that need it."""
-    needs = np.flatnonzero(~complete_rows(ranks))
-    if not len(needs):
-        return ranks
-    step = max(1, _CELLS // ranks.shape[1])
-    for start in range(0, len(needs), step):
-        chosen = needs[start : start + step]
-        block = ranks[chosen]
+    incomplete = np.flatnonzero(~complete_rows(ranks))
+    for part in _blocks(len(incomplete), ranks.shape[1]):
+        rows = incomplete[part]
+        block = ranks[rows]
         order = np.argsort(block, axis=1, kind="stable")
         ordered = np.take_along_axis(block, order, axis=1)
         steps = np.zeros(ordered.shape, dtype=block.dtype)
@@ -149,46 +188,41 @@ def without_gaps(ranks: Ranks) -> Ranks:
         dense = np.cumsum(steps, axis=1, dtype=block.dtype)
         dense[ordered < 0] = -1
         np.put_along_axis(block, order, dense, axis=1)
-        ranks[chosen] = block
+        ranks[rows] = block
     return ranks
 
 
-def checked_counts(counts: Any, rows: int, problems: Problems) -> Counts:
+def checked_counts(counts: Any, rows: int, log: ProblemLog) -> Counts:
     """How often each ranking occurred: whole numbers of at least 1."""
     if counts is None:
         return np.ones(rows, dtype=np.int64)
-    array = np.asarray(counts)
-    if array.ndim != 1 or len(array) != rows or array.dtype.kind not in "iuf":
-        got = Verbatim(f"{array.dtype} of shape {array.shape}")
-        raise BadInput("counts", got=got, want=f"{rows} whole numbers, one a ranking")
-    bad = np.flatnonzero(~(array >= 1) | (array != np.floor(array)) | (array > 2**53))
-    if len(bad):
-        problems.add("count", bad.tolist(), got=lambda row: array[row].item(), want="a whole number of at least 1")
-        return np.ones(rows, dtype=np.int64)
-    return array.astype(np.int64)
+    if np.ndim(counts) != 1 or len(counts) != rows:
+        got = Verbatim(f"values of shape {np.shape(counts)}")
+        raise BadInput("counts", got=got, want=f"{rows} whole numbers, one per ranking")
+    return ColumnCheck(RANKINGS["count"], as_series("count", counts), log).values().fill_null(1).to_numpy()
 
 
-def ranks_from_orders(orders: Sequence[Sequence[Any]], items: Sequence[str], problems: Problems) -> Ranks:
+def ranks_from_orders(orders: Sequence[Sequence[Any]], items: Sequence[str], log: ProblemLog) -> Ranks:
     """Ranks from lists of names, best first. Goes through the lists one by one: for small inputs and after failures."""
     if isinstance(orders, str) or not hasattr(orders, "__len__") or not len(orders):
         raise BadInput("orders", got=orders, want="at least one list of items, best first")
-    place = {name: position for position, name in enumerate(items)}
+    columns = {name: position for position, name in enumerate(items)}
     ranks = np.full((len(orders), len(items)), -1, dtype=rank_type(len(items)))
     for row, order in enumerate(orders):
+
+        def refuse(got: object, want: str, row: int = row) -> None:
+            log.add(None, [row], got=lambda _: got, want=want)
+
         if isinstance(order, str) or not hasattr(order, "__len__"):
-            problems.add(None, [row], got=_always(order), want="a list of items, best first")
+            refuse(order, "a list of items, best first")
             continue
         for rank, entry in enumerate(order):
-            tied = entry if isinstance(entry, list | tuple | set | frozenset) else [entry]
-            for name in tied:
-                column = place.get(name)
-                if column is None:
-                    problems.add(None, [row], got=_always(name), want=f"one of the {len(items)} items")
-                elif ranks[row, column] >= 0:
-                    got = Verbatim(f"the item {name!r} twice")
-                    problems.add(None, [row], got=_always(got), want="every item at most once")
+            for name in entry if isinstance(entry, list | tuple | set | frozenset) else [entry]:
+                if name not in columns:
+                    refuse(name, f"one of the {len(items)} items")
+                elif ranks[row, columns[name]] >= 0:
+                    refuse(Verbatim(f"the item {name!r} twice"), "every item at most once")
                 else:
-                    ranks[row, column] = rank
-        if (ranks[row] < 0).all():
-            problems.add(None, [row], got=lambda _: Verbatim("no ranked item"), want="at least one")
+                    ranks[row, columns[name]] = rank
+    _refuse_empty(ranks, log)
     return without_gaps(ranks)

@@ -13,33 +13,18 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from peerveil.core.errors import BadInput, Verbatim, show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-MOST_KEPT = 20
+MOST_REPORTED = 20
 _MOST_SHOWN = 5
 _MOST_HELD = 200
 MISSING = Verbatim("nothing")
-
-
-@dataclass(frozen=True)
-class Suggestion:
-    """What columns are probably called: in ``columns`` our names, each with theirs. ``table`` would read them.
-
-    >>> print(Suggestion("Labels", {"task": "item"}))
-    pass columns={'task': 'item'} (on the command line: --column task=item)
-    """
-
-    table: str
-    columns: Mapping[str, str]
-
-    def __str__(self) -> str:
-        options = column_options(self.columns)
-        return f"pass columns={dict(self.columns)!r} (on the command line: {options})"
 
 
 @dataclass(frozen=True)
@@ -51,17 +36,17 @@ class Problem:
     file : str
         The file's name, or the table's name for values that came from memory.
     got : object
-        What came.
+        The value that is wrong.
     want : str
         What would be right.
     row : int or None
-        The row counted from 1, the header not counted; None if the whole file or column is meant.
+        The row counted from 1, the header not counted; None for the whole file or column.
     column : str or None
         The column as it is called in the file.
     line : int or None
         The line of the file counted from 1, where the format has lines.
-    suggestion : Suggestion or None
-        The names of columns that would probably mend it.
+    suggestion : mapping or None
+        Our names of columns, each with the name that it probably has in the file.
     """
 
     file: str
@@ -71,7 +56,7 @@ class Problem:
     column: str | None = None
     line: int | None = None
     in_memory: bool = False
-    suggestion: Suggestion | None = None
+    suggestion: Mapping[str, str] | None = None
 
     @property
     def where(self) -> str:
@@ -80,30 +65,25 @@ class Problem:
         >>> Problem("Labels", 1.5, "a whole number", row=3, column="label", in_memory=True).where
         'Labels, row 3 (index 2), column label'
         """
-        parts = [self.file]
+        place = "" if self.line is None else f", line {self.line}"
         if self.row is not None:
-            beside = ""
-            if self.line is not None:
-                beside = f" (line {self.line})"
-            elif self.in_memory:
-                beside = f" (index {self.row - 1})"
-            parts.append(f"row {self.row}{beside}")
-        elif self.line is not None:
-            parts.append(f"line {self.line}")
-        if self.column is not None:
-            parts.append(f"column {self.column}")
-        return ", ".join(parts)
+            index = f" (index {self.row - 1})" if self.in_memory else ""
+            place = f", row {self.row}" + (index if self.line is None else f" (line {self.line})")
+        return self.file + place + ("" if self.column is None else f", column {self.column}")
 
     def remedy(self, advice: str | None = None) -> str:
         """What would be right, and how to follow the suggestion if there is one: in Python and as options by default."""
-        return self.want if self.suggestion is None else f"{self.want}, {advice or self.suggestion}"
+        if self.suggestion is None:
+            return self.want
+        options = column_options(self.suggestion)
+        return f"{self.want}, {advice or f'pass columns={dict(self.suggestion)!r} (on the command line: {options})'}"
 
-    def told(self, advice: str | None = None) -> str:
+    def sentence(self, advice: str | None = None) -> str:
         """The problem in a sentence, with advice for where it is shown."""
         return f"{self.where}: got {show(self.got)}, need {self.remedy(advice)}"
 
     def __str__(self) -> str:
-        return self.told()
+        return self.sentence()
 
 
 class BadTable(BadInput):
@@ -120,7 +100,7 @@ class BadTable(BadInput):
     def __init__(self, problems: Sequence[Problem], total: int | None = None) -> None:
         if not problems:
             raise BadInput("problems", got=problems, want="at least one problem")
-        self.problems = tuple(problems[:MOST_KEPT])
+        self.problems = tuple(problems[:MOST_REPORTED])
         self.total = max(len(problems), total or 0)
         first = self.problems[0]
         super().__init__(first.where, got=first.got, want=first.remedy())
@@ -133,12 +113,13 @@ class BadTable(BadInput):
         return type(self), (self.problems, self.total)
 
 
-def _same_row(row: int) -> tuple[int, int | None]:
-    return row + 1, None
+def same_row(position: int) -> tuple[int, int | None]:
+    """The row number of a table without lines."""
+    return position + 1, None
 
 
 @dataclass(frozen=True)
-class Source:
+class TableSource:
     """Where the rows of a table came from, so that an error can point back at them.
 
     ``locate`` turns a position (from 0) into a row number and, if there is one, a line number. It is called
@@ -146,13 +127,19 @@ class Source:
     """
 
     name: str
-    locate: Callable[[int], tuple[int, int | None]] = _same_row
+    locate: Callable[[int], tuple[int, int | None]] = same_row
     in_memory: bool = False
     names: tuple[tuple[str, str], ...] = ()
 
     def column(self, column: str) -> str:
         """What a column is called where it came from."""
         return dict(self.names).get(column, column)
+
+    def problem(self, column: str | None, position: int, got: object, want: str) -> Problem:
+        """What is wrong at a position (from 0)."""
+        row, line = self.locate(position)
+        shown = None if column is None else self.column(column)
+        return Problem(self.name, got, want, row, shown, line, self.in_memory)
 
     def refusal(
         self,
@@ -161,68 +148,41 @@ class Source:
         *,
         column: str | None = None,
         line: int | None = None,
-        suggestion: Suggestion | None = None,
+        suggestion: Mapping[str, str] | None = None,
     ) -> BadTable:
         """The error that refuses the file as a whole, or one column or line of it."""
-        shown = None if column is None else self.column(column)
-        problem = Problem(
-            self.name, got, want, column=shown, line=line, in_memory=self.in_memory, suggestion=suggestion
-        )
-        return BadTable([problem])
+        return BadTable([Problem(self.name, got, want, None, column, line, self.in_memory, suggestion)])
 
 
-class Problems:
-    """Collects what is wrong with one table; raises once everything has been looked at.
+class ProblemLog:
+    """Collects what is wrong with one table; raises once everything has been checked.
 
-    >>> problems = Problems(Source("votes.csv"))
-    >>> problems.add("rank", [4, 9], got=lambda position: -1, want="a rank from 0 to 6")
-    >>> problems.total
+    >>> log = ProblemLog(TableSource("votes.csv"))
+    >>> log.add("rank", [4, 9], got=lambda position: -1, want="a rank from 0 to 6")
+    >>> log.total
     2
-    >>> problems.raise_any()
+    >>> log.raise_any()
     Traceback (most recent call last):
         ...
     peerveil.data.problems.BadTable: votes.csv, row 5, column rank: got -1, need a rank from 0 to 6
       votes.csv, row 10, column rank: got -1, need a rank from 0 to 6
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: TableSource) -> None:
         self.source = source
         self.total = 0
-        self._found: list[tuple[int, int, Problem]] = []
+        self._entries: list[tuple[int, Problem]] = []
 
-    def add(
-        self,
-        column: str | None,
-        positions: Iterable[int],
-        *,
-        got: Callable[[int], object],
-        want: str,
-    ) -> None:
-        """Note the same fault at several positions (from 0), with what was found at each."""
-        kept = 0
-        for position in positions:
-            self.total += 1
-            if kept >= MOST_KEPT or len(self._found) >= _MOST_HELD:
-                continue
-            kept += 1
-            row, line = self.source.locate(int(position))
-            shown = None if column is None else self.source.column(column)
-            problem = Problem(
-                self.source.name,
-                got(int(position)),
-                want,
-                row=row,
-                line=line,
-                column=shown,
-                in_memory=self.source.in_memory,
-            )
-            self._found.append((int(position), len(self._found), problem))
+    def add(self, column: str | None, positions: Sequence[int], *, got: Callable[[int], object], want: str) -> None:
+        """Note the same problem at several positions (from 0), with the value at each."""
+        self.total += len(positions)
+        for position in positions[: min(MOST_REPORTED, _MOST_HELD - len(self._entries))]:
+            self._entries.append((position, self.source.problem(column, position, got(position), want)))
 
     def raise_any(self) -> None:
         """Raise :class:`BadTable` if anything was noted, the earliest rows first."""
-        if self._found:
-            ordered = [problem for _, _, problem in sorted(self._found, key=lambda entry: entry[:2])]
-            raise BadTable(ordered, self.total)
+        if self._entries:
+            raise BadTable([problem for _, problem in sorted(self._entries, key=itemgetter(0))], self.total)
 
 
 def column_options(columns: Mapping[str, str]) -> str:

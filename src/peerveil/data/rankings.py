@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -13,8 +12,8 @@ import polars as pl
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
 from peerveil.core.files import write_text
-from peerveil.data.digest import RankingSums
 from peerveil.data.orders import (
+    RankingSums,
     Ranks,
     RankSet,
     as_matrix,
@@ -23,19 +22,19 @@ from peerveil.data.orders import (
     checked_ranks,
     complete_rows,
     ranks_from_orders,
+    tied_rows,
 )
-from peerveil.data.problems import Problems, Source
-from peerveil.data.readers.preflib import preflib_text
-from peerveil.data.readers.ranklayouts import read_layout
-from peerveil.data.readers.ranktables import from_frame_columns
-from peerveil.data.readers.recognize import read_rankings, stream_rankings
-from peerveil.data.table import Table, check_mapping, check_names, make_wish, plural, read_only
-from peerveil.data.writing import write_frame
+from peerveil.data.problems import ProblemLog, TableSource
+from peerveil.data.readers.files import InputFile
+from peerveil.data.readers.preflib import KINDS, preflib_text, read_preflib, stream_preflib
+from peerveil.data.readers.rank_tables import check_layout, ranks_of_table
+from peerveil.data.readers.recognize import chosen_format
+from peerveil.data.readers.tabular import TABULAR, ReadOptions, read_tabular
+from peerveil.data.schema import RANKINGS, Schema
+from peerveil.data.table import Table, check_mapping, check_names, frame_columns, plural, read_only, write_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-_PREFLIB = {".soc", ".soi", ".toc", ".toi"}
 
 
 class Rankings(Table):
@@ -44,7 +43,7 @@ class Rankings(Table):
     Parameters
     ----------
     ranks
-        whole numbers, a row a ranking and a column an item: ``ranks[i, j]`` is the place of item j in
+        whole numbers, one row per ranking and one column per item: ``ranks[i, j]`` is the place of item j in
         ranking i, 0 the best; -1 (or NaN) where ranking i leaves item j out; equal ranks are a tie
     counts
         how often each ranking occurred, at least 1; once each if left out
@@ -71,35 +70,21 @@ class Rankings(Table):
 for an item that is left out
     """
 
-    _required: ClassVar[tuple[str, ...]] = ()
-    _ranks: Ranks
-    _counts: np.ndarray[Any, np.dtype[np.int64]]
-    _items: tuple[str, ...]
+    _schema: ClassVar[Schema] = RANKINGS
+    _frame: RankSet  # type: ignore[assignment]
 
     def __init__(self, ranks: Any, counts: Any = None, items: Sequence[str] | None = None) -> None:
-        problems = Problems(Source("Rankings", in_memory=True))
+        log = ProblemLog(TableSource("Rankings", in_memory=True))
         matrix = as_matrix(ranks)
         names = checked_items(items, matrix.shape[1])
-        array = checked_ranks(matrix, names, problems)
-        number = checked_counts(counts, len(array), problems)
-        problems.raise_any()
-        self._set(RankSet(array, number, names))
+        array = checked_ranks(matrix, names, log)
+        number = checked_counts(counts, len(array), log)
+        log.raise_any()
+        self._fill(RankSet(array, number, names))
 
-    def _set(self, content: RankSet, notes: Sequence[str] = ()) -> None:
-        self._fill(pl.DataFrame(), notes)
-        object.__setattr__(self, "_ranks", read_only(content.ranks))
-        object.__setattr__(self, "_counts", read_only(content.counts))
-        object.__setattr__(self, "_items", content.items)
-
-    @classmethod
-    def _of(cls, content: RankSet, notes: Sequence[str] = ()) -> Self:
-        table = cls.__new__(cls)
-        table._set(content, notes)
-        return table
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        content = RankSet(np.array(self._ranks), np.array(self._counts), self._items)
-        return _rebuild, (type(self), content, self._notes)
+    def _fill(self, content: Any, notes: Sequence[str] = ()) -> None:
+        """The content is not a frame but a set of ranks."""
+        super()._fill(RankSet(read_only(content.ranks), read_only(content.counts), content.items), notes)
 
     @classmethod
     def from_orders(cls, orders: Sequence[Sequence[Any]], items: Sequence[str], counts: Any = None) -> Self:
@@ -110,11 +95,11 @@ for an item that is left out
                [ 1,  1,  0]], dtype=int16)
         """
         names = checked_items(items)
-        problems = Problems(Source("Rankings", in_memory=True))
-        array = ranks_from_orders(orders, names, problems)
-        number = checked_counts(counts, len(array), problems)
-        problems.raise_any()
-        return cls._of(RankSet(array, number, names))
+        log = ProblemLog(TableSource("Rankings", in_memory=True))
+        array = ranks_from_orders(orders, names, log)
+        number = checked_counts(counts, len(array), log)
+        log.raise_any()
+        return cls._wrap(RankSet(array, number, names))
 
     @classmethod
     def from_frame(
@@ -125,7 +110,7 @@ for an item that is left out
         items: Sequence[str] | None = None,
         layout: str | None = None,
     ) -> Self:
-        """From a pandas or Polars frame: wide (a column an item, or a column a place) or long; see :meth:`read`.
+        """From a pandas or Polars frame: wide (one column per item or per place) or long; see :meth:`read`.
 
         >>> Rankings.from_frame(pl.DataFrame({"tea": [1, 2], "milk": [2, 1]})).ranks
         array([[0, 1],
@@ -134,8 +119,8 @@ for an item that is left out
         >>> Rankings.from_frame(places).items
         ('milk', 'tea')
         """
-        named = check_names("items", items)
-        return cls._of(*from_frame_columns(frame, check_mapping(columns), named, read_layout(layout)))
+        options = ReadOptions(check_mapping(columns), check_names("items", items), check_layout(layout))
+        return cls._wrap(*ranks_of_table(frame_columns(RANKINGS, frame, options.columns), options))
 
     @classmethod
     def read(
@@ -149,69 +134,67 @@ for an item that is left out
     ) -> Self:
         """Read PrefLib (.soc .soi .toc .toi), or a table as CSV, TSV, JSON lines or Parquet.
 
-        A table is long (``ranking``, ``item``, ``rank``); wide with a column an item and places in the cells; or wide with a
-        column a place (``rank1``, ``rank2``, ... or ``1st choice``, ...) and items in the cells. A first column such as
+        A table is long (``ranking``, ``item``, ``rank``); wide with one column per item and places in the cells; or wide
+        with one column per place (``rank1``, ... or ``1st choice``, ...) and items in the cells. A first column such as
         ``voter`` is left out. Places may count from 0 or from 1: the smallest one in the file decides. ``items`` names
         the items; without it every column but ``count`` is one. ``layout`` says ``"orders"`` (cells hold items) or
         ``"places"`` where the file does not; columns ``rank1``, ``rank2``, ... that hold numbers are refused without it.
         """
-        content, notes = read_rankings(path, format, make_wish(columns, "items", items, read_layout(layout)))
-        return cls._of(content, notes)
+        options = ReadOptions(check_mapping(columns), check_names("items", items), check_layout(layout))
+        file = InputFile.open(path)
+        chosen = chosen_format(file, format, "Rankings")
+        if chosen in TABULAR:
+            return cls._wrap(*ranks_of_table(read_tabular(file, chosen, RANKINGS, options), options))
+        if layout is not None:
+            raise BadInput("layout", got=layout, want="nothing for PrefLib, which says what is what")
+        return cls._wrap(read_preflib(file))
 
     @classmethod
     def stream(cls, path: str | os.PathLike[str], rows: int = 100_000) -> Iterator[Self]:
         """A PrefLib file in pieces of at most ``rows`` rankings, in memory that does not grow with the file."""
         whole(rows, "rows", 1)
-        for content in stream_rankings(path, rows):
-            yield cls._of(content)
+        file = InputFile.open(path)
+        if chosen_format(file, None, "Rankings") != "preflib":
+            raise file.refusal(Verbatim("a file that is not PrefLib"), "a .soc, .soi, .toc or .toi file")
+        yield from map(cls._wrap, stream_preflib(file, rows))
 
     @property
     def ranks(self) -> Ranks:
-        """Ranks from 0, a row a ranking and a column an item, -1 where left out; read-only."""
-        return self._ranks
+        """Ranks from 0, one row per ranking and one column per item, -1 where left out; read-only."""
+        return self._frame.ranks
 
     @property
     def counts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """How often each ranking occurred; read-only."""
-        return self._counts
+        return self._frame.counts
 
     @property
     def items(self) -> tuple[str, ...]:
         """The items' names, in the order of the columns."""
-        return self._items
+        return self._frame.items
 
     @property
     def total(self) -> int:
         """How many rankings there are, repeated ones counted."""
-        return int(self._counts.sum())
+        return int(self.counts.sum())
 
     def __len__(self) -> int:
-        return len(self._ranks)
+        return len(self.ranks)
 
     @property
     def has_missing(self) -> bool:
         """Whether any ranking leaves an item out."""
-        if "missing" not in self._cache:
-            self._cache["missing"] = bool((self._ranks < 0).any())
-        return bool(self._cache["missing"])
+        return bool(self._once("missing", lambda: (self.ranks < 0).any()))
 
     @property
     def has_ties(self) -> bool:
         """Whether any ranking puts two items on one place."""
-        if "ties" not in self._cache:
-            ranked = (self._ranks >= 0).sum(axis=1)
-            self._cache["ties"] = bool((self._ranks.max(axis=1) + 1 < ranked).any())
-        return bool(self._cache["ties"])
+        return bool(self._once("ties", lambda: tied_rows(self.ranks).any()))
 
     @property
     def is_complete(self) -> bool:
         """Whether every ranking orders every item, without ties."""
-        if "complete" not in self._cache:
-            self._cache["complete"] = bool(self._complete_rows().all())
-        return bool(self._cache["complete"])
-
-    def _complete_rows(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        return complete_rows(self._ranks)
+        return bool(self._once("complete", lambda: complete_rows(self.ranks).all()))
 
     def require_complete(self, method: str) -> None:
         """Refuse to go on with partial or tied rankings; ``method`` says what needs complete ones.
@@ -224,78 +207,62 @@ complete rankings without ties: the rank-norm test compares the places of all it
         """
         if self.is_complete:
             return
-        bad = ~self._complete_rows()
-        row = int(np.flatnonzero(bad)[0])
-        number = int(self._counts[bad].sum())
-        why = "leave items out" if self.has_missing and not self.has_ties else "leave items out or have ties"
-        why = "have ties" if not self.has_missing else why
+        bad = ~complete_rows(self.ranks)
+        faults = {"leave items out": self.has_missing, "have ties": self.has_ties}
+        why = " or ".join(fault for fault, present in faults.items() if present)
+        number, row = int(self.counts[bad].sum()), int(np.flatnonzero(bad)[0]) + 1
         raise BadInput(
             "rankings",
-            got=Verbatim(f"{number:,} of {self.total:,} rankings that {why}, the first in row {row + 1}"),
+            got=Verbatim(f"{number:,} of {self.total:,} rankings that {why}, the first in row {row}"),
             want=f"complete rankings without ties: {method} compares the places of all items",
         )
 
     @property
     def frame(self) -> pl.DataFrame:
-        """Wide: ``count``, then a column an item with ranks from 0, null where left out."""
-        columns = [pl.Series("count", self._counts.copy())]
-        for position, name in enumerate(self._items):
-            ranks = pl.Series(name, np.ascontiguousarray(self._ranks[:, position]))
+        """Wide: ``count``, then one column per item with ranks from 0, null where left out."""
+        columns = [pl.Series("count", self.counts.copy())]
+        for position, name in enumerate(self.items):
+            ranks = pl.Series(name, np.ascontiguousarray(self.ranks[:, position]))
             columns.append(ranks.set(ranks < 0, None) if self.has_missing else ranks)
         return pl.DataFrame(columns)
 
     def column(self, name: str) -> np.ndarray[Any, Any]:
         """The counts (``"count"``) or the ranks of one item, read-only."""
         if name == "count":
-            return self._counts
-        if name not in self._items:
-            raise BadInput("name", got=name, want=f"one of count, {', '.join(self._items)}")
-        return self._ranks[:, self._items.index(name)]
+            return self.counts
+        if name not in self.items:
+            raise BadInput("name", got=name, want=f"one of count, {', '.join(self.items)}")
+        return self.ranks[:, self.items.index(name)]
 
     def _digest(self) -> str:
-        """Equal rankings are one ranking with the sum of their counts; the order of the items does not matter."""
-        order = np.argsort(np.array(self._items))
-        ranks = np.ascontiguousarray(self._ranks[:, order].astype("<i4"))
-        rows = ranks.view(np.dtype((np.void, 4 * ranks.shape[1]))).ravel()
-        distinct, inverse = np.unique(rows, return_inverse=True)
-        counts = np.zeros(len(distinct), dtype="<i8")
-        np.add.at(counts, inverse, self._counts)
-        digest = hashlib.sha256("\n".join(["peerveil Rankings 1", *sorted(self._items), ""]).encode())
-        digest.update(distinct.tobytes())
-        digest.update(counts.tobytes())
-        return digest.hexdigest()
+        return self._frame.fingerprint()
 
     def _identity(self) -> str:
         sums = RankingSums()
-        sums.add(self._ranks, self._counts, self._items)
-        return sums.hexdigest(self._items)
+        sums.add(self.ranks, self.counts, self.items)
+        return sums.hexdigest(self.items)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Rankings):
             return NotImplemented if not isinstance(other, Table) else False
-        same = self.total == other.total and set(self._items) == set(other._items)
+        same = self.total == other.total and set(self.items) == set(other.items)
         return same and self.fingerprint == other.fingerprint
 
     __hash__ = Table.__hash__
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write a wide table (.csv, .tsv, .jsonl, .parquet), or PrefLib (.soc .soi .toc .toi)."""
-        suffix = Path(path).suffix.lower() if isinstance(path, str | os.PathLike) else ""
-        if suffix in _PREFLIB:
-            text = preflib_text(RankSet(self._ranks, self._counts, self._items), Path(path).name, suffix[1:])
-            return write_text(path, text)
+        kind = Path(path).suffix.lower().removeprefix(".") if isinstance(path, str | os.PathLike) else ""
+        if kind in KINDS:
+            return write_text(path, preflib_text(self._frame, Path(path).name, kind))
         return write_frame(self.frame, path)
 
     def __repr__(self) -> str:
         kind = "complete" if self.is_complete else "partial or tied"
-        return f"Rankings(rows={len(self)}, total={self.total}, items={len(self._items)}, {kind})"
+        return f"Rankings(rows={len(self)}, total={self.total}, items={len(self.items)}, {kind})"
 
     def __str__(self) -> str:
         kind = "complete ranking" if self.is_complete else "partial ranking" if self.has_missing else "ranking"
         shown = plural(self.total, kind) + (" with ties" if self.has_ties else "")
         rows = f" ({plural(len(self), 'row')})" if len(self) != self.total else ""
-        return "\n".join([f"{shown}{rows} of {plural(len(self._items), 'item')}", *self.notes])
-
-
-def _rebuild(kind: type[Rankings], content: RankSet, notes: tuple[str, ...]) -> Rankings:
-    return kind._of(content, notes)
+        return "\n".join([f"{shown}{rows} of {plural(len(self.items), 'item')}", *self.notes])

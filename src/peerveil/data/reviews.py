@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.data import columns as col
-from peerveil.data.problems import Problems, Source
-from peerveil.data.readers.files import Raw
-from peerveil.data.readers.recognize import read_raw
-from peerveil.data.readers.tabular import shown
-from peerveil.data.table import Table, check_names, make_wish, plural, read_only, same_length
-from peerveil.data.times import check_zone, time_series, utc
+from peerveil.data.check import RawTable, as_series, check_columns
+from peerveil.data.readers.files import InputFile
+from peerveil.data.schema import REVIEWS, Schema
+from peerveil.data.table import Table, plural, read_only
+from peerveil.data.times import check_zone
 
 if TYPE_CHECKING:
     import os
-
-_RESERVED = ("paper", "reviewer", "score", "time")
-_HINT = " (or choose the criteria to keep with criteria=[...])"
+    from collections.abc import Mapping, Sequence
 
 
 class Reviews(Table):
@@ -57,13 +52,10 @@ class Reviews(Table):
     Traceback (most recent call last):
         ...
     peerveil.data.problems.BadTable: Reviews, row 2 (index 1), column score: got nan, need a finite number
-      Reviews, row 2 (index 1), column reviewer: got 'ann', need one review a person and paper (row 1 is another)
+      Reviews, row 2 (index 1), column reviewer: got 'ann', need one review per person and paper (row 1 is another)
     """
 
-    _required: ClassVar[tuple[str, ...]] = ("paper", "score")
-    _optional: ClassVar[dict[str, str]] = {"reviewer": "who wrote it", "time": "when"}
-    _kinds: ClassVar[dict[str, str]] = {"paper": "id", "reviewer": "id", "score": "number", "time": "time"}
-    _core: ClassVar[tuple[str, str, str]] = ("reviewer", "paper", "score")
+    _schema: ClassVar[Schema] = REVIEWS
 
     def __init__(
         self,
@@ -75,12 +67,8 @@ class Reviews(Table):
         time: Any = None,
         time_zone: str | None = None,
     ) -> None:
-        values = {"paper": paper, "reviewer": reviewer, "score": score, "time": time}
-        given = {name: value for name, value in values.items() if value is not None}
-        if criteria is not None and not isinstance(criteria, Mapping):
-            raise BadInput("criteria", got=criteria, want="a mapping of names to numbers")
-        raw = Raw(given, Source("Reviews", in_memory=True), dict(criteria or {}))
-        self._fill(_checked(raw, check_zone(time_zone)))
+        columns = {"paper": paper, "reviewer": reviewer, "score": score, "time": time}
+        self._fill(_checked(RawTable.in_memory(REVIEWS, columns, criteria), time_zone))
 
     @classmethod
     def from_frame(
@@ -100,9 +88,7 @@ class Reviews(Table):
         >>> Reviews.from_frame(frame, columns={"paper": "submission"})
         Reviews(rows=2, papers=2, criteria=['soundness'])
         """
-        raw = cls._from_any_frame(frame, columns)
-        chosen = _choose_criteria(raw, check_names("criteria", criteria))
-        return cls._wrap(_checked(chosen, check_zone(time_zone)))
+        return cls._wrap(_checked(cls._raw(frame, columns, criteria), time_zone))
 
     @classmethod
     def read(
@@ -119,29 +105,39 @@ class Reviews(Table):
         The format is recognized unless it is given. ``columns`` says what our columns are called in the file,
         ``criteria`` which further columns of numbers to keep (without it: all of them).
         """
-        zone = check_zone(time_zone)
-        raw = read_raw(cls, path, format, make_wish(columns, "criteria", criteria))
-        chosen = _choose_criteria(raw, check_names("criteria", criteria))
-        return cls._wrap(_checked(chosen, zone), raw.notes)
+        raw = cls._raw(InputFile.open(path), columns, criteria, file_format=format)
+        return cls._wrap(_checked(raw, time_zone), raw.notes)
+
+    @staticmethod
+    def _keeps(name: str, values: Any) -> bool:
+        """Numbers, or text most of which is numbers: the odd one out is then named, not silently left out."""
+        try:
+            series = as_series(name, values)
+        except BadInput:
+            return False
+        if series.dtype != pl.String:
+            return series.dtype.is_numeric() and series.null_count() < len(series)
+        known = series.drop_nulls().head(10_000).str.strip_chars()
+        return known.cast(pl.Float64, strict=False).null_count() * 2 < len(known)
 
     @property
     def scores(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """The scores, one a row, as a read-only array."""
+        """The scores, one per row, as a read-only array."""
         return self.column("score")
 
     @property
     def criteria(self) -> tuple[str, ...]:
         """The names of the criteria."""
-        return tuple(name for name in self._frame.columns if name not in _RESERVED)
+        return tuple(name for name in self._frame.columns if name not in REVIEWS.names)
 
     @property
     def criteria_scores(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """The scores on the criteria, a row a review and a column a criterion, as a read-only array."""
-        if "criteria scores" not in self._cache:
-            stacked = self._frame.select(self.criteria).to_numpy() if self.criteria else np.empty((len(self), 0))
-            self._cache["criteria scores"] = read_only(stacked)
-        array: np.ndarray[Any, np.dtype[np.float64]] = self._cache["criteria scores"]
+        """The scores on the criteria, one row per review and one column per criterion, as a read-only array."""
+        array: np.ndarray[Any, np.dtype[np.float64]] = self._once("criteria scores", self._stacked)
         return array
+
+    def _stacked(self) -> np.ndarray[Any, Any]:
+        return read_only(self._frame.select(self.criteria).to_numpy() if self.criteria else np.empty((len(self), 0)))
 
     @property
     def has_reviewers(self) -> bool:
@@ -162,47 +158,28 @@ class Reviews(Table):
         peerveil.core.errors.BadInput: reviews: got reviews without reviewers, need reviewers: the miscalibration weight \
 has to know which reviews one person wrote, and this table does not say
         """
-        if not self.has_reviewers:
-            raise BadInput(
-                "reviews",
-                got=Verbatim("reviews without reviewers"),
-                want=f"reviewers: {method} has to know which reviews one person wrote, and this table does not say",
-            )
+        why = "has to know which reviews one person wrote, and this table does not say"
+        _require(self.has_reviewers, "reviewers", f"reviewers: {method} {why}")
 
     def require_criteria(self, method: str) -> None:
         """Refuse to go on without criteria; ``method`` says what needs them."""
-        if not self.criteria:
-            raise BadInput(
-                "reviews",
-                got=Verbatim("reviews without criteria"),
-                want=f"at least one criterion: {method} compares the overall score with the criteria",
-            )
+        want = f"at least one criterion: {method} compares the overall score with the criteria"
+        _require(bool(self.criteria), "criteria", want)
 
     def require_times(self, method: str) -> None:
         """Refuse to go on without times; ``method`` says what needs them."""
-        if not self.has_times:
-            raise BadInput(
-                "reviews",
-                got=Verbatim("reviews without times"),
-                want=f"a time a review: {method} has to know when each was written",
-            )
+        _require(self.has_times, "times", f"a time per review: {method} has to know when each was written")
 
     def __repr__(self) -> str:
-        parts = [f"rows={len(self)}", f"papers={self._frame['paper'].n_unique()}"]
-        if self.has_reviewers:
-            parts.append(f"reviewers={self._frame['reviewer'].n_unique()}")
-        if self.criteria:
-            parts.append(f"criteria={list(self.criteria)!r}")
-        return f"Reviews({', '.join(parts)})"
+        reviewers = f", reviewers={self._distinct('reviewer')}" if self.has_reviewers else ""
+        criteria = f", criteria={list(self.criteria)!r}" if self.criteria else ""
+        return f"Reviews(rows={len(self)}, papers={self._distinct('paper')}{reviewers}{criteria})"
 
     def __str__(self) -> str:
         score = self.scores
-        text = f"{plural(len(self), 'review')} of {plural(self._frame['paper'].n_unique(), 'paper')}"
-        text += (
-            f" by {plural(self._frame['reviewer'].n_unique(), 'reviewer')}"
-            if self.has_reviewers
-            else ", reviewers unknown"
-        )
+        text = f"{plural(len(self), 'review')} of {plural(self._distinct('paper'), 'paper')}"
+        people = plural(self._distinct("reviewer"), "reviewer") if self.has_reviewers else ""
+        text += f" by {people}" if people else ", reviewers unknown"
         text += f"; scores {score.min():g} to {score.max():g}, mean {score.mean():.3g}"
         if self.criteria:
             text += f"; criteria {', '.join(self.criteria)}"
@@ -212,78 +189,13 @@ has to know which reviews one person wrote, and this table does not say
         return "\n".join([text, *self.notes])
 
 
-def _choose_criteria(raw: Raw, criteria: tuple[str, ...] | None) -> Raw:
-    """Named columns must be there; otherwise take every further column of numbers."""
-    if criteria is None:
-        taken = {name: values for name, values in raw.further.items() if _looks_numeric(name, values)}
-        return Raw(raw.columns, raw.source, taken, raw.notes)
-    absent = [name for name in criteria if name not in raw.further]
-    if absent:
-        raise raw.source.refusal(Verbatim(f"no column {', '.join(absent)}"), f"some of {shown(list(raw.further))}")
-    return Raw(raw.columns, raw.source, {name: raw.further[name] for name in criteria}, raw.notes)
+def _require(present: bool, what: str, want: str) -> None:
+    if not present:
+        raise BadInput("reviews", got=Verbatim(f"reviews without {what}"), want=want)
 
 
-def _looks_numeric(name: str, values: Any) -> bool:
-    """Numbers, or text most of which is numbers: the odd one out is then named, not silently left out."""
-    try:
-        series = col.as_series(name, values)
-    except BadInput:
-        return False
-    if series.dtype.is_numeric():
-        return series.null_count() < len(series)
-    if series.dtype != pl.String:
-        return False
-    known = series.drop_nulls().head(10_000)
-    parsed = known.str.strip_chars().cast(pl.Float64, strict=False)
-    return parsed.null_count() * 2 < len(known)
-
-
-def _checked(raw: Raw, zone: str) -> pl.DataFrame:
-    values = {
-        name: time_series(name, value) if name == "time" else col.as_series(name, value)
-        for name, value in raw.columns.items()
-    }
-    criteria = {name: col.as_series(name, value) for name, value in raw.further.items()}
-    for name in criteria:
-        if not isinstance(name, str) or not name.strip() or name in _RESERVED:
-            raise BadInput("criteria", got=name, want=f"a name other than {', '.join(_RESERVED)}")
-    same_length(raw.source.name, {**values, **criteria})
-    problems = Problems(raw.source)
-    series = {"paper": col.identifiers("paper", values["paper"], problems, want="a paper's id")}
-    if not _absent(values.get("reviewer")):
-        series["reviewer"] = col.identifiers(
-            "reviewer", values["reviewer"], problems, want="a reviewer's id in every row, or in none"
-        )
-    series["score"] = col.numbers("score", values["score"], problems)
-    for name, value in criteria.items():
-        series[name] = col.numbers(name, value, problems, hint=_HINT)
-    if not _absent(values.get("time")):
-        series["time"] = utc("time", values["time"], problems, zone=zone)
-    frame = pl.DataFrame([value.alias(name) for name, value in series.items()])
-    if "reviewer" in series:
-        _refuse_repeats(frame, problems)
-    problems.raise_any()
-    return frame.rechunk()
-
-
-def _absent(series: pl.Series | None) -> bool:
-    """Whether an optional column is not there, or has nothing in it."""
-    if series is None or series.null_count() == len(series):
-        return True
-    return series.dtype == pl.String and bool((series == "").all(ignore_nulls=True))
-
-
-def _refuse_repeats(frame: pl.DataFrame, problems: Problems) -> None:
-    pairs = frame.select("paper", "reviewer")
-    if not pairs.is_duplicated().any():
-        return
-    rows = pairs.with_row_index("row").with_columns(first=pl.col("row").min().over("paper", "reviewer"))
-    repeated = rows.filter((pl.col("row") != pl.col("first")) & pl.all_horizontal(pl.all().is_not_null()))
-    for row, first in repeated.select("row", "first").iter_rows():
-        earlier, _ = problems.source.locate(first)
-        problems.add(
-            "reviewer",
-            [row],
-            got=lambda position: frame["reviewer"][position],
-            want=f"one review a person and paper (row {earlier} is another)",
-        )
+def _checked(raw: RawTable, time_zone: str | None) -> pl.DataFrame:
+    columns, log = check_columns(REVIEWS, raw, check_zone(time_zone))
+    log.raise_any()
+    order = ("paper", "reviewer", "score", *raw.further, "time")
+    return pl.DataFrame([columns[name] for name in order if name in columns]).rechunk()

@@ -10,31 +10,36 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import polars as pl
-from scipy.special import ndtr, ndtri
 
 from peerveil.core.errors import BadInput
+from peerveil.core.exact import whole
 from peerveil.core.files import write_text
-from peerveil.data.assignment import Whole, balanced_assignment
 from peerveil.data.events import Events
 from peerveil.data.labels import Labels
 from peerveil.data.rankings import Rankings
 from peerveil.data.reviews import Reviews
-from peerveil.data.table import read_only
-from peerveil.data.writing import write_frame
+from peerveil.data.simulation import (
+    Floats,
+    Posts,
+    Whole,
+    balanced_assignment,
+    draw_answers,
+    draw_confusion,
+    draw_posts,
+    draw_ranks,
+    graded,
+    thread_order,
+)
+from peerveil.data.table import Table, read_only, write_frame
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-
-_BATCH = 300.0  # seconds: posts of one person this close are a batch
-_TYPICAL_PAUSE, _LONGEST_PAUSE = 120.0, 3600.0  # seconds between posts of a sitting
-_QUICK = 0.8  # of the pauses in a sitting, the share below five minutes (where the rates allow it)
 _README = """# A synthetic conference
 
 Made by `peerveil.data.synthetic_conference` with seed {seed}. **Nobody in these files exists.**
@@ -85,9 +90,13 @@ class SyntheticConference:
 
     synthetic: ClassVar[bool] = True
 
+    @property
+    def _tables(self) -> dict[str, Table]:
+        return {"reviews": self.reviews, "events": self.events, "rankings": self.rankings, "labels": self.labels}
+
     def __str__(self) -> str:
-        tables = (self.reviews, self.events, self.rankings, self.labels)
-        return "\n".join(["synthetic conference (nobody in it exists)", *(f"  {table}" for table in tables)])
+        lines = [f"  {table}" for table in self._tables.values()]
+        return "\n".join(["synthetic conference (nobody in it exists)", *lines])
 
     def write(self, folder: str | os.PathLike[str], format: str = "csv") -> Path:  # noqa: A002
         """Write the four tables, the truth and a README that says what they are; returns the folder."""
@@ -98,13 +107,12 @@ class SyntheticConference:
             target.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise BadInput("folder", got=str(folder), want=f"a folder ({error.strerror})") from error
-        for name in ("reviews", "events", "rankings", "labels"):
-            getattr(self, name).write(target / f"{name}.{format}")
+        for name, table in self._tables.items():
+            table.write(target / f"{name}.{format}")
         for name in ("papers", "reviewers", "sittings"):
             write_frame(getattr(self.truth, name), target / f"truth_{name}.{format}")
-        tables = (self.reviews, self.events, self.rankings, self.labels)
-        text = _README.format(seed=self.seed, summary="\n".join(f"- {table}" for table in tables))
-        write_text(target / "README.md", text)
+        summary = "\n".join(f"- {table}" for table in self._tables.values())
+        write_text(target / "README.md", _README.format(seed=self.seed, summary=summary))
         return target
 
 
@@ -142,7 +150,7 @@ def synthetic_conference(
     papers, reviewers
         how many of each
     reviews_per_paper
-        one number for all, or one a paper; loads of reviewers differ by at most one
+        one number for all, or one per paper; loads of reviewers differ by at most one
     scale
         lowest and highest overall score, whole numbers
     criteria, criteria_scale, criteria_noise
@@ -165,7 +173,7 @@ def synthetic_conference(
     tasks
         how many papers the crowd's question is asked about (all unless given)
     answers_per_task, classes
-        answers a task, each by another reviewer, and how many classes there are
+        answers per task, each by another reviewer, and how many classes there are
     ability
         lowest and highest chance of a right answer
     gold_rate
@@ -183,235 +191,128 @@ contribution; 2026-01-05 to 2026-03-03
     >>> conference.synthetic, conference == synthetic_conference(papers=20, reviewers=15, seed=7)
     (True, True)
     """
-    _whole("papers", papers, 1)
-    _whole("reviewers", reviewers, 1)
-    demand = _demand(reviews_per_paper, papers)
-    for name, value in (("bias", bias), ("stretch", stretch), ("noise", noise), ("criteria_noise", criteria_noise)):
-        _number(name, value, 0.0, np.inf)
-    for name, value in (("batch_rate", batch_rate), ("reply_rate", reply_rate), ("gold_rate", gold_rate)):
-        _number(name, value, 0.0, 1.0)
-    _number("comments_per_review", comments_per_review, 0.0, 1_000.0)
-    _number("ranking_noise", ranking_noise, 0.0, np.inf)
-    _number("days", days, 0.01, 100_000.0)
-    _whole("seed", seed, 0)
-    # a stream a table: changing the size of one leaves the others as they were
-    streams = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(6)]
-    names = _names("paper", papers)
-    people = _names("reviewer", reviewers)
-    quality = streams[0].standard_normal(papers)
-    lengths = np.exp(stretch * streams[0].standard_normal(reviewers))
-    shifts = bias * streams[0].standard_normal(reviewers)
+    demand = _demand(reviews_per_paper, whole(papers, "papers", 1))
+    whole(reviewers, "reviewers", 1)
+    whole(seed, "seed", 0)
+    number = whole(papers if tasks is None else tasks, "tasks", 1, papers)
+    whole(ranked_items, "ranked_items", 1, papers)
+    whole(answers_per_task, "answers_per_task", 1)
+    whole(classes, "classes", 2)
+    for name, value, low, high in (
+        ("bias", bias, 0.0, np.inf),
+        ("stretch", stretch, 0.0, np.inf),
+        ("noise", noise, 0.0, np.inf),
+        ("criteria_noise", criteria_noise, 0.0, np.inf),
+        ("ranking_noise", ranking_noise, 0.0, np.inf),
+        ("batch_rate", batch_rate, 0.0, 1.0),
+        ("reply_rate", reply_rate, 0.0, 1.0),
+        ("gold_rate", gold_rate, 0.0, 1.0),
+        ("comments_per_review", comments_per_review, 0.0, 1_000.0),
+        ("days", days, 0.01, 100_000.0),
+        ("ability[0]", ability[0], 0.0, 1.0),
+        ("ability[1]", ability[1], ability[0], 1.0),
+    ):
+        _check_number(name, value, low, high)
+    # one stream per table: changing the size of one leaves the others as they were
+    people_rng, review_rng, criteria_rng, post_rng, ranking_rng, label_rng = map(
+        np.random.default_rng, np.random.SeedSequence(seed).spawn(6)
+    )
+    names, people = _names("paper", papers), _names("reviewer", reviewers)
+    quality = people_rng.standard_normal(papers)
     if people_seed is not None:
-        _whole("people_seed", people_seed, 0)
-        people_stream = np.random.default_rng([people_seed, 1])
-        lengths = np.exp(stretch * people_stream.standard_normal(reviewers))
-        shifts = bias * people_stream.standard_normal(reviewers)
+        people_rng = np.random.default_rng([whole(people_seed, "people_seed", 0), 1])
+    lengths = np.exp(stretch * people_rng.standard_normal(reviewers))
+    shifts = bias * people_rng.standard_normal(reviewers)
 
-    paper, person = balanced_assignment(demand, reviewers, streams[1])
-    seen = lengths[person] * quality[paper] + shifts[person] + noise * streams[1].standard_normal(len(paper))
-    score = _graded(seen, scale, "scale")
-    graded = {
-        name: _graded(seen + criteria_noise * streams[2].standard_normal(len(paper)), criteria_scale, "criteria_scale")
+    paper, person = balanced_assignment(demand, reviewers, review_rng)
+    impressions = lengths[person] * quality[paper] + shifts[person] + noise * review_rng.standard_normal(len(paper))
+    criteria_scores = {
+        name: graded(
+            impressions + criteria_noise * criteria_rng.standard_normal(len(paper)), criteria_scale, "criteria_scale"
+        )
         for name in criteria
     }
-    posts = _posts(paper, person, comments_per_review, batch_rate, days * 86_400.0, streams[3])
-    micro = _start(start) + (posts["time"] * 1e6).astype(np.int64)
-    when = pl.Series("time", micro).cast(pl.Datetime("us", "UTC"))
-    events, sittings = _events(posts, when, names, people, reply_rate, streams[3])
+    posts = draw_posts(paper, person, comments_per_review, batch_rate, days * 86_400.0, post_rng)
+    times = _times(start, posts)
+    events, event_ids = _events(posts, times, names, people, reply_rate, post_rng)
     reviews = Reviews(
         paper=names.gather(paper),
         reviewer=people.gather(person),
-        score=score,
-        criteria=graded,
-        time=when.gather(np.argsort(posts["review"], kind="stable")[: len(paper)]),
+        score=graded(impressions, scale, "scale"),
+        criteria=criteria_scores,
+        time=times.gather(posts.reviews()),
     )
-    rankings = _rankings(quality, names, reviewers, ranked_items, ranking_noise, streams[4])
-    right, labels, confusion = _labels(
-        quality, names, people, tasks, answers_per_task, classes, ability, gold_rate, streams[5]
+    ranked = np.sort(ranking_rng.permutation(papers)[:ranked_items])
+    ranks = draw_ranks(quality[ranked], reviewers, ranking_noise, ranking_rng)
+    rankings = Rankings(ranks, items=names.gather(ranked).to_list())
+
+    # the crowd's question: which part of the field is this paper in?
+    answer = (np.argsort(np.argsort(quality)) * classes) // papers
+    confusion = draw_confusion(reviewers, classes, ability, label_rng)
+    asked = np.sort(label_rng.permutation(papers)[:number])
+    task, worker = balanced_assignment(np.full(number, answers_per_task), reviewers, label_rng, what="answers_per_task")
+    correct = answer[asked[task]]
+    label = draw_answers(confusion, worker, correct, label_rng)
+    is_gold = label_rng.random(number) < gold_rate
+    labels = Labels(
+        task=names.gather(asked[task]),
+        worker=people.gather(worker),
+        label=label.astype(np.int64),
+        truth=pl.Series("truth", correct).set(pl.Series(~is_gold[task]), None),
     )
+    skills = confusion[:, range(classes), range(classes)].mean(axis=1)
     truth = HiddenTruth(
-        pl.DataFrame({"paper": names, "quality": quality, "answer": right}),
-        pl.DataFrame(
-            {
-                "reviewer": people,
-                "scale": lengths,
-                "bias": shifts,
-                "ability": confusion[:, range(classes), range(classes)].mean(axis=1),
-            }
-        ),
+        pl.DataFrame({"paper": names, "quality": quality, "answer": answer}),
+        pl.DataFrame({"reviewer": people, "scale": lengths, "bias": shifts, "ability": skills}),
         read_only(confusion),
-        sittings,
+        pl.DataFrame({"event": event_ids, "sitting": posts.sitting}),
         float(noise),
     )
     return SyntheticConference(reviews, events, rankings, labels, truth, seed)
 
 
-def _posts(
-    paper: Whole, person: Whole, comments: float, batch_rate: float, seconds: float, rng: np.random.Generator
-) -> dict[str, Any]:
-    """Reviews and comments with times: each person's posts in sittings, reviews before comments.
-
-    The first ``len(paper)`` posts by the column ``review`` are the reviews, in the order of the pairs.
-    """
-    follow = rng.poisson(comments, len(paper))
-    pair = np.concatenate([np.arange(len(paper)), np.repeat(np.arange(len(paper)), follow)])
-    is_comment = np.arange(len(pair)) >= len(paper)
-    order = np.lexsort((rng.random(len(pair)), is_comment, person[pair]))
-    pair, is_comment = pair[order], is_comment[order]
-    who = person[pair]
-    joined = np.zeros(len(pair), dtype=np.bool_)
-    sitting_rate = min(1.0, batch_rate / _QUICK)
-    joined[1:] = (who[1:] == who[:-1]) & (rng.random(len(pair) - 1) < sitting_rate)
-    sitting = np.cumsum(~joined) - 1
-    gap = np.where(joined, _pauses(len(pair), batch_rate / max(sitting_rate, 1e-300), rng), 0.0)
-    passed = np.cumsum(gap)
-    opening = np.flatnonzero(~joined)
-    offset = passed - passed[opening][sitting]
-    owner = who[opening]
-    length = np.zeros(len(opening))
-    np.maximum.at(length, sitting, offset)
-    # sittings of one person are evenly spread and never overlap: draw the idle time, then add the busy time
-    first = np.searchsorted(owner, owner)
-    before = np.cumsum(length) - length
-    busy = before - before[first]
-    total = np.bincount(owner, weights=length)[owner]
-    idle = rng.random(len(opening))
-    idle = idle[np.lexsort((idle, owner))] * np.maximum(seconds - total, 0.0)
-    time = (idle + busy)[sitting] + offset
-    review = np.where(is_comment, len(paper), pair)
-    return {"pair": pair, "review": review, "time": time, "sitting": sitting, "paper": paper[pair], "person": who}
-
-
-def _pauses(count: int, quick: float, rng: np.random.Generator) -> Floats:
-    """Seconds between two posts of a sitting: log-normal around two minutes, a share ``quick`` of them below five."""
-    edge, longest = (np.log(np.array([_BATCH, _LONGEST_PAUSE]) / _TYPICAL_PAUSE)).tolist()
-    below, end = ndtr(edge), ndtr(longest)
-    share = np.where(rng.random(count) < quick, rng.uniform(0, below, count), rng.uniform(below, end, count))
-    pauses: Floats = _TYPICAL_PAUSE * np.exp(ndtri(share))
-    return np.maximum(pauses, 1.0)
-
-
 def _events(
-    posts: dict[str, Any],
-    when: pl.Series,
-    names: pl.Series,
-    people: pl.Series,
-    reply_rate: float,
-    rng: np.random.Generator,
-) -> tuple[Events, pl.DataFrame]:
-    """The posts as events. Ids are drawn and say nothing about the order; ``number`` does, as on platforms."""
-    size = len(when)
-    ids = pl.Series("id", [f"post-{number:0{len(str(size))}d}" for number in rng.permutation(size).tolist()])
-    order = np.lexsort((posts["time"], posts["paper"]))
-    thread = posts["paper"][order]
-    opens = np.ones(size, dtype=np.bool_)
-    opens[1:] = thread[1:] != thread[:-1]
-    number = np.empty(size, dtype=np.int64)
-    number[order] = np.arange(size) - np.flatnonzero(opens)[np.cumsum(opens) - 1] + 1
-    before = np.full(size, -1)
-    before[order[1:]] = np.where(opens[1:], -1, order[:-1])
-    is_comment = posts["review"] == posts["review"].max() if (posts["review"] > posts["pair"]).any() else None
-    comment = np.zeros(size, dtype=np.bool_) if is_comment is None else is_comment
-    replies = (before >= 0) & comment & (rng.random(size) < reply_rate)
-    parent = ids.gather(np.where(replies, before, 0)).set(pl.Series(~replies), None)
+    posts: Posts, times: pl.Series, names: pl.Series, people: pl.Series, reply_rate: float, rng: np.random.Generator
+) -> tuple[Events, pl.Series]:
+    """The posts as events, and their ids. Ids say nothing about the order; ``number`` does, as on platforms."""
+    size = len(times)
+    ids = pl.Series("event", [f"post-{number:0{len(str(size))}d}" for number in rng.permutation(size).tolist()])
+    number, before = thread_order(posts)
+    replies = (before >= 0) & posts.is_comment & (rng.random(size) < reply_rate)
     events = Events(
-        actor=people.gather(posts["person"]),
-        thread=names.gather(posts["paper"]),
-        time=when,
+        actor=people.gather(posts.person),
+        thread=names.gather(posts.paper),
+        time=times,
         id=ids,
-        reply_to=parent,
+        reply_to=ids.gather(np.where(replies, before, 0)).set(pl.Series(~replies), None),
         extra={"number": number},
     )
-    return events, pl.DataFrame({"event": ids, "sitting": posts["sitting"]})
-
-
-def _rankings(
-    quality: Floats, names: pl.Series, reviewers: int, items: int, noise: float, rng: np.random.Generator
-) -> Rankings:
-    """Every reviewer's order of the same papers, best first."""
-    _whole("ranked_items", items, 1, len(quality))
-    chosen = np.sort(rng.permutation(len(quality))[:items])
-    perceived = quality[chosen] + noise * rng.standard_normal((reviewers, items))
-    ranks = np.argsort(np.argsort(-perceived, axis=1), axis=1)
-    return Rankings(ranks, items=names.gather(chosen).to_list())
-
-
-def _labels(
-    quality: Floats,
-    names: pl.Series,
-    people: pl.Series,
-    tasks: int | None,
-    answers: int,
-    classes: int,
-    ability: tuple[float, float],
-    gold_rate: float,
-    rng: np.random.Generator,
-) -> tuple[Whole, Labels, Floats]:
-    """Which part of the field is this paper in? Answered with each person's confusion matrix."""
-    number = len(quality) if tasks is None else tasks
-    _whole("tasks", number, 1, len(quality))
-    _whole("answers_per_task", answers, 1)
-    _whole("classes", classes, 2)
-    low, high = ability
-    _number("ability[0]", low, 0.0, 1.0)
-    _number("ability[1]", high, low, 1.0)
-    place = np.argsort(np.argsort(quality))
-    right = (place * classes) // len(quality)
-    skill = rng.uniform(low, high, len(people))
-    diagonal = np.clip(skill[:, None] + rng.uniform(-0.05, 0.05, (len(people), classes)), low, high)
-    confusion = rng.dirichlet(np.full(classes, 2.0), (len(people), classes))
-    confusion[:, range(classes), range(classes)] = 0.0
-    confusion *= ((1.0 - diagonal) / confusion.sum(axis=2))[:, :, None]
-    confusion[:, range(classes), range(classes)] = diagonal
-    chosen = np.sort(rng.permutation(len(quality))[:number])
-    task, worker = balanced_assignment(np.full(number, answers), len(people), rng, what="answers_per_task")
-    asked = right[chosen[task]]
-    bounds = np.cumsum(confusion[worker, asked], axis=1)
-    answer = np.minimum((rng.random(len(task))[:, None] >= bounds).sum(axis=1), classes - 1)
-    known = rng.random(number) < gold_rate
-    truth = pl.Series("truth", asked).set(pl.Series(~known[task]), None)
-    labels = Labels(
-        task=names.gather(chosen[task]), worker=people.gather(worker), label=answer.astype(np.int64), truth=truth
-    )
-    return right, labels, confusion
-
-
-def _graded(seen: Floats, scale: tuple[int, int], argument: str) -> Floats:
-    """Impressions as whole scores: the middle of the scale is average, its ends two and a half deviations out."""
-    if len(scale) != 2 or scale[0] >= scale[1]:
-        raise BadInput(argument, got=scale, want="a lowest and a highest score")
-    low, high = scale
-    return np.clip(np.rint((low + high) / 2 + seen * (high - low) / 5.0), low, high)
+    return events, ids
 
 
 def _demand(reviews_per_paper: int | Sequence[int], papers: int) -> Whole:
     demand = np.asarray(reviews_per_paper)
     if demand.dtype.kind not in "iu" or (demand < 1).any() or demand.ndim > 1:
-        raise BadInput("reviews_per_paper", got=reviews_per_paper, want="a whole number of at least 1, or one a paper")
+        want = "a whole number of at least 1, or one per paper"
+        raise BadInput("reviews_per_paper", got=reviews_per_paper, want=want)
     if demand.ndim == 1 and len(demand) != papers:
-        raise BadInput("reviews_per_paper", got=reviews_per_paper, want=f"{papers} numbers, one a paper")
+        raise BadInput("reviews_per_paper", got=reviews_per_paper, want=f"{papers} numbers, one per paper")
     return np.broadcast_to(demand, (papers,)).astype(np.int64)
 
 
-def _start(start: datetime) -> int:
+def _times(start: datetime, posts: Posts) -> pl.Series:
     if not isinstance(start, datetime) or start.tzinfo is None:
         raise BadInput("start", got=start, want="a datetime with a time zone")
-    return int(start.timestamp()) * 1_000_000
+    micro = int(start.timestamp()) * 1_000_000 + (posts.seconds * 1e6).astype(np.int64)
+    return pl.Series("time", micro).cast(pl.Datetime("us", "UTC"))
 
 
-def _names(what: str, count: int) -> pl.Series:
+def _names(noun: str, count: int) -> pl.Series:
     width = len(str(count))
-    return pl.Series(what, [f"{what}-{number:0{width}d}" for number in range(1, count + 1)])
+    return pl.Series(noun, [f"{noun}-{number:0{width}d}" for number in range(1, count + 1)])
 
 
-def _whole(argument: str, value: object, low: int, high: int | None = None) -> None:
-    bound = f"from {low} to {high}" if high is not None else f"of at least {low}"
-    good = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not good or value < low or (high is not None and value > high):  # type: ignore[operator]
-        raise BadInput(argument, got=value, want=f"a whole number {bound}")
-
-
-def _number(argument: str, value: object, low: float, high: float) -> None:
-    good = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not good or not low <= value <= high or not np.isfinite(float(value)):  # type: ignore[operator, arg-type]
+def _check_number(argument: str, value: object, low: float, high: float) -> None:
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not low <= value <= high or not np.isfinite(float(value)):  # type: ignore[operator, arg-type]
         raise BadInput(argument, got=value, want=f"a number from {low:g} to {high:g}")

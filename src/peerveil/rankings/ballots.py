@@ -11,8 +11,7 @@ import numpy as np
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data import Rankings
-from peerveil.data.digest import RankingSums
-from peerveil.data.orders import checked_items
+from peerveil.data.orders import RankingSums, checked_items
 from peerveil.data.table import is_frame
 from peerveil.rankings.kernels import add_pairs, first_bad_row
 

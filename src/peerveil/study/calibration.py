@@ -12,7 +12,7 @@ from peerveil.study.spelling import File, InnerShare, ReviewsName, ScaleAndBias,
 
 if TYPE_CHECKING:
     from peerveil.calibration import Conference
-    from peerveil.calibration.fit import Fit
+    from peerveil.calibration.fit import MiscalibrationFit
     from peerveil.data import Reviews
     from peerveil.study.actions import Context
     from peerveil.study.execute import Inputs
@@ -106,15 +106,15 @@ class _Decisions(Action["Reviews"]):
             want = "the standard deviation of scores; it is fitted only with a history"
             raise BadInput("noise", got=_NOTHING, want=want)
 
-    def fit(self, inputs: Inputs[Reviews]) -> Fit | None:
+    def fit(self, inputs: Inputs[Reviews]) -> MiscalibrationFit | None:
         """Strictness learned from the past, once per run; None if it was given as a table."""
         if not self.history:
             return None
-        fit: Fit | None
+        fit: MiscalibrationFit | None
         fitted, fit = self.__dict__.get("_fit", (None, None))
         if fitted is not inputs:
             from peerveil.calibration import fit_miscalibration
-            from peerveil.calibration.reading import known_reviewers
+            from peerveil.calibration.fit import known_reviewers
 
             past = inputs.others["history"]
             known_reviewers(inputs.table, past)
@@ -203,7 +203,7 @@ class Decide(_Decisions):
         return [once, *self._known_from_past(inputs), *self.conference(inputs).not_covered]
 
     def _known_from_past(self, inputs: Inputs[Reviews]) -> list[str]:
-        from peerveil.calibration.reading import history_in_words
+        from peerveil.calibration.fit import history_in_words
 
         return [history_in_words(inputs.table, inputs.others["history"])] if self.history else []
 

@@ -192,7 +192,7 @@ class Outcome:
 
     def csv(self, name: str, frame: pl.DataFrame, *, public: bool) -> None:
         """Keep a table as a CSV file."""
-        from peerveil.data.writing import csv_text
+        from peerveil.data.table import csv_text
 
         self.file(name, csv_text(frame), public=public)
 

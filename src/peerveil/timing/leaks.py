@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from peerveil.data import Events
-from peerveil.data.events import ORDER_LEAKS, SECOND_CLOCKS
+from peerveil.data.schema import ORDER_LEAKS, SECOND_CLOCKS
 from peerveil.timing.log import codes
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ import numpy as np
 import polars as pl
 
 from peerveil.data import Events
-from peerveil.data.events import ORDER_LEAKS
+from peerveil.data.schema import ORDER_LEAKS
 from peerveil.data.table import is_frame
 
 if TYPE_CHECKING:

@@ -188,7 +188,7 @@ class TruthResult(Result):
 
         A private file can be read by its owner alone.
         """
-        from peerveil.data.writing import write_frame
+        from peerveil.data.table import write_frame
 
         return write_frame(self.frame(probabilities=True), path, private=private)
 

@@ -7,8 +7,7 @@ import polars as pl
 import pytest
 
 from peerveil.data import BadTable, Events, Labels, Rankings, Reviews
-from peerveil.data.problems import Suggestion
-from peerveil.web.console.files import File, look_at
+from peerveil.web.console.files import DataFile, inspect
 
 
 def put(folder: Path, text: str, name: str = "labels.csv") -> Path:
@@ -30,7 +29,7 @@ def test_a_suggestion_is_data_that_the_console_words_in_its_own_way(tmp_path: Pa
     with pytest.raises(BadTable) as caught:
         Reviews.read(path)
     (problem,) = pickle.loads(pickle.dumps(caught.value)).problems
-    assert problem.suggestion == Suggestion("Reviews", {"paper": "submission", "score": "rating"})
+    assert problem.suggestion == {"paper": "submission", "score": "rating"}
     before = (
         "reviews.csv: got no column paper, score, need one of each among submission, rating: if they have other names"
     )
@@ -38,8 +37,8 @@ def test_a_suggestion_is_data_that_the_console_words_in_its_own_way(tmp_path: Pa
     python = "columns={'paper': 'submission', 'score': 'rating'}"
     assert str(caught.value) == f"{before}, pass {python} (on the command line: {options})"
     assert caught.value.want.endswith(options + ")")  # also where a study repeats it
-    file = File("1", "me", "reviews.csv", path, True, 1, "looking", "reviews", {}, {})
-    assert look_at(file)["problems"]["reviews"]["lines"] == [f"{before}, choose the columns below"]
+    file = DataFile("1", "me", "reviews.csv", path, True, 1, "looking", "reviews", {}, {})
+    assert inspect(file)["problems"]["reviews"]["lines"] == [f"{before}, choose the columns below"]
 
 
 def test_bad_cell_far_below_the_sample_is_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from peerveil.calibration import Affine, Monotone, Uncertain
-from peerveil.calibration.arrays import pair_frontiers
+from peerveil.calibration.pair import pair_frontiers
 from peerveil.core.errors import BadInput
 from peerveil.core.randomness import Randomness
 from peerveil.papers.calibration.average import AverageCase, simulate_average

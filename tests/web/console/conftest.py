@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from argon2 import PasswordHasher
-from tests.web.console.desk import Desk
-from tests.web.console.office import Office
+from tests.web.console.clients import LocalConsole
+from tests.web.console.operator_client import OperatorConsole
 
-from peerveil.web.console import people
+from peerveil.web.console import users
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module", autouse=True)
 def hasher() -> Iterator[Callable[[], Any]]:
     """Passwords are hashed quickly while tests run; this is what hashes them otherwise."""
-    genuine = people._hasher
+    genuine = users._hasher
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(people, "_hasher", lambda: PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+        patch.setattr(users, "_hasher", lambda: PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
         yield genuine
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def console(tmp_path: Path) -> Iterator[LocalConsole]:
     """A console for one person."""
-    made = Desk(tmp_path)
+    made = LocalConsole(tmp_path)
     yield made
     made.close()
 
 
 @pytest.fixture
-def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
+def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OperatorConsole]:
     """A console for one person, without either service."""
     monkeypatch.chdir(tmp_path)
     for name in ("PEERVEIL_KEY", "PEERVEIL_COLLECT_DB", "PEERVEIL_GATEWAY_CONFIG", "PEERVEIL_LEDGER"):
         monkeypatch.delenv(name, raising=False)
-    made = Office(tmp_path)
+    made = OperatorConsole(tmp_path)
     yield made
     made.close()

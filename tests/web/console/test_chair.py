@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.web.common.process import COMMAND
+from tests.web.console.browser import BrowserSession
 from tests.web.console.export import openreview_export
-from tests.web.console.seat import Seat
 from tests.web.console.server import ConsoleServer
 
 from peerveil.ledger import Ledger
@@ -26,20 +26,22 @@ ACCOUNT = "Kites 2026"
 
 
 @pytest.fixture(scope="module")
-def chair(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[tuple[Seat, Path, set[str]]]:
+def chair(
+    tmp_path_factory: pytest.TempPathFactory, chromium: Browser
+) -> Iterator[tuple[BrowserSession, Path, set[str]]]:
     """A chair who has brought an export and opened an account of 2; the console's folder; the reviewers' names."""
     server = ConsoleServer(tmp_path_factory.mktemp("chair") / "console")
-    desk = Seat(server.base, chromium, viewport={"width": 1100, "height": 900})
+    console = BrowserSession(server.base, chromium, viewport={"width": 1100, "height": 900})
     content, names = openreview_export()
-    desk.open("/")
-    desk.page.get_by_role("link", name="Bring a file").click()
+    console.open("/")
+    console.page.get_by_role("link", name="Upload a file").click()
     export = {"name": "kites-notes.json", "mimeType": "application/json", "buffer": content}
-    desk.page.get_by_label("A file of yours").set_input_files(export)  # type: ignore[arg-type]
-    desk.press("Add it")
-    desk.page.locator("[data-poll]").wait_for(state="detached")
-    desk.open_account(ACCOUNT, "2")
-    yield desk, server.folder, names
-    desk.close()
+    console.page.get_by_label("A file of yours").set_input_files(export)  # type: ignore[arg-type]
+    console.press("Add it")
+    console.page.locator("[data-poll]").wait_for(state="detached")
+    console.open_account(ACCOUNT, "2")
+    yield console, server.folder, names
+    console.close()
     server.stop()
 
 
@@ -49,56 +51,56 @@ def spent(folder: Path) -> float:
         return float(account.spent)
 
 
-def the_export_is_recognized(chair: tuple[Seat, Path, set[str]]) -> None:
-    desk, _, _ = chair
-    desk.open("/data")
-    desk.page.get_by_role("link", name="kites-notes.json").click()
-    said = desk.page.locator("main").inner_text()
+def the_export_is_recognized(chair: tuple[BrowserSession, Path, set[str]]) -> None:
+    console, _, _ = chair
+    console.open("/data")
+    console.page.get_by_role("link", name="kites-notes.json").click()
+    said = console.page.locator("main").inner_text()
     assert "An OpenReview export" in said
     assert "180 reviews of 60 papers by 40 reviewers" in said
     assert "Read as events." in said
-    rooms = desk.page.locator(".cards strong").all_inner_texts()
-    assert rooms == ["Release", "Timing", "Calibration"]
+    modules = console.page.locator(".cards strong").all_inner_texts()
+    assert modules == ["Release", "Timing", "Calibration"]
 
 
 @pytest.mark.slow
-def test_exploring_costs_nothing_and_answers_the_keyboard(chair: tuple[Seat, Path, set[str]]) -> None:
-    desk, folder, names = chair
-    desk.open("/data")
-    desk.page.get_by_role("link", name="kites-notes.json").click()
-    desk.page.get_by_role("link", name="Release Publish").click()
-    desk.page.locator("[data-poll]").wait_for(state="detached")
-    desk.page.locator("#exploration .headline").wait_for()
-    shown = desk.page.locator("#exploration")
-    before, epsilon = shown.inner_html(), desk.page.locator("output").inner_text()
-    desk.page.evaluate("() => { window.stayed = true; }")
-    desk.page.get_by_role("slider").focus()
-    desk.page.keyboard.press("ArrowRight")
-    desk.page.wait_for_function("(old) => document.getElementById('exploration').innerHTML !== old", arg=before)
-    chosen = desk.page.locator("output").inner_text()
+def test_exploring_costs_nothing_and_answers_the_keyboard(chair: tuple[BrowserSession, Path, set[str]]) -> None:
+    console, folder, names = chair
+    console.open("/data")
+    console.page.get_by_role("link", name="kites-notes.json").click()
+    console.page.get_by_role("link", name="Release Publish").click()
+    console.page.locator("[data-poll]").wait_for(state="detached")
+    console.page.locator("#exploration .headline").wait_for()
+    shown = console.page.locator("#exploration")
+    before, epsilon = shown.inner_html(), console.page.locator("output").inner_text()
+    console.page.evaluate("() => { window.stayed = true; }")
+    console.page.get_by_role("slider").focus()
+    console.page.keyboard.press("ArrowRight")
+    console.page.wait_for_function("(old) => document.getElementById('exploration').innerHTML !== old", arg=before)
+    chosen = console.page.locator("output").inner_text()
     assert float(chosen) > float(epsilon)
     assert f"epsilon {chosen} of the account" in shown.inner_text()
     assert shown.locator("svg[role=img]").count() >= 2
-    assert desk.page.evaluate("window.stayed")  # nothing was loaded anew
-    assert f"epsilon={chosen}" in desk.page.url
+    assert console.page.evaluate("window.stayed")  # nothing was loaded anew
+    assert f"epsilon={chosen}" in console.page.url
     # what was explored is what the form begins with
-    assert desk.page.locator('[id="form-release.publish"] [name=epsilon]').input_value() == chosen
+    assert console.page.locator('[id="form-release.publish"] [name=epsilon]').input_value() == chosen
     assert spent(folder) == 0
-    assert not any(name in desk.page.content() for name in names)
+    assert not any(name in console.page.content() for name in names)
 
 
-def from_the_export_to_a_published_histogram(chair: tuple[Seat, Path, set[str]], tmp_path: Path) -> None:
-    desk, folder, names = chair
-    desk.prepare("release.publish", "kites-notes.json", weight="miscalibration", epsilon="1/2")
-    said = desk.page.locator("main").inner_text()
+def from_the_export_to_a_published_histogram(chair: tuple[BrowserSession, Path, set[str]], tmp_path: Path) -> None:
+    console, folder, names = chair
+    console.prepare("release.publish", "kites-notes.json", weight="miscalibration", epsilon="1/2")
+    said = console.page.locator("main").inner_text()
     assert "0.5 of the 2 that Kites 2026 has left" in said
     assert "without names" in said
     assert spent(folder) == 0  # a cost that is shown is not a cost that is spent
-    desk.carry_out("Spend it and run")
+    console.carry_out("Spend and run")
     assert spent(folder) == 0.5
-    assert desk.page.locator("main figure svg[role=img]").count() >= 1
-    assert "strict" in desk.page.locator("main").inner_text()
-    with zipfile.ZipFile(io.BytesIO(desk.save("All that may be published"))) as archive:
+    assert console.page.locator("main figure svg[role=img]").count() >= 1
+    assert "strict" in console.page.locator("main").inner_text()
+    with zipfile.ZipFile(io.BytesIO(console.save("All that may be published"))) as archive:
         published = {name: archive.read(name) for name in archive.namelist()}
     table = next(content for name, content in published.items() if name.endswith("means-miscalibration.csv"))
     assert len(table.decode().strip().splitlines()) == 1 + 40  # the names of the columns, and a line for each reviewer
@@ -107,16 +109,16 @@ def from_the_export_to_a_published_histogram(chair: tuple[Seat, Path, set[str]],
     everything = b"\n".join(published.values()).decode()
     assert not [name for name in names if name in everything]
     assert "Kestrel" not in everything
-    study = desk.save("Study file")
+    study = console.save("Study file")
     assert b"kites-notes" in study
 
-    desk.open("/ledger")
-    row = desk.page.get_by_role("row", name=ACCOUNT).inner_text().split()
+    console.open("/ledger")
+    row = console.page.get_by_role("row", name=ACCOUNT).inner_text().split()
     assert row[-3:] == ["2", "0.5", "1.5"]
-    desk.page.get_by_role("link", name=ACCOUNT).click()
-    assert "Release: publish the distribution" in desk.page.locator("tbody").inner_text()
-    desk.open("/ledger/verify")
-    assert desk.page.locator("h1").inner_text() == "The ledger is whole"
+    console.page.get_by_role("link", name=ACCOUNT).click()
+    assert "Release: publish the distribution" in console.page.locator("tbody").inner_text()
+    console.open("/ledger/verify")
+    assert console.page.locator("h1").inner_text() == "The ledger is whole"
 
     # the study file does the same once more, without a browser: here with a copy of the ledger
     copied = tmp_path / "ledger.db"
@@ -131,22 +133,22 @@ def from_the_export_to_a_published_histogram(chair: tuple[Seat, Path, set[str]],
     assert next(tmp_path.rglob("means-miscalibration.csv")).read_bytes() != table  # new noise
 
 
-def a_timing_audit_is_for_the_chair_alone(chair: tuple[Seat, Path, set[str]]) -> None:
-    desk, folder, names = chair
+def a_timing_audit_is_for_the_chair_alone(chair: tuple[BrowserSession, Path, set[str]]) -> None:
+    console, folder, names = chair
     before = spent(folder)
-    desk.prepare("timing.audit", "kites-notes.json")
-    assert "publishes\nnothing" in desk.page.locator("main").inner_text()
-    desk.carry_out("Run")
-    whole = desk.page.locator("main").inner_text()
+    console.prepare("timing.audit", "kites-notes.json")
+    assert "publishes\nnothing" in console.page.locator("main").inner_text()
+    console.carry_out("Run")
+    whole = console.page.locator("main").inner_text()
     assert "must not be published" in whole.lower()
     assert "nothing of this is published" in whole
-    desk.page.get_by_role("link", name="See what others may see").click()
-    public = desk.page.locator("main").inner_text()
-    assert desk.page.locator("main figure").count() == 0
+    console.page.get_by_role("link", name="See what others may see").click()
+    public = console.page.locator("main").inner_text()
+    assert console.page.locator("main figure").count() == 0
     figures = [line for line in whole.splitlines() if line.startswith("Without protection")]
     assert figures  # what the chair sees of the attack
     assert not any(line in public for line in figures)
-    assert desk.page.get_by_role("link", name="All that may be published").count() == 0  # nothing may
+    assert console.page.get_by_role("link", name="All that may be published").count() == 0  # nothing may
     (out,) = [path.parent for path in (folder / "runs").glob("*/out/public") if not list(path.rglob("*.svg"))]
     everything = "\n".join(path.read_text(encoding="utf-8") for path in (out / "public").rglob("*") if path.is_file())
     assert not any(line in everything for line in figures)
@@ -156,7 +158,7 @@ def a_timing_audit_is_for_the_chair_alone(chair: tuple[Seat, Path, set[str]]) ->
 
 @pytest.mark.slow
 def test_a_chair_from_the_export_to_a_published_histogram_and_a_private_audit(
-    chair: tuple[Seat, Path, set[str]], tmp_path: Path
+    chair: tuple[BrowserSession, Path, set[str]], tmp_path: Path
 ) -> None:
     """One test, so that two workers do not start two consoles."""
     the_export_is_recognized(chair)

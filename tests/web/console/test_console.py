@@ -12,16 +12,17 @@ import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.web.console.desk import Browser, Desk, said, where
+from tests.web.console.clients import Browser, LocalConsole, said, where
 
 from peerveil.data import synthetic_conference
 from peerveil.study import Study, run_study
 from peerveil.study.actions import KINDS, all_actions
 from peerveil.truth import simulate_crowd
-from peerveil.web.console import files, jobs, simulations
-from peerveil.web.console.house import LOCAL
-from peerveil.web.console.pages.rooms import NOT_OFFERED
-from peerveil.web.console.people import Asker
+from peerveil.web.console import files, jobs
+from peerveil.web.console.app import LOCAL_USER
+from peerveil.web.console.explore import MODULES
+from peerveil.web.console.pages.modules import NOT_OFFERED
+from peerveil.web.console.users import User
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,10 +32,10 @@ CONFERENCE = synthetic_conference(60, 40, seed=3, people_seed=5)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
+def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalConsole]:
     """A console on each kind of database; on PostgreSQL the ledger is there too."""
     db = None if request.param == "sqlite" else str(request.getfixturevalue("postgres_url"))
-    made = Desk(tmp_path, db=db)
+    made = LocalConsole(tmp_path, db=db)
     yield made
     made.close()
 
@@ -43,10 +44,10 @@ def reviews_file(folder: Path) -> bytes:
     return CONFERENCE.reviews.write(folder / "reviews.csv").read_bytes()
 
 
-def bring(desk: Desk, browser: Browser, name: str, content: bytes) -> str:
+def bring(console: LocalConsole, browser: Browser, name: str, content: bytes) -> str:
     """Upload a file and have it read; its id."""
     answer = browser.add(name, content)
-    desk.work("desk")
+    console.work("checks")
     return where(answer).rsplit("/", 1)[1]
 
 
@@ -63,7 +64,7 @@ def publish(browser: Browser, file: str, account: str = "main", epsilon: str = "
     return where(browser.send("/release", "/release/prepare", {**fields, **more}))
 
 
-def test_from_file_to_report(either: Desk, tmp_path: Path) -> None:
+def test_from_file_to_report(either: LocalConsole, tmp_path: Path) -> None:
     """Upload, account, draft, cost, run, report, downloads, ledger, and the same study once more from the command line."""
     me = either.browser()
     file = bring(either, me, "reviews.csv", reviews_file(tmp_path))
@@ -73,8 +74,8 @@ def test_from_file_to_report(either: Desk, tmp_path: Path) -> None:
     assert "being checked" in said(me.get(run))
     either.work()
     ready = said(me.get(run))
-    assert "1 of the 2.5 that main has left" in ready
-    assert "Spend it and run" in ready
+    assert "1 of the 2.5 left in main" in ready
+    assert "Spend and run" in ready
     assert "0 of 2.5 spent" in said(me.get("/ledger/account?name=main"))
     assert where(me.send(run, f"{run}/start")) == run
     either.work()
@@ -98,68 +99,70 @@ def test_from_file_to_report(either: Desk, tmp_path: Path) -> None:
         patch.setenv("PEERVEIL_LEDGER", either.settings.ledger)
         run_study(Study.read(again), tmp_path / "again", progress=False)
     assert "2 of 2.5 spent" in said(me.get("/ledger/account?name=main"))
-    whole = me.get("/runs/everything.toml").text
+    whole = me.get("/runs/all.toml").text
     assert [step["action"] for step in tomllib.loads(whole)["steps"]] == ["release.publish"]
-    trail = said(me.get("/people"))
+    trail = said(me.get("/users"))
     assert all(words in trail for words in ("added a file", "opened an account", "drafted a run", "started a run"))
 
 
-def test_overspending_is_refused_kindly(desk: Desk, tmp_path: Path) -> None:
-    me = desk.browser()
-    file = bring(desk, me, "reviews.csv", reviews_file(tmp_path))
+def test_overspending_is_refused_kindly(console: LocalConsole, tmp_path: Path) -> None:
+    me = console.browser()
+    file = bring(console, me, "reviews.csv", reviews_file(tmp_path))
     me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "1"})
     run = publish(me, file, epsilon="1.5")
-    desk.work()
+    console.work()
     text = said(me.get(run))
-    assert "has 1 left, and this would take 1.5" in text
+    assert "has 1 left, and this would spend 1.5" in text
     assert "Nothing was spent" in text
     assert "never refilled" in text
     assert "Spend it" not in text
 
 
-def test_two_tabs_cannot_spend_twice(desk: Desk, tmp_path: Path) -> None:
+def test_two_tabs_cannot_spend_twice(console: LocalConsole, tmp_path: Path) -> None:
     """One draft started twice runs once; two drafts that do not both fit: the second is refused, nothing is overspent."""
-    me = desk.browser()
-    file = bring(desk, me, "reviews.csv", reviews_file(tmp_path))
+    me = console.browser()
+    file = bring(console, me, "reviews.csv", reviews_file(tmp_path))
     me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "1.5"})
     first, second = publish(me, file), publish(me, file)
-    desk.work()
+    console.work()
     assert me.send(first, f"{first}/start").status_code == 303
     assert me.send(second, f"{first}/start").status_code == 409
     assert me.send(second, f"{second}/start").status_code == 303
-    desk.work()
+    console.work()
     assert "How strict are reviewers?" in said(me.get(first))
     late = said(me.get(second))
-    assert "did not come to its end" in late
+    assert "The run failed" in late
     assert "has 0.5 left" in late
     assert "1 of 1.5 spent" in said(me.get("/ledger/account?name=main"))
 
 
-def test_simulation_spends_nothing_and_is_marked(desk: Desk, tmp_path: Path) -> None:
-    me = desk.browser()
-    file = bring(desk, me, "reviews.csv", reviews_file(tmp_path))
+def test_simulation_spends_nothing_and_is_marked(console: LocalConsole, tmp_path: Path) -> None:
+    me = console.browser()
+    file = bring(console, me, "reviews.csv", reviews_file(tmp_path))
     run = publish(me, file, account="", simulate="yes")
-    desk.work()
-    assert "nothing of it may be published" in said(me.get(run))
+    console.work()
+    assert "none of it may be published" in said(me.get(run))
     me.send(run, f"{run}/start")
-    desk.work()
+    console.work()
     text = said(me.get(run))
-    assert "A simulation: nothing of it may be published" in text
+    assert "A simulation: none of it may be published" in text
     assert "SIMULATION" in text
     names = zipfile.ZipFile(io.BytesIO(me.get(f"{run}/public.zip").content)).namelist()
     assert names
     assert all("simulated-" in name for name in names)
 
 
-def test_every_action_of_every_room(desk: Desk) -> None:
+def test_every_action_of_every_room(console: LocalConsole) -> None:
     """The form of each action, filled in as the page fills it, becomes a study that is accepted."""
-    me = desk.browser()
-    me.send("/data", "/data/invent")
-    desk.work("desk")
+    me = console.browser()
+    me.send("/data", "/data/synthetic")
+    console.work("checks")
     me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "50", "sure": "yes"})
-    listed = files.listed(desk.house, Asker(LOCAL, "you", "operator"))
-    ids: dict[str, str] = {kind: next(file.id for file in listed if file.name == f"invented: {kind}") for kind in KINDS}
-    past = next(file.id for file in listed if file.name == "invented last year: reviews")
+    listed = files.listed(console.app, User(LOCAL_USER, "you", "operator"))
+    ids: dict[str, str] = {
+        kind: next(file.id for file in listed if file.name == f"synthetic: {kind}") for kind in KINDS
+    }
+    past = next(file.id for file in listed if file.name == "synthetic last year: reviews")
     decided = {"history": past, "draws": "1", "iterations": "600"}
     typed: dict[str, dict[str, str]] = {
         "release.publish": {"epsilon": "1/3"},
@@ -174,21 +177,21 @@ def test_every_action_of_every_room(desk: Desk) -> None:
         "truth.infer": {"randomized": "true", "epsilon": "1", "classes": "0\n1"},
     }
     found = {}
-    for room, kind in simulations.KINDS.items():
-        page = me.get(f"/{room}?data={ids[kind]}").text
+    for module, kind in ((name, module.kind) for name, module in MODULES.items()):
+        page = me.get(f"/{module}?data={ids[kind]}").text
         for action, form in forms_of(page).items():
-            found[room, action] = where(me.send(f"/{room}", f"/{room}/prepare", form | typed.get(action, {})))
+            found[module, action] = where(me.send(f"/{module}", f"/{module}/prepare", form | typed.get(action, {})))
     shown = {action for _, action in found}
     assert shown == {name for name in all_actions() if not name.startswith("audit.") and name not in NOT_OFFERED}
-    desk.work("desk")
+    console.work("checks")
     for name, run in found.items():
-        assert "What will happen" in said(me.get(run)), (name, said(me.get(run))[150:600])
+        assert "Before you start" in said(me.get(run)), (name, said(me.get(run))[150:600])
     assert steps_of(me, found["calibration", "calibration.decide"])[0]["accept"] == 20  # what was typed, not the share
     assert steps_of(me, found["calibration", "calibration.plan"])[0]["accept"] == 50  # a quarter of 200 papers
 
 
 def forms_of(page: str) -> dict[str, dict[str, str]]:
-    """The forms of a room's page by action, with the values that stand in them."""
+    """The forms of a module's page by action, with the values that stand in them."""
     forms = {}
     for action, form in re.findall(r'id="form-([a-z.]+)">(.*?)</form>', page, flags=re.DOTALL):
         values = {
@@ -207,9 +210,9 @@ def steps_of(browser: Browser, run: str) -> list[dict[str, Any]]:
     return steps
 
 
-def test_settings_are_read_or_refused(desk: Desk, tmp_path: Path) -> None:
-    me = desk.browser()
-    file = bring(desk, me, "reviews.csv", reviews_file(tmp_path))
+def test_settings_are_read_or_refused(console: LocalConsole, tmp_path: Path) -> None:
+    me = console.browser()
+    file = bring(console, me, "reviews.csv", reviews_file(tmp_path))
     me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "1"})
     base = {"action": "release.publish", "data": file, "account": "main", "epsilon": "1"}
     for fields, words in (
@@ -232,15 +235,15 @@ def test_settings_are_read_or_refused(desk: Desk, tmp_path: Path) -> None:
         assert answer.status_code in (404, 422), fields
         assert words in said(answer).lower()
         assert "Nothing was changed" in said(answer)
-    assert not jobs.waiting(desk.house, "desk")
+    assert not jobs.waiting(console.app, "checks")
     assert "None yet" in said(me.get("/runs"))
 
 
-def test_unknown_columns_are_named_by_hand(desk: Desk) -> None:
-    me = desk.browser()
-    file = bring(desk, me, "scores.csv", b"x,who,points\n1,ann,3\n1,bob,4\n2,ann,5\n2,cid,1\n")
+def test_unknown_columns_are_named_by_hand(console: LocalConsole) -> None:
+    me = console.browser()
+    file = bring(console, me, "scores.csv", b"x,who,points\n1,ann,3\n1,bob,4\n2,ann,5\n2,cid,1\n")
     page = said(me.get(f"/data/{file}?kind=reviews"))
-    assert "Say what is what" in page
+    assert "Map columns" in page
     assert "points" in page
     fields = {
         "kind": "reviews",
@@ -250,57 +253,57 @@ def test_unknown_columns_are_named_by_hand(desk: Desk) -> None:
         "column-time": "",
     }
     me.send(f"/data/{file}?kind=reviews", f"/data/{file}/columns", fields)
-    desk.work("desk")
+    console.work("checks")
     assert "4 reviews of 2 papers by 3 reviewers" in said(me.get(f"/data/{file}"))
     me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "1"})
     run = publish(me, file)
-    desk.work()
+    console.work()
     text = me.get(f"{run}/study.toml").text
     assert tomllib.loads(text)["data"]["scores"]["columns"] == {"paper": "x", "reviewer": "who", "score": "points"}
 
 
-def test_problems_are_named_by_row(desk: Desk) -> None:
-    me = desk.browser()
-    file = bring(desk, me, "reviews.csv", b"paper,reviewer,score\n1,a,3\n1,b,much\n2,a,nan\n")
+def test_problems_are_named_by_row(console: LocalConsole) -> None:
+    me = console.browser()
+    file = bring(console, me, "reviews.csv", b"paper,reviewer,score\n1,a,3\n1,b,much\n2,a,nan\n")
     text = said(me.get(f"/data/{file}"))
     assert "Not readable as reviews" in text
     assert "row 2" in text
     assert "much" in text
 
 
-def test_files_can_be_pointed_to(desk: Desk, tmp_path: Path) -> None:
-    me = desk.browser()
+def test_files_can_be_pointed_to(console: LocalConsole, tmp_path: Path) -> None:
+    me = console.browser()
     path = CONFERENCE.reviews.write(tmp_path / "mine.csv")
-    file = where(me.send("/data", "/data/point", {"path": str(path)})).rsplit("/", 1)[1]
-    desk.work("desk")
+    file = where(me.send("/data", "/data/path", {"path": str(path)})).rsplit("/", 1)[1]
+    console.work("checks")
     assert "not copied" in said(me.get("/data"))
     me.send(f"/data/{file}", f"/data/{file}/remove")
     assert path.exists()
     assert me.get(f"/data/{file}").status_code == 404
 
 
-def test_a_process_that_dies_again_and_again_is_given_up(desk: Desk, tmp_path: Path) -> None:
+def test_a_process_that_dies_again_and_again_is_given_up(console: LocalConsole, tmp_path: Path) -> None:
     """Killed while it looks: taken up again by whoever gets the lane; after three times the page says so."""
-    me = desk.browser()
+    me = console.browser()
     answer = me.add("reviews.csv", reviews_file(tmp_path))
-    for _ in range(jobs.MOST_ATTEMPTS):
-        assert jobs.claim(desk.house, "desk") is not None  # and then the process is gone
-        jobs.recover(desk.house, "desk")
-    desk.work("desk")
+    for _ in range(jobs.MAX_ATTEMPTS):
+        assert jobs.claim(console.app, "checks") is not None  # and then the process is gone
+        jobs.recover(console.app, "checks")
+    console.work("checks")
     assert "died 3 times" in said(me.get(where(answer)))
 
 
 def test_an_interrupted_run_goes_on_without_a_second_debit(
-    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    console: LocalConsole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The process dies between the debit and the outcome: the run is taken up again, and the debit stands once."""
     from peerveil.study.folder import Folder
 
-    me = desk.browser()
-    file = bring(desk, me, "reviews.csv", reviews_file(tmp_path))
+    me = console.browser()
+    file = bring(console, me, "reviews.csv", reviews_file(tmp_path))
     me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "1"})
     run = publish(me, file)
-    desk.work("desk")
+    console.work("checks")
     me.send(run, f"{run}/start")
 
     class Killed(BaseException):
@@ -312,37 +315,37 @@ def test_an_interrupted_run_goes_on_without_a_second_debit(
     with monkeypatch.context() as patch:
         patch.setattr(Folder, "keep", die)
         with pytest.raises(Killed):
-            desk.work("runs")
+            console.work("runs")
     assert "1 of 1 spent" in said(me.get("/ledger/account?name=main"))
-    assert "under way" in said(me.get(run))
-    jobs.recover(desk.house, "runs")
-    desk.work("runs")
+    assert "running" in said(me.get(run))
+    jobs.recover(console.app, "runs")
+    console.work("runs")
     assert "How strict are reviewers?" in said(me.get(run))
     assert "1 of 1 spent; 0 left" in said(me.get("/ledger/account?name=main"))
 
 
-def test_a_failed_run_can_go_on(desk: Desk, tmp_path: Path) -> None:
-    me = desk.browser()
+def test_a_failed_run_can_go_on(console: LocalConsole, tmp_path: Path) -> None:
+    me = console.browser()
     content = reviews_file(tmp_path)
-    file = bring(desk, me, "reviews.csv", content)
+    file = bring(console, me, "reviews.csv", content)
     me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "1"})
     run = publish(me, file)
-    desk.work("desk")
-    kept = next((desk.house.files / file).iterdir())
+    console.work("checks")
+    kept = next((console.app.files_folder / file).iterdir())
     shutil.move(kept, tmp_path / "away.csv")
     me.send(run, f"{run}/start")
-    desk.work("runs")
-    assert "did not come to its end" in said(me.get(run))
+    console.work("runs")
+    assert "The run failed" in said(me.get(run))
     shutil.move(tmp_path / "away.csv", kept)
     assert where(me.send(run, f"{run}/resume")) == run
-    desk.work("runs")
+    console.work("runs")
     assert "How strict are reviewers?" in said(me.get(run))
 
 
-def test_explorations_are_simulated_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    me = desk.browser()
-    assert "Being simulated" in said(me.get("/release"))
-    desk.work("simulations")
+def test_explorations_are_simulated_once(console: LocalConsole, monkeypatch: pytest.MonkeyPatch) -> None:
+    me = console.browser()
+    assert "Simulating" in said(me.get("/release"))
+    console.work("simulations")
     first = me.get("/release")
     assert 'class="headline"' in first.text
     other = me.get("/release?epsilon=0.1&part=exploration")
@@ -350,14 +353,14 @@ def test_explorations_are_simulated_once(desk: Desk, monkeypatch: pytest.MonkeyP
     assert 'class="headline"' in other.text
     assert other.text not in first.text
     assert me.get("/release?epsilon=banana").status_code == 422
-    assert not jobs.waiting(desk.house, "simulations")
+    assert not jobs.waiting(console.app, "simulations")
     monkeypatch.setattr("peerveil.web.console.explore.VERSION", 0)  # as after an upgrade
-    assert "Being simulated" in said(me.get("/release"))
-    assert jobs.waiting(desk.house, "simulations")
+    assert "Simulating" in said(me.get("/release"))
+    assert jobs.waiting(console.app, "simulations")
 
 
-def test_the_ledger_can_be_verified_and_saved(desk: Desk) -> None:
-    me = desk.browser()
+def test_the_ledger_can_be_verified_and_saved(console: LocalConsole) -> None:
+    me = console.browser()
     me.send("/ledger", "/ledger/open", {"name": "main / of 2026", "epsilon": "1"})
     assert "The ledger is whole" in said(me.get("/ledger/verify"))
     assert json.loads(me.get("/ledger/export.json").text)["accounts"][0]["name"] == "main / of 2026"
@@ -372,13 +375,13 @@ def test_the_ledger_can_be_verified_and_saved(desk: Desk) -> None:
         assert me.send("/ledger", "/ledger/open", fields).status_code == 422
 
 
-def test_a_form_does_not_state_that_answers_were_randomized(desk: Desk, tmp_path: Path) -> None:
+def test_a_form_does_not_state_that_answers_were_randomized(console: LocalConsole, tmp_path: Path) -> None:
     """The form for randomized answers with raw ones: as it is, it is refused, and no slider fills it in."""
     answers = simulate_crowd(tasks=40, workers=12, answers=4, ability=(3, 2), epsilon=None, seed=2).answers.write(
         tmp_path / "answers.csv"
     )
-    me = desk.browser()
-    file = bring(desk, me, "answers.csv", answers.read_bytes())
+    me = console.browser()
+    file = bring(console, me, "answers.csv", answers.read_bytes())
     me.get(f"/truth?data={file}")
     fields = forms_of(me.get(f"/truth?data={file}").text)["truth.infer"]
     assert (fields["epsilon"], fields["randomized"]) == ("", "false")
@@ -388,6 +391,6 @@ def test_a_form_does_not_state_that_answers_were_randomized(desk: Desk, tmp_path
         assert "randomized on devices: got an epsilon alone" in html.unescape(said(answer))
         assert "truth.randomize randomizes each once" in html.unescape(said(answer))
     run = where(me.send("/truth", "/truth/prepare", fields))
-    desk.work()
-    assert "cannot be run as it stands" in said(me.get(run))
+    console.work()
+    assert "This cannot be run" in said(me.get(run))
     assert me.send(run, f"{run}/start").status_code == 409

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from argon2 import Type, extract_parameters
 from sqlalchemy import update
-from tests.web.console.desk import ADDRESS, SENTENCE, Browser, Desk, said, token_of, where
+from tests.web.console.clients import ADDRESS, SENTENCE, Browser, LocalConsole, said, token_of, where
 
 from peerveil.data import synthetic_conference
 from peerveil.web.common.clock import SECOND
-from peerveil.web.console import people
-from peerveil.web.console.schema import people as people_table
+from peerveil.web.console import users
 from peerveil.web.console.schema import sessions
+from peerveil.web.console.schema import users as users_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,9 +30,9 @@ RAW = re.compile(r"<script>alert|<img src=x|\b49\b.*onerror")
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> Iterator[Desk]:
+def shared(tmp_path: Path) -> Iterator[LocalConsole]:
     """A console at which people sign in."""
-    made = Desk(tmp_path, sign_in=True)
+    made = LocalConsole(tmp_path, sign_in=True)
     yield made
     made.close()
 
@@ -42,31 +42,31 @@ def reviews() -> bytes:
     return frame.write_csv().encode()
 
 
-def bring(desk: Desk, browser: Browser, name: str = "reviews.csv") -> str:
+def bring(console: LocalConsole, browser: Browser, name: str = "reviews.csv") -> str:
     file = where(browser.add(name, reviews())).rsplit("/", 1)[1]
-    desk.work("desk")
+    console.work("checks")
     return file
 
 
-def finished(desk: Desk, browser: Browser, operator: Browser, title: str = "") -> str:
+def finished(console: LocalConsole, browser: Browser, operator: Browser, title: str = "") -> str:
     """A run to its end; its path."""
-    file = bring(desk, browser)
+    file = bring(console, browser)
     operator.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "5"})
     fields = {"action": "release.publish", "data": file, "account": "main", "epsilon": "1", "title": title}
     fields["attack"] = "true"  # so that some of it is private
     run = where(browser.send("/release", "/release/prepare", fields))
-    desk.work("desk")
+    console.work("checks")
     browser.send(run, f"{run}/start")
-    desk.work("runs")
-    assert "Take it with you" in said(browser.get(run))
+    console.work("runs")
+    assert "Results" in said(browser.get(run))
     return run
 
 
 # ---- other sites ---------------------------------------------------------------------------------------------------
 
 
-def test_forms_from_other_sites_are_refused(desk: Desk) -> None:
-    me = desk.browser()
+def test_forms_from_other_sites_are_refused(console: LocalConsole) -> None:
+    me = console.browser()
     token = token_of(me.get("/ledger").text)
     fields = {"form_token": token, "name": "main", "epsilon": "1"}
     for headers in (
@@ -79,19 +79,19 @@ def test_forms_from_other_sites_are_refused(desk: Desk) -> None:
         assert me.post("/ledger/open", data=fields, headers=headers).status_code == 403, headers
     for wrong in ("", token[:-1] + ("0" if token[-1] != "0" else "1"), "é"):
         assert me.post("/ledger/open", data={**fields, "form_token": wrong}).status_code == 403
-    other = desk.browser()
+    other = console.browser()
     other.get("/")
     assert other.post("/ledger/open", data=fields).status_code == 403  # the token of another session
     assert "No account is open yet" in said(me.get("/ledger"))
     assert me.post("/ledger/open", data=fields, headers={"Origin": ADDRESS}).status_code == 303
 
 
-def test_every_form_needs_its_token(desk: Desk) -> None:
+def test_every_form_needs_its_token(console: LocalConsole) -> None:
     """No page that changes something takes a request without the token of the session."""
-    me = desk.browser()
+    me = console.browser()
     me.get("/")
     posts = [
-        getattr(route, "path", "") for route in desk.app.routes if "POST" in (getattr(route, "methods", None) or ())
+        getattr(route, "path", "") for route in console.asgi.routes if "POST" in (getattr(route, "methods", None) or ())
     ]
     assert len(posts) > 20
     for path in posts:
@@ -99,16 +99,16 @@ def test_every_form_needs_its_token(desk: Desk) -> None:
         assert me.post(address, data={"name": "x"}).status_code == 403, path
 
 
-def test_names_pointed_at_this_machine_are_refused(desk: Desk) -> None:
+def test_names_pointed_at_this_machine_are_refused(console: LocalConsole) -> None:
     """One person's console answers only at the machine's own names: a site whose name leads here gets nothing."""
     for address in ("http://evil.example:8000", "http://127.0.0.1.evil.example:8000"):
-        assert desk.browser(address).get("/").status_code == 403
+        assert console.browser(address).get("/").status_code == 403
     for address in ("http://localhost:8000", "http://[::1]:8000"):
-        assert desk.browser(address).get("/").status_code == 200
+        assert console.browser(address).get("/").status_code == 200
 
 
-def test_answers_carry_a_strict_policy(desk: Desk) -> None:
-    me = desk.browser()
+def test_answers_carry_a_strict_policy(console: LocalConsole) -> None:
+    me = console.browser()
     for path in ("/", "/data", "/nothing", "/static/console.js", "/healthz"):
         headers = me.get(path).headers
         policy = headers["content-security-policy"]
@@ -118,7 +118,7 @@ def test_answers_carry_a_strict_policy(desk: Desk) -> None:
         assert "frame-ancestors 'none'" in policy
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["x-frame-options"] == "DENY"
-    cookie = me.get("/").headers.get("set-cookie") or desk.browser().get("/").headers["set-cookie"]
+    cookie = me.get("/").headers.get("set-cookie") or console.browser().get("/").headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie.replace("Strict", "strict")
 
@@ -126,10 +126,10 @@ def test_answers_carry_a_strict_policy(desk: Desk) -> None:
 # ---- sessions ------------------------------------------------------------------------------------------------------
 
 
-def test_everything_needs_a_session(shared: Desk) -> None:
+def test_everything_needs_a_session(shared: LocalConsole) -> None:
     """Where people sign in, no page but the door, the health check and the style answers a stranger."""
     stranger = shared.browser()
-    for route in shared.app.routes:
+    for route in shared.asgi.routes:
         path = re.sub(r"\{[^}]+\}", "x", getattr(route, "path", ""))
         if path.startswith(("/healthz", "/static", "/sign-in", "/join", "/sign-out")):
             continue
@@ -139,7 +139,7 @@ def test_everything_needs_a_session(shared: Desk) -> None:
         assert where(answer) == "/sign-in"
 
 
-def test_sessions_end(shared: Desk) -> None:
+def test_sessions_end(shared: LocalConsole) -> None:
     """Signed out, idle too long, too old, shut out: the same cookie opens nothing any more."""
     boss = shared.joined("boss", "operator")
 
@@ -153,24 +153,24 @@ def test_sessions_end(shared: Desk) -> None:
     assert thief.get("/").status_code == 200
     worker.send("/", "/sign-out")
     assert where(thief.get("/")) == "/sign-in"
-    for column in ("seen", "made"):
+    for column in ("last_seen", "created"):
         somebody = shared.joined(f"bob {column}", "analyst")
         assert somebody.get("/").status_code == 200
-        past = people.IDLE + 60 * SECOND if column == "seen" else people.LONGEST + 60 * SECOND
-        with shared.house.database.writing("take") as connection:
+        past = users.IDLE + 60 * SECOND if column == "last_seen" else users.LONGEST_SESSION + 60 * SECOND
+        with shared.app.writing() as connection:
             now = sessions.c[column] - past
             connection.execute(update(sessions).values({column: now}))
         assert where(somebody.get("/")) == "/sign-in"
         boss = shared.joined(f"boss {column}", "operator")
     cid = shared.joined("cid", "analyst")
-    listed, _ = people.everybody(shared.house)
+    listed, _ = users.listed(shared.app)
     one = next(person.id for person in listed if person.name == "cid")
-    assert boss.send("/people", f"/people/{one}", {"state": "off"}).status_code == 303
+    assert boss.send("/users", f"/users/{one}", {"state": "off"}).status_code == 303
     assert where(cid.get("/")) == "/sign-in"
     assert shared.browser().send("/sign-in", "/sign-in", {"name": "cid", "password": SENTENCE}).status_code == 403
 
 
-def test_invented_cookies_open_nothing(shared: Desk) -> None:
+def test_invented_cookies_open_nothing(shared: LocalConsole) -> None:
     shared.joined("boss", "operator")
     for value in ("x" * 43, "", "local", "' OR 1=1 --", "é" * 10):
         thief = shared.browser()
@@ -178,7 +178,7 @@ def test_invented_cookies_open_nothing(shared: Desk) -> None:
         assert where(thief.get("/data")) == "/sign-in"
 
 
-def test_a_session_begins_anew_at_sign_in(shared: Desk) -> None:
+def test_a_session_begins_anew_at_sign_in(shared: LocalConsole) -> None:
     """A cookie that somebody put into the browser beforehand is not the one that is signed in."""
     shared.joined("ann", "analyst")
     victim = shared.browser()
@@ -189,7 +189,7 @@ def test_a_session_begins_anew_at_sign_in(shared: Desk) -> None:
     assert victim.get("/data").status_code == 200
 
 
-def test_guessing_passwords_is_slowed_down(shared: Desk) -> None:
+def test_guessing_passwords_is_slowed_down(shared: LocalConsole) -> None:
     shared.joined("ann", "analyst")
     guesser = shared.browser()
     codes = [
@@ -198,8 +198,8 @@ def test_guessing_passwords_is_slowed_down(shared: Desk) -> None:
     ]
     assert codes == [403] * 10 + [429]
     assert guesser.send("/sign-in", "/sign-in", {"name": "ann", "password": SENTENCE}).status_code == 429
-    with shared.house.database.reading() as connection:
-        stored = connection.execute(people_table.select()).first()
+    with shared.app.reading() as connection:
+        stored = connection.execute(users_table.select()).first()
     assert stored is not None
     assert stored.password.startswith("$argon2id$")
     assert SENTENCE not in shared.journal.getvalue()
@@ -213,7 +213,7 @@ def test_hashing_a_password_takes_time_and_memory(hasher: Callable[[], PasswordH
     assert found.memory_cost >= 19 * 1024
 
 
-def test_signing_in_leads_nowhere_else(shared: Desk) -> None:
+def test_signing_in_leads_nowhere_else(shared: LocalConsole) -> None:
     shared.joined("ann", "analyst")
     for target in ("https://evil.example", "//evil.example", "/\\evil.example", "javascript:alert(1)"):
         browser = shared.browser()
@@ -221,9 +221,9 @@ def test_signing_in_leads_nowhere_else(shared: Desk) -> None:
         assert answer.headers["location"] == "/"
 
 
-def test_invitations_work_once(shared: Desk) -> None:
+def test_invitations_work_once(shared: LocalConsole) -> None:
     boss = shared.joined("boss", "operator")
-    shown = boss.send("/people", "/people/invite", {"role": "reader"})
+    shown = boss.send("/users", "/users/invite", {"role": "reader"})
     link = re.search(r"/join/([A-Za-z0-9_-]{43})", shown.text)
     assert link is not None
     fields = {"name": "dan", "password": SENTENCE}
@@ -236,52 +236,52 @@ def test_invitations_work_once(shared: Desk) -> None:
     assert shared.browser().send(link[0], link[0], fields).status_code == 303
     assert shared.browser().get(link[0]).status_code == 404
     assert shared.browser().send("/sign-in", link[0], {"name": "eve", "password": SENTENCE}).status_code == 404
-    assert boss.send("/people", "/people/invite", {"role": "king"}).status_code == 422
-    assert link[1] not in boss.get("/people").text  # shown once
+    assert boss.send("/users", "/users/invite", {"role": "king"}).status_code == 422
+    assert link[1] not in boss.get("/users").text  # shown once
 
 
-def test_only_the_first_person_registers_alone(desk: Desk) -> None:
-    me, late = desk.browser(), desk.browser()
-    token = token_of(late.get("/people").text)
+def test_only_the_first_person_registers_alone(console: LocalConsole) -> None:
+    me, late = console.browser(), console.browser()
+    token = token_of(late.get("/users").text)
     fields = {"name": "ann", "password": SENTENCE}
-    assert me.send("/people", "/people/found", fields).status_code == 303
-    assert me.get("/people").status_code == 200
-    answer = late.post("/people/found", data={"form_token": token, "name": "eve", "password": SENTENCE})
+    assert me.send("/users", "/users/register", fields).status_code == 303
+    assert me.get("/users").status_code == 200
+    answer = late.post("/users/register", data={"form_token": token, "name": "eve", "password": SENTENCE})
     assert where(answer) == "/sign-in"
 
 
 # ---- roles and other people's ids ----------------------------------------------------------------------------------
 
 
-def test_roles(shared: Desk) -> None:
+def test_roles(shared: LocalConsole) -> None:
     boss, ann, rea = (
         shared.joined(name, role) for name, role in (("boss", "operator"), ("ann", "analyst"), ("rea", "reader"))
     )
     run = finished(shared, ann, boss)
     assert ann.send("/", "/ledger/open", {"name": "mine", "epsilon": "100"}).status_code == 403
-    for path in ("/people", "/services"):
+    for path in ("/users", "/services"):
         assert ann.get(path).status_code == 403
         assert rea.get(path).status_code == 403
     for path in ("/data", f"{run}/study.toml", f"{run}/private/release-publish/figure-1.svg", f"{run}/public.zip"):
         assert rea.get(path).status_code in (403, 404)
     assert rea.get(run).status_code == 404  # nobody has shown it yet
-    assert rea.send("/", f"{run}/show", {"shared": "yes"}).status_code == 403
-    assert where(ann.send(run, f"{run}/show", {"shared": "yes"})) == run
+    assert rea.send("/", f"{run}/share", {"shared": "yes"}).status_code == 403
+    assert where(ann.send(run, f"{run}/share", {"shared": "yes"})) == run
     shown = rea.get(run)
     assert "How high do reviewers score" in said(shown)
     assert "Must not be published" not in said(shown)
     assert "Must not be published" not in rea.get(f"{run}/report.html").text
     assert "Must not be published" in ann.get(f"{run}/report.html").text
     assert rea.get(f"{run}/public.zip").status_code == 200
-    for path in ("/release/prepare", "/data/upload", "/data/invent", f"{run}/resume"):
+    for path in ("/release/prepare", "/data/upload", "/data/synthetic", f"{run}/resume"):
         assert rea.send("/", path, {"action": "release.publish"}).status_code == 403
-    listed, _ = people.everybody(shared.house)
+    listed, _ = users.listed(shared.app)
     own = next(person.id for person in listed if person.name == "boss")
-    assert boss.send("/people", f"/people/{own}", {"role": "reader"}).status_code == 403
-    assert boss.send("/people", "/people/0000", {"role": "reader"}).status_code == 404
+    assert boss.send("/users", f"/users/{own}", {"role": "reader"}).status_code == 403
+    assert boss.send("/users", "/users/0000", {"role": "reader"}).status_code == 404
 
 
-def test_other_peoples_ids_are_not_there(shared: Desk) -> None:
+def test_other_peoples_ids_are_not_there(shared: LocalConsole) -> None:
     boss, ann, bob = (
         shared.joined(name, role) for name, role in (("boss", "operator"), ("ann", "analyst"), ("bob", "analyst"))
     )
@@ -289,7 +289,7 @@ def test_other_peoples_ids_are_not_there(shared: Desk) -> None:
     boss.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "5"})
     fields = {"action": "release.publish", "data": file, "account": "main", "epsilon": "1"}
     run = where(ann.send("/release", "/release/prepare", fields))
-    shared.work("desk")
+    shared.work("checks")
     assert bob.get(f"/data/{file}").status_code == 404
     assert bob.get(f"/release?data={file}").status_code == 404
     assert bob.send("/data", f"/data/{file}/remove").status_code == 404
@@ -297,14 +297,14 @@ def test_other_peoples_ids_are_not_there(shared: Desk) -> None:
     assert bob.send("/release", "/release/prepare", fields).status_code == 404
     for path in ("", "/progress", "/study.toml", "/report.html", "/public.zip"):
         assert bob.get(f"{run}{path}").status_code == 404
-    for path in ("/start", "/drop", "/again", "/resume"):
+    for path in ("/start", "/discard", "/check", "/resume"):
         assert bob.send("/runs", f"{run}{path}").status_code == 404
     assert "main" not in said(bob.get("/runs"))
     ann.send(run, f"{run}/start")
     shared.work("runs")
     assert bob.get(run).status_code == 404
-    assert bob.send("/runs", f"{run}/show", {"shared": "yes"}).status_code == 404
-    ann.send(run, f"{run}/show", {"shared": "yes"})
+    assert bob.send("/runs", f"{run}/share", {"shared": "yes"}).status_code == 404
+    ann.send(run, f"{run}/share", {"shared": "yes"})
     assert "How high do reviewers score" in said(bob.get(run))
     assert "Must not be published" not in said(bob.get(run))
     assert bob.get(f"{run}/private/release-publish/figure-1.svg").status_code == 404
@@ -314,9 +314,9 @@ def test_other_peoples_ids_are_not_there(shared: Desk) -> None:
 # ---- texts and paths -----------------------------------------------------------------------------------------------
 
 
-def test_script_in_every_field_stays_text(desk: Desk) -> None:
+def test_script_in_every_field_stays_text(console: LocalConsole) -> None:
     """Names of files, columns, accounts, titles, settings, data themselves: nothing becomes a tag, nothing is computed."""
-    me = desk.browser()
+    me = console.browser()
     table = (
         f'paper,reviewer,score,"{SCRIPT.replace(chr(34), chr(34) * 2)}"\n'.encode()
         + b"1,a,3,x\n1,b,4,x\n2,a,5,x\n2,b,1,x\n"
@@ -325,9 +325,9 @@ def test_script_in_every_field_stays_text(desk: Desk) -> None:
     bad = where(me.add("reviews.csv", f"paper,reviewer,score\n1,a,{SCRIPT.replace(',', '')}\n".encode())).rsplit(
         "/", 1
     )[1]
-    desk.work("desk")
+    console.work("checks")
     me.send("/ledger", "/ledger/open", {"name": SCRIPT, "epsilon": "5"})
-    run = finished(desk, me, me, title=SCRIPT)
+    run = finished(console, me, me, title=SCRIPT)
     refused = [
         me.send(
             "/release",
@@ -336,20 +336,20 @@ def test_script_in_every_field_stays_text(desk: Desk) -> None:
         ),
         me.send("/release", "/release/prepare", {"action": SCRIPT}),
         me.send("/ledger", "/ledger/open", {"name": "x", "epsilon": SCRIPT}),
-        me.send("/data", "/data/point", {"path": SCRIPT}),
+        me.send("/data", "/data/path", {"path": SCRIPT}),
         me.get("/release", params={"epsilon": SCRIPT}),
         me.get("/ledger/account", params={"name": SCRIPT}),
     ]
-    pages = [f"/data/{odd}", f"/data/{bad}", "/data", "/", "/runs", run, f"{run}/report.html", "/ledger", "/people"]
+    pages = [f"/data/{odd}", f"/data/{bad}", "/data", "/", "/runs", run, f"{run}/report.html", "/ledger", "/users"]
     pages += [f"/release?data={odd}", f"/data/{odd}?kind={SCRIPT}", "/?done=<script>alert(1)</script>"]
     for answer in [*refused, *(me.get(page) for page in pages)]:
         assert answer.status_code in (200, 404, 422), answer.url
         assert not RAW.search(answer.text), answer.url
 
 
-def test_paths_lead_nowhere(desk: Desk, tmp_path: Path) -> None:
-    me = desk.browser()
-    run = finished(desk, me, me)
+def test_paths_lead_nowhere(console: LocalConsole, tmp_path: Path) -> None:
+    me = console.browser()
+    run = finished(console, me, me)
     secret = tmp_path / "secret.txt"
     secret.write_text("the secret")
     tricks = ("../../study.toml", "..%2f..%2fstudy.toml", "%2e%2e/%2e%2e/study.toml", "/etc/passwd", "..\\..\\study.toml",
@@ -366,23 +366,23 @@ def test_paths_lead_nowhere(desk: Desk, tmp_path: Path) -> None:
     ):
         assert me.get(path).status_code == 404, path
     kept = where(me.add("../../../escape.csv", reviews())).rsplit("/", 1)[1]
-    assert [path.name for path in (desk.house.files / kept).iterdir()] == ["escape.csv"]
+    assert [path.name for path in (console.app.files_folder / kept).iterdir()] == ["escape.csv"]
     assert not list(tmp_path.glob("**/../escape.csv"))
 
 
-def test_files_of_the_machine_cannot_be_named_by_others(shared: Desk, tmp_path: Path) -> None:
+def test_files_of_the_machine_cannot_be_named_by_others(shared: LocalConsole, tmp_path: Path) -> None:
     """Where people sign in, only files inside the folder that was allowed can be named, links and dots notwithstanding."""
     ann = shared.joined("ann", "analyst")
-    assert ann.send("/data", "/data/point", {"path": "/etc/passwd"}).status_code == 422
+    assert ann.send("/data", "/data/path", {"path": "/etc/passwd"}).status_code == 422
     allowed = tmp_path / "allowed"
     allowed.mkdir()
     (allowed / "reviews.csv").write_bytes(reviews())
     (allowed / "link.csv").symlink_to("/etc/passwd")
-    other = Desk(tmp_path / "other", sign_in=True, data_folder=allowed)
+    other = LocalConsole(tmp_path / "other", sign_in=True, data_folder=allowed)
     ann = other.joined("ann", "analyst")
     for path in ("/etc/passwd", "../secret.txt", "link.csv", "", ".", "/dev/zero"):
-        assert ann.send("/data", "/data/point", {"path": path}).status_code == 422, path
-    assert ann.send("/data", "/data/point", {"path": "reviews.csv"}).status_code == 303
+        assert ann.send("/data", "/data/path", {"path": path}).status_code == 422, path
+    assert ann.send("/data", "/data/path", {"path": "reviews.csv"}).status_code == 303
     other.close()
 
 
@@ -390,8 +390,8 @@ def test_files_of_the_machine_cannot_be_named_by_others(shared: Desk, tmp_path: 
 
 
 def test_uploads_have_a_limit(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, upload_limit=300_000)
-    me = desk.browser()
+    console = LocalConsole(tmp_path, upload_limit=300_000)
+    me = console.browser()
     token = token_of(me.get("/data").text)
     answer = me.post("/data/upload", data={"form_token": token}, files={"file": ("big.csv", b"x" * 500_000)})
     assert answer.status_code == 413
@@ -405,8 +405,8 @@ def test_uploads_have_a_limit(tmp_path: Path) -> None:
     headers = {"Content-Type": "multipart/form-data; boundary=b"}
     assert me.post("/data/upload", content=endless(), headers=headers).status_code == 413
     assert me.post("/ledger/open", content=b"z" * 3_000_000).status_code == 413
-    assert not list(desk.house.files.iterdir())
-    desk.close()
+    assert not list(console.app.files_folder.iterdir())
+    console.close()
 
 
 @pytest.mark.parametrize(
@@ -426,16 +426,16 @@ def test_uploads_have_a_limit(tmp_path: Path) -> None:
         ("bomb.zip", None),
     ],
 )
-def test_malformed_uploads_are_explained(desk: Desk, name: str, content: bytes | None) -> None:
+def test_malformed_uploads_are_explained(console: LocalConsole, name: str, content: bytes | None) -> None:
     if content is None:
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("zeros", b"\0" * 5_000_000)
         content = buffer.getvalue()
-    me = desk.browser()
+    me = console.browser()
     answer = me.add(name, content)
     assert answer.status_code in (303, 422)
-    desk.work("desk")
+    console.work("checks")
     if answer.status_code == 303:
         page = me.get(where(answer))
         assert page.status_code == 200
@@ -444,8 +444,8 @@ def test_malformed_uploads_are_explained(desk: Desk, name: str, content: bytes |
     assert me.get("/data").status_code == 200
 
 
-def test_forms_that_are_none(desk: Desk) -> None:
-    me = desk.browser()
+def test_forms_that_are_none(console: LocalConsole) -> None:
+    me = console.browser()
     token = token_of(me.get("/data").text)
     multipart = {"Content-Type": "multipart/form-data; boundary=x"}
     for content, headers in (
@@ -455,21 +455,21 @@ def test_forms_that_are_none(desk: Desk) -> None:
         (b"form_token=" + token.encode() + b"&" + b"&".join(b"f%d=1" % i for i in range(5000)), None),
         (b"form_token=" + token.encode() + b"&path=a%00b", {"Content-Type": "application/x-www-form-urlencoded"}),
     ):
-        assert me.post("/data/point", content=content, headers=headers).status_code in (400, 403, 422)
+        assert me.post("/data/path", content=content, headers=headers).status_code in (400, 403, 422)
     assert me.send("/data", "/data/upload", {"file": "text"}).status_code == 422
     assert me.request("DELETE", "/data").status_code == 405
 
 
-def test_parallel_starts_of_one_draft(desk: Desk) -> None:
+def test_parallel_starts_of_one_draft(console: LocalConsole) -> None:
     """Eight tabs start one draft at the same moment: one starts it, seven are told."""
-    me = desk.browser()
-    file = bring(desk, me)
+    me = console.browser()
+    file = bring(console, me)
     me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "5"})
     fields = {"action": "release.publish", "data": file, "account": "main", "epsilon": "1"}
     run = where(me.send("/release", "/release/prepare", fields))
-    desk.work("desk")
+    console.work("checks")
     codes: list[int] = []
-    tabs = [desk.browser() for _ in range(8)]
+    tabs = [console.browser() for _ in range(8)]
     tokens = [token_of(tab.get(run).text) for tab in tabs]  # all show the draft before anybody starts it
 
     def start(tab: Browser, token: str) -> None:
@@ -481,35 +481,35 @@ def test_parallel_starts_of_one_draft(desk: Desk) -> None:
     for thread in threads:
         thread.join()
     assert sorted(codes) == [303, *[409] * 7]
-    desk.work("runs")
+    console.work("runs")
     assert "1 of 5 spent" in said(me.get("/ledger/account?name=main"))
 
 
 # ---- budgets -------------------------------------------------------------------------------------------------------
 
 
-def test_the_same_bytes_under_another_account_are_refused(desk: Desk) -> None:
+def test_the_same_bytes_under_another_account_are_refused(console: LocalConsole) -> None:
     """Upload a file again, under another name, choose a fresh account: the ledger knows the data."""
-    me = desk.browser()
-    finished(desk, me, me)
+    me = console.browser()
+    finished(console, me, me)
     me.send("/ledger", "/ledger/open", {"name": "fresh", "epsilon": "5"})
-    file = bring(desk, me, "something else.csv")
+    file = bring(console, me, "something else.csv")
     fields = {"action": "release.publish", "data": file, "account": "fresh", "epsilon": "1"}
     run = where(me.send("/release", "/release/prepare", fields))
-    desk.work("desk")
+    console.work("checks")
     assert "belong to account &#39;main&#39;" in me.get(run).text
-    with desk.house.ledger() as book:
+    with console.app.ledger() as book:
         assert {account.name: account.spent for account in book.accounts()} == {"main": 1.0, "fresh": 0.0}
     assert "1 data set belongs to this account" in said(me.get("/ledger/account?name=main"))
 
 
-def test_a_conference_is_decided_once(desk: Desk) -> None:
-    me = desk.browser()
+def test_a_conference_is_decided_once(console: LocalConsole) -> None:
+    me = console.browser()
     me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "5"})
-    file = bring(desk, me)
+    file = bring(console, me)
     past = synthetic_conference(30, 20, seed=2).reviews.frame.select("paper", "reviewer", "score").write_csv()
     history = where(me.add("past.csv", past.encode())).rsplit("/", 1)[1]
-    desk.work("desk")
+    console.work("checks")
     fields = {
         "action": "calibration.decide",
         "history": history,
@@ -521,13 +521,13 @@ def test_a_conference_is_decided_once(desk: Desk) -> None:
     assert me.send("/calibration", "/calibration/prepare", {**fields, "data": file}).status_code == 422  # no account
     drafts = [
         where(me.send("/calibration", "/calibration/prepare", {**fields, "data": data, "account": "main"}))
-        for data in (file, bring(desk, me, "copy.csv"))
+        for data in (file, bring(console, me, "copy.csv"))
     ]
-    desk.work("desk")
+    console.work("checks")
     for run in drafts:
         me.send(run, f"{run}/start")
-    desk.work("runs")
-    assert "Take it with you" in said(me.get(drafts[0]))
+    console.work("runs")
+    assert "Results" in said(me.get(drafts[0]))
     assert "these data were decided on" in said(me.get(drafts[1]))
-    with desk.house.ledger() as book:
+    with console.app.ledger() as book:
         assert len(book.account("main")) == 1

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pytest
-from tests.web.console.desk import Desk, said, where
+from tests.web.console.clients import LocalConsole, said, where
 
 from peerveil.study import Study, check_study
 from peerveil.study.actions import actions_of
-from peerveil.web.console import files, simulations
-from peerveil.web.console.house import LOCAL
-from peerveil.web.console.people import Asker
+from peerveil.web.console import files
+from peerveil.web.console.app import LOCAL_USER
+from peerveil.web.console.explore import MODULES
+from peerveil.web.console.users import User
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 NAMED = {
     name: [parameter.name for parameter in kind.parameters() if parameter.refers and parameter.refers.kind is None]
-    for module in simulations.KINDS
+    for module in MODULES
     for name, kind in ((kind.name, kind) for kind in actions_of(module).values())
     if any(parameter.refers and parameter.refers.kind is None for parameter in kind.parameters())
 }
@@ -59,11 +60,11 @@ def secret(tmp_path: Path) -> Path:
     return path
 
 
-def ids(desk: Desk) -> dict[str, str]:
+def ids(console: LocalConsole) -> dict[str, str]:
     """The files of an invented conference."""
-    files.invent(desk.house, Asker(LOCAL, "you", "operator"), papers=24, reviewers=18)
-    desk.work("desk")
-    return {file.name: file.id for file in files.listed(desk.house, Asker(LOCAL, "you", "operator"))}
+    files.add_synthetic(console.app, User(LOCAL_USER, "you", "operator"), papers=24, reviewers=18)
+    console.work("checks")
+    return {file.name: file.id for file in files.listed(console.app, User(LOCAL_USER, "you", "operator"))}
 
 
 def test_these_actions_name_files() -> None:
@@ -80,36 +81,36 @@ def test_the_watch_sees_every_way_to_open_a_file(secret: Path) -> None:
 
 
 @pytest.mark.parametrize("action", NAMED)
-def test_a_posted_file_is_not_opened(desk: Desk, secret: Path, action: str) -> None:
-    me, module = desk.browser(), action.partition(".")[0]
-    known = ids(desk)
+def test_a_posted_file_is_not_opened(console: LocalConsole, secret: Path, action: str) -> None:
+    me, module = console.browser(), action.partition(".")[0]
+    known = ids(console)
     me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "5"})
     page = me.get(f"/{module}").text
     form = page[page.index(f'id="form-{action}"') :].split("</form>")[0]
     assert not any(f'name="{name}"' in form for name in NAMED[action])
-    data = known[f"invented: {simulations.KINDS[module]}"]
-    base = {"action": action, "data": data, "account": "main", "history": known["invented last year: reviews"]}
+    data = known[f"synthetic: {MODULES[module].kind}"]
+    base = {"action": action, "data": data, "account": "main", "history": known["synthetic last year: reviews"]}
     watch = Watch(secret)
     run = where(
         me.send(f"/{module}", f"/{module}/prepare", base | SETTINGS[action] | dict.fromkeys(NAMED[action], str(secret)))
     )
-    desk.work("desk")
+    console.work("checks")
     study = me.get(f"{run}/study.toml").text
     assert "secret" not in study
-    assert "What will happen" in said(me.get(run)), said(me.get(run))
+    assert "Before you start" in said(me.get(run)), said(me.get(run))
     me.send(run, f"{run}/start")
-    desk.work("runs")
-    assert "Take it with you" in said(me.get(run))
+    console.work("runs")
+    assert "Results" in said(me.get(run))
     assert not watch.opened()
 
 
-def test_the_same_setting_in_a_study_file_does_open_it(desk: Desk, tmp_path: Path, secret: Path) -> None:
+def test_the_same_setting_in_a_study_file_does_open_it(console: LocalConsole, tmp_path: Path, secret: Path) -> None:
     """So the test above can fail."""
-    me, known = desk.browser(), ids(desk)
+    me, known = console.browser(), ids(console)
     me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "5"})
-    base = {"action": "timing.post", "data": known["invented: events"], "account": "main", "gap": "45m"}
+    base = {"action": "timing.post", "data": known["synthetic: events"], "account": "main", "gap": "45m"}
     run = where(me.send("/timing", "/timing/prepare", base))
-    frame = pl.read_csv(files.find(desk.house, Asker(LOCAL, "you", "operator"), known["invented: events"]).path)
+    frame = pl.read_csv(files.find(console.app, User(LOCAL_USER, "you", "operator"), known["synthetic: events"]).path)
     secret.write_text(f"thread,gap\n{frame['thread'][0]},2700\n", encoding="utf-8")
     watch = Watch(secret)
     path = tmp_path / "by-hand.toml"
@@ -120,17 +121,17 @@ def test_the_same_setting_in_a_study_file_does_open_it(desk: Desk, tmp_path: Pat
 
 def test_further_data_are_files_of_the_console(tmp_path: Path, secret: Path) -> None:
     """A path where a file's id belongs, or the id of somebody else's file, is not there."""
-    desk = Desk(tmp_path, sign_in=True)
-    ann, bob = (desk.joined(name, "analyst") for name in ("ann", "bob"))
+    console = LocalConsole(tmp_path, sign_in=True)
+    ann, bob = (console.joined(name, "analyst") for name in ("ann", "bob"))
     own, past = (
         where(browser.add("reviews.csv", b"paper,reviewer,score\n1,a,3\n1,b,4\n2,a,5\n2,b,1\n")).rsplit("/", 1)[1]
         for browser in (ann, bob)
     )
-    desk.work("desk")
+    console.work("checks")
     watch = Watch(secret)
     fields = {"action": "calibration.plan", "data": own, **SETTINGS["calibration.plan"]}
     for history in (str(secret), f"../../{secret.name}", past, f"{past}, {secret}"):
         answer = ann.send("/calibration", "/calibration/prepare", {**fields, "history": history})
         assert answer.status_code == 404, history
     assert not watch.opened()
-    desk.close()
+    console.close()

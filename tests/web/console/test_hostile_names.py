@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import polars as pl
 import pytest
 from tests.cli.runner import run
-from tests.web.console.desk import Desk, said, where
+from tests.web.console.clients import LocalConsole, said, where
 
 from peerveil.ledger import Ledger
 from peerveil.report import figure_style, new_axes, safe_svg, svg
@@ -83,8 +83,8 @@ def test_a_figure_that_fails_says_so(name: str | None) -> None:
     text.encode()
 
 
-def test_the_ledger_page_and_a_run_with_such_accounts(desk: Desk) -> None:
-    me = desk.browser()
+def test_the_ledger_page_and_a_run_with_such_accounts(console: LocalConsole) -> None:
+    me = console.browser()
     for name in PRINTABLE:
         opened = me.send("/ledger", "/ledger/open", {"name": name, "epsilon": "5"})
         assert opened.status_code == 303, name
@@ -98,7 +98,7 @@ def test_the_ledger_page_and_a_run_with_such_accounts(desk: Desk) -> None:
     for number, name in enumerate(PRINTABLE):
         copy = table.with_columns(task=pl.col("task") + str(number))  # other data for every account
         file = where(me.add(f"{name[:40]}.csv", copy.write_csv().encode())).rsplit("/", 1)[1]
-        desk.work("desk")
+        console.work("checks")
         fields = {
             "action": "truth.randomize",
             "data": file,
@@ -107,11 +107,11 @@ def test_the_ledger_page_and_a_run_with_such_accounts(desk: Desk) -> None:
             "classes": "\n".join(classes),
         }
         run = where(me.send("/truth", "/truth/prepare", {**fields, "title": name}))
-        desk.work("desk")
+        console.work("checks")
         me.send(run, f"{run}/start")
-        desk.work("runs")
+        console.work("runs")
         done = me.get(run)
-        assert "Take it with you" in said(done), (name, said(done)[:900])
+        assert "Results" in said(done), (name, said(done)[:900])
         assert "could not be drawn" not in done.text
     for name in PRINTABLE:
         assert me.get("/ledger/account", params={"name": name}).status_code == 200

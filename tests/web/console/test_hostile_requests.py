@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 import pytest
-from tests.web.console.desk import ADDRESS, Desk, said, token_of
-from tests.web.console.office import LABELS
+from tests.web.console.clients import ADDRESS, LocalConsole, said, token_of
+from tests.web.console.operator_client import LABELS
 
 from peerveil.study.actions import all_actions
 from peerveil.web.console import files as console_files
-from peerveil.web.console.people import Asker
+from peerveil.web.console.users import User
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +77,7 @@ HEADERS = [
 
 
 async def ask(
-    desk: Desk,
+    console: LocalConsole,
     method: str,
     path: bytes,
     query: bytes = b"",
@@ -112,14 +112,14 @@ async def ask(
         if message["type"] == "http.response.start":
             status.append(message["status"])
 
-    await desk.app(scope, receive, send)
+    await console.asgi(scope, receive, send)
     return int(status[0])
 
 
-def routes(desk: Desk) -> list[tuple[str, str]]:
+def routes(console: LocalConsole) -> list[tuple[str, str]]:
     found = [
         (method, route.path)
-        for route in desk.app.routes
+        for route in console.asgi.routes
         for method in sorted(getattr(route, "methods", None) or ())
         if method != "HEAD" and hasattr(route, "path")
     ]
@@ -137,27 +137,29 @@ def fields() -> list[str]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Desk, dict[bytes, bytes], bytes]]:
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[LocalConsole, dict[bytes, bytes], bytes]]:
     """A console, the cookie of somebody at it, and the token of their forms."""
     db = None
     if request.param == "postgresql":
         server: Server = request.getfixturevalue("postgres_server")
         db = server.fresh()
-    desk = Desk(tmp_path, db=db)
-    browser = desk.browser()
+    console = LocalConsole(tmp_path, db=db)
+    browser = console.browser()
     token = token_of(browser.get("/ledger").text).encode()
     cookie = f"peerveil_session={browser.http.cookies['peerveil_session']}".encode()
-    yield desk, {b"cookie": cookie}, token
-    desk.close()
+    yield console, {b"cookie": cookie}, token
+    console.close()
 
 
-def hostile(desk: Desk, token: bytes) -> Iterator[tuple[str, str, str, bytes, bytes, dict[bytes, bytes], bytes]]:
+def hostile(
+    console: LocalConsole, token: bytes
+) -> Iterator[tuple[str, str, str, bytes, bytes, dict[bytes, bytes], bytes]]:
     """Every hostile header on a few routes, and every hostile value in path, query and form of all routes."""
     empty = b"form_token=" + token
     names = [name.encode() for name in fields()]
-    for method, path in [("GET", "/nothing"), *routes(desk)]:
+    for method, path in [("GET", "/nothing"), *routes(console)]:
         plain = re.sub(r"\{[^}]+\}", "x", path).encode()
-        if path in ("/", "/nothing", "/ledger/open", "/static/{name}", "/data/upload", "/people/invite", "/runs/{run}"):
+        if path in ("/", "/nothing", "/ledger/open", "/static/{name}", "/data/upload", "/users/invite", "/runs/{run}"):
             for header, value in HEADERS:
                 yield method, path, f"{header}: {value!r}", plain, b"", {header.encode(): value}, empty
         for value in VALUES.values() if "{" in path else ():
@@ -171,42 +173,42 @@ def hostile(desk: Desk, token: bytes) -> Iterator[tuple[str, str, str, bytes, by
                 yield method, path, f"form, round {shift}", plain, b"", {}, empty + b"&" + query
 
 
-def test_no_request_fails(target: tuple[Desk, dict[bytes, bytes], bytes]) -> None:
-    desk, cookie, token = target
+def test_no_request_fails(target: tuple[LocalConsole, dict[bytes, bytes], bytes]) -> None:
+    console, cookie, token = target
 
     async def failures() -> list[tuple[str, str, str]]:
         return [
             (method, path, what)
-            for method, path, what, at, query, headers, body in hostile(desk, token)
-            if await ask(desk, method, at, query, list({**cookie, **headers}.items()), body) >= 500
+            for method, path, what, at, query, headers, body in hostile(console, token)
+            if await ask(console, method, at, query, list({**cookie, **headers}.items()), body) >= 500
         ]
 
     with ThreadPoolExecutor(1) as thread:  # a browser of another test may have left an event loop running in this one
-        assert thread.submit(asyncio.run, failures()).result() == [], desk.journal.getvalue()[-3000:]
+        assert thread.submit(asyncio.run, failures()).result() == [], console.journal.getvalue()[-3000:]
 
 
 @pytest.mark.slow
-def test_each_field_by_itself(desk: Desk) -> None:
+def test_each_field_by_itself(console: LocalConsole) -> None:
     """Forms whose other fields are right get further."""
-    browser = desk.browser()
-    browser.send("/data", "/data/invent")
-    desk.work("desk")
+    browser = console.browser()
+    browser.send("/data", "/data/synthetic")
+    console.work("checks")
     browser.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "5"})
-    asker = Asker("local", "you", "operator")
-    listed = {file.name: file.id for file in console_files.listed(desk.house, asker)}
+    asker = User("local", "you", "operator")
+    listed = {file.name: file.id for file in console_files.listed(console.app, asker)}
     forms: dict[str, dict[str, str]] = {
         "/ledger/open": {"name": "x", "epsilon": "1", "sure": "yes", "next": ""},
-        "/data/point": {"path": "x"},
+        "/data/path": {"path": "x"},
         "/services/new-campaign": dict(LABELS),
-        "/people/invite": {"role": "analyst"},
-        "/people/found": {"name": "x", "password": "y"},
+        "/users/invite": {"role": "analyst"},
+        "/users/register": {"name": "x", "password": "y"},
     }
     for name, kind in all_actions().items():
         if kind.module() in ("audit", "data"):
             continue
         forms[f"/{kind.module()}/prepare?{name}"] = {
             "action": name,
-            "data": listed[f"invented: {kind.kinds[0]}"] if kind.kinds else "",
+            "data": listed[f"synthetic: {kind.kinds[0]}"] if kind.kinds else "",
             "account": "main",
             "title": "t",
             **{parameter.name: "1" for parameter in kind.parameters()},
@@ -222,19 +224,19 @@ def test_each_field_by_itself(desk: Desk) -> None:
                 answer = browser.post(path.split("?")[0], content=body, headers=headers)
                 if answer.status_code >= 500:
                     failed.append((path, name, what))
-    assert failed == [], desk.journal.getvalue()[-3000:]
+    assert failed == [], console.journal.getvalue()[-3000:]
 
 
 @pytest.mark.parametrize("kind", ["csv", "json"])
-def test_exports_are_of_two_kinds(desk: Desk, kind: str) -> None:
-    browser = desk.browser()
+def test_exports_are_of_two_kinds(console: LocalConsole, kind: str) -> None:
+    browser = console.browser()
     assert browser.get(f"/ledger/export.{kind}").status_code == 200
     for other in ("%D9%A3", "pdf", "", "csv%00", "%0d%0aX:%20y"):
         assert browser.get(f"{ADDRESS}/ledger/export.{other}").status_code == 404, other
 
 
-def test_an_address_that_cannot_be_read_is_refused_in_words(desk: Desk) -> None:
-    assert "for one person on this machine" in said(desk.browser().get("/", headers={"Host": "[::1"}))
-    answer = desk.browser().post("/ledger/open", headers={"Origin": "http://["})
+def test_an_address_that_cannot_be_read_is_refused_in_words(console: LocalConsole) -> None:
+    assert "for one user on this machine" in said(console.browser().get("/", headers={"Host": "[::1"}))
+    answer = console.browser().post("/ledger/open", headers={"Origin": "http://["})
     assert answer.status_code == 403
     assert "another site" in said(answer)

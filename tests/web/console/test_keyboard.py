@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.web.console.seat import Seat
+from tests.web.console.browser import BrowserSession
 from tests.web.console.server import ConsoleServer
 
 if TYPE_CHECKING:
@@ -36,19 +36,19 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def console(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[ConsoleServer]:
     server = ConsoleServer(tmp_path_factory.mktemp("keyboard") / "console")
-    desk = Seat(server.base, chromium)
-    desk.invent()
-    desk.open_account("Invented 2026", "2")
-    desk.close()
+    console = BrowserSession(server.base, chromium)
+    console.invent()
+    console.open_account("Invented 2026", "2")
+    console.close()
     yield server
     server.stop()
 
 
 def test_from_the_first_page_to_a_run_by_keys_alone(console: ConsoleServer, chromium: Browser) -> None:
-    desk = Seat(console.base, chromium)
-    page = desk.page
-    desk.explored("release")
-    desk.open("/")
+    browser = BrowserSession(console.base, chromium)
+    page = browser.page
+    browser.explored("release")
+    browser.open("/")
     page.keyboard.press("Tab")
     assert page.evaluate(_FOCUSED) == ": To the content"
     page.keyboard.press("Enter")  # over the navigation at once
@@ -61,39 +61,39 @@ def test_from_the_first_page_to_a_run_by_keys_alone(console: ConsoleServer, chro
     page.keyboard.press("ArrowRight")
     page.wait_for_function("(old) => document.querySelector('#exploration .facts').innerText !== old", arg=headline)
     tab_to(page, "form-release.publish", "Data")
-    page.keyboard.type("invented: reviews")
+    page.keyboard.type("synthetic: reviews")
     tab_to(page, "form-release.publish", "Epsilon")
     page.keyboard.press("Control+A")
     page.keyboard.type("0.25")
     tab_to(page, "form-release.publish", "What is measured")
     page.keyboard.press("Home")
     page.keyboard.press("ArrowDown")
-    tab_to(page, "form-release.publish", "Check what it would cost")
+    tab_to(page, "form-release.publish", "Check the cost")
     page.keyboard.press("Enter")
-    desk.checked()
+    browser.checked()
     assert "0.25 of the" in page.locator("main").inner_text()
-    tab_to(page, "inline", "Spend it and run")
+    tab_to(page, "inline", "Spend and run")
     page.keyboard.press("Enter")
     page.locator(".take").wait_for()
     assert "means-miscalibration.csv" in page.locator("main").inner_text()
-    desk.close()
+    browser.close()
 
 
 def test_the_same_without_scripts(console: ConsoleServer, chromium: Browser) -> None:
-    desk = Seat(console.base, chromium, java_script_enabled=False)
-    page = desk.page
-    desk.open("/")
+    browser = BrowserSession(console.base, chromium, java_script_enabled=False)
+    page = browser.page
+    browser.open("/")
     page.get_by_role("link", name="Release Publish").click()
     page.locator("#exploration .headline").wait_for()
     page.get_by_label("Epsilon, for").select_option("2")
-    desk.press("Show")
+    browser.press("Show")
     page.get_by_text("epsilon 2 of the account").wait_for()
     form = page.locator('[id="form-release.publish"]')
     assert form.locator("[name=epsilon]").input_value() == "2"
-    form.locator("[name=data]").select_option(label="invented: reviews")
+    form.locator("[name=data]").select_option(label="synthetic: reviews")
     form.locator("[name=epsilon]").fill("0.25")
-    desk.press("Check what it would cost", form)
-    page.get_by_role("button", name="Spend it and run").click()  # the page reloads itself until it was checked
+    browser.press("Check the cost", form)
+    page.get_by_role("button", name="Spend and run").click()  # the page reloads itself until it was checked
     page.locator(".take").wait_for()
     assert page.locator("main figure svg").count() >= 1
-    desk.close()
+    browser.close()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from tests.web.console.desk import said, token_of, where
+from tests.web.console.clients import said, token_of, where
 from tests.web.console.server import ConsoleServer
 
 from peerveil.data import synthetic_conference
@@ -81,7 +81,7 @@ def one_round(tab: Tab, file: str, victims: str, moment: float) -> None:
     """Draft, start, kill at a moment, start the console again if it is gone, and wait for the end of the run."""
     fields = {"action": "release.publish", "data": file, "account": "main", "epsilon": "1", "scale": "1, 10"}
     run = where(tab.send("/release", "/release/prepare", fields))
-    tab.wait(run, "Spend it and run")
+    tab.wait(run, "Spend and run")
     assert where(tab.send(run, f"{run}/start")) == run
     time.sleep(moment)
     workers = tab.workers()
@@ -92,8 +92,8 @@ def one_round(tab: Tab, file: str, victims: str, moment: float) -> None:
             os.kill(worker, signal.SIGKILL)
     if victims != "workers":
         tab.again()
-    text = tab.wait(run, "Take it with you", "did not come to its end")
-    assert "Take it with you" in text, text
+    text = tab.wait(run, "Results", "The run failed")
+    assert "Results" in text, text
 
 
 def paid(tab: Tab) -> tuple[float, int, bool]:

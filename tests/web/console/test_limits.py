@@ -13,10 +13,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
-from tests.web.console.desk import Desk, said, where
+from tests.web.console.clients import LocalConsole, said, where
 
 from peerveil.data import BadTable, synthetic_conference
-from peerveil.web.console.house import Settings
+from peerveil.web.console.app import ConsoleSettings
 from peerveil.web.console.limits import admit
 
 if TYPE_CHECKING:
@@ -29,24 +29,24 @@ GROUP = 1_000_000
 WORK = """
 import re, sys, io
 from pathlib import Path
-from peerveil.web.console import Settings
-from peerveil.web.console.house import House
-from peerveil.web.console.people import Asker
+from peerveil.web.console import ConsoleSettings
+from peerveil.web.console.app import ConsoleApp
+from peerveil.web.console.users import User
 from peerveil.web.console import files
-from peerveil.web.console.work import Worker
+from peerveil.web.console.worker import JobWorker
 from peerveil.web.common import Journal
 import peerveil.data, polars
-house = House(Settings.make(sys.argv[1], memory_limit=500_000_000))
+app = ConsoleApp(ConsoleSettings.make(sys.argv[1], memory_limit=500_000_000))
 def peak():  # not getrusage: that begins with the peak of the process that started this one
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
 before = peak()
-me = Asker("local", "you", "operator")
+me = User("local", "you", "operator")
 for path in sys.argv[2:]:
-    file = files.point_to(house, me, path)
-    while Worker(house, "desk", Journal("console", io.StringIO())).work():
+    file = files.add_path(app, me, path)
+    while JobWorker(app, "checks", Journal("console", io.StringIO())).work():
         pass
-    found = files.find(house, me, file)
-    print(found.state, peak() - before, found.look.get("refused"), sep="|")
+    found = files.find(app, me, file)
+    print(found.state, peak() - before, found.inspection.get("refused"), sep="|")
 """
 
 
@@ -103,7 +103,7 @@ def test_a_small_file_that_is_a_large_table_is_refused_unread(tmp_path: Path) ->
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=env)
     for name, line in zip(paths, done.stdout.splitlines(), strict=True):
         state, grown, why = line.split("|")
-        assert state == "bad", name
+        assert state == "unreadable", name
         assert "rows" in why, name
         assert "--row-limit" in why, name
         assert "--engine duckdb" in why, name
@@ -111,46 +111,46 @@ def test_a_small_file_that_is_a_large_table_is_refused_unread(tmp_path: Path) ->
 
 
 def test_the_page_says_what_came_and_what_is_allowed(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, row_limit=60, memory_limit=10**9)
+    console = LocalConsole(tmp_path, row_limit=60, memory_limit=10**9)
     try:
-        me = desk.browser()
+        me = console.browser()
         frame = synthetic_conference(30, 20, seed=1).reviews.frame.select("paper", "reviewer", "score")
         buffer = io.BytesIO()
         frame.write_parquet(buffer)
         for upload in (("r.parquet", buffer.getvalue()), ("r.csv", frame.write_csv().encode())):
             file = where(me.add(*upload))
-            desk.work("desk")
+            console.work("checks")
             page = said(me.get(file))
             assert f"at least {frame.height} rows" in page or f"at least {frame.height + 1} rows" in page, page
             assert "at most 60 rows and 1.0 GB" in page
         small = where(me.add("small.csv", frame.head(50).write_csv().encode()))
-        desk.work("desk")
+        console.work("checks")
         assert "50 reviews" in said(me.get(small))
     finally:
-        desk.close()
+        console.close()
 
 
 def test_a_file_that_grew_after_it_was_looked_at_is_refused(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, row_limit=1000)
+    console = LocalConsole(tmp_path, row_limit=1000)
     try:
-        me = desk.browser()
+        me = console.browser()
         me.send("/ledger", "/ledger/open", {"name": "main", "epsilon": "5"})
         path = tmp_path / "reviews.csv"
         frame = synthetic_conference(30, 20, seed=1).reviews.frame.select("paper", "reviewer", "score")
         frame.write_csv(path)
-        file = where(me.send("/data", "/data/point", {"path": str(path)})).rsplit("/", 1)[1]
-        desk.work("desk")
+        file = where(me.send("/data", "/data/path", {"path": str(path)})).rsplit("/", 1)[1]
+        console.work("checks")
         pl.concat([frame] * 50).write_csv(path)
         fields = {"action": "release.publish", "data": file, "account": "main", "epsilon": "1"}
         run = where(me.send("/release", "/release/prepare", fields))
-        desk.work("desk")
+        console.work("checks")
         assert "at most 1,000 rows" in said(me.get(run))
     finally:
-        desk.close()
+        console.close()
 
 
 def test_ordinary_tables_are_admitted(tmp_path: Path) -> None:
-    settings = Settings.make(tmp_path / "console")
+    settings = ConsoleSettings.make(tmp_path / "console")
     conference = synthetic_conference(200, 150, seed=1)
     for suffix in ("csv", "csv.gz", "tsv", "jsonl", "parquet"):
         for kind in ("reviews", "events", "labels", "rankings"):

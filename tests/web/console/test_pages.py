@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.web.console.accessibility import faults, walk
-from tests.web.console.seat import Seat
+from tests.web.console.browser import BrowserSession
 from tests.web.console.server import ConsoleServer
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ WIDTHS = (1100, 380)
 PLACES: dict[str, str] = {}
 """Addresses that only the fixture knows, by the names that stand in PAGES."""
 
-ROOMS = ("release", "timing", "calibration", "rankings", "truth")
+MODULES = ("release", "timing", "calibration", "rankings", "truth")
 PAGES = {
     "front": "/",
     "data": "/data",
     "file": "{reviews}",
     "columns": "{reviews}?kind=labels",
     "not readable": "{bad}",
-    **{room: f"/{room}" for room in ROOMS},
+    **{module: f"/{module}" for module in MODULES},
     "runs": "/runs",
     "ready": "{ready}",
     "refused": "{refused}",
@@ -38,7 +38,7 @@ PAGES = {
     "ledger": "/ledger",
     "account": "/ledger/account?name=Invented%202026",
     "verify": "/ledger/verify",
-    "people": "/people",
+    "people": "/users",
     "me": "/me",
     "services": "/services",
 }
@@ -53,50 +53,50 @@ WITH_DATA = {
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[Seat]:
+def house(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[BrowserSession]:
     """A console with an invented conference, an account, and a run in each state that stays."""
     server = ConsoleServer(tmp_path_factory.mktemp("pages") / "console")
-    desk = Seat(server.base, chromium)
-    desk.invent()
+    console = BrowserSession(server.base, chromium)
+    console.invent()
     for kind in set(WITH_DATA.values()):
-        link = desk.page.get_by_role("link", name=f"invented: {kind}")
+        link = console.page.get_by_role("link", name=f"synthetic: {kind}")
         PLACES[kind] = str(link.get_attribute("href"))
     broken = {"name": "broken.csv", "mimeType": "text/csv", "buffer": b"a,b\n1,\n"}
-    desk.page.get_by_label("A file of yours").set_input_files(broken)  # type: ignore[arg-type]
-    desk.press("Add it")
-    desk.page.locator("[data-poll]").wait_for(state="detached")
-    PLACES["bad"] = desk.path
-    desk.open_account("Invented 2026", "2")
-    PLACES["ready"] = desk.prepare("release.publish", "invented: reviews", epsilon="1")
-    PLACES["refused"] = desk.prepare("release.publish", "invented: reviews", epsilon="5")
-    PLACES["simulated"] = desk.prepare("release.publish", "invented: reviews", simulate=True, epsilon="5")
-    desk.carry_out("Simulate")
-    PLACES["done"] = desk.prepare("release.publish", "invented: reviews", epsilon="1/2", weight="miscalibration")
-    desk.carry_out("Spend it and run")
-    PLACES["audit"] = desk.prepare("timing.audit", "invented: events")
-    desk.carry_out("Run")
-    yield desk
-    desk.close()
+    console.page.get_by_label("A file of yours").set_input_files(broken)  # type: ignore[arg-type]
+    console.press("Add it")
+    console.page.locator("[data-poll]").wait_for(state="detached")
+    PLACES["bad"] = console.path
+    console.open_account("Invented 2026", "2")
+    PLACES["ready"] = console.prepare("release.publish", "synthetic: reviews", epsilon="1")
+    PLACES["refused"] = console.prepare("release.publish", "synthetic: reviews", epsilon="5")
+    PLACES["simulated"] = console.prepare("release.publish", "synthetic: reviews", simulate=True, epsilon="5")
+    console.carry_out("Simulate")
+    PLACES["done"] = console.prepare("release.publish", "synthetic: reviews", epsilon="1/2", weight="miscalibration")
+    console.carry_out("Spend and run")
+    PLACES["audit"] = console.prepare("timing.audit", "synthetic: events")
+    console.carry_out("Run")
+    yield console
+    console.close()
     server.stop()
 
 
-def examine(desk: Seat, tabbing: bool = True) -> list[str]:
+def examine(console: BrowserSession, tabbing: bool = True) -> list[str]:
     """What the rules find on the page that is open, in all four ways to show it."""
-    desk.page.wait_for_load_state("load")  # unstyled pages break every rule
+    console.page.wait_for_load_state("load")  # unstyled pages break every rule
     found = []
     for width in WIDTHS:
-        desk.page.set_viewport_size({"width": width, "height": 900})
+        console.page.set_viewport_size({"width": width, "height": 900})
         for scheme in ("light", "dark"):
-            desk.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-            found += [f"{width} {scheme}: {fault}" for fault in faults(desk.page)]
+            console.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            found += [f"{width} {scheme}: {fault}" for fault in faults(console.page)]
         if tabbing and width == WIDTHS[0]:
-            found += walk(desk.page)
+            found += walk(console.page)
     return found
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_page(house: Seat, name: str) -> None:
-    if name in ROOMS:
+def test_page(house: BrowserSession, name: str) -> None:
+    if name in MODULES:
         house.explored(name)
     answer = house.open(PAGES[name].format(**PLACES))
     policy = answer.headers["content-security-policy"]
@@ -107,14 +107,14 @@ def test_page(house: Seat, name: str) -> None:
 
 
 @pytest.mark.parametrize(("path", "status"), REFUSALS.items())
-def test_refusals_are_pages_too(house: Seat, path: str, status: int) -> None:
+def test_refusals_are_pages_too(house: BrowserSession, path: str, status: int) -> None:
     house.explored("release")  # settings are checked where there is something to show
     house.open(path, status)
     assert not examine(house)
     assert house.wrong == []
 
 
-def test_titles_tell_pages_apart(house: Seat) -> None:
+def test_titles_tell_pages_apart(house: BrowserSession) -> None:
     titles: dict[str, str] = {}
     for name, path in PAGES.items():
         if name in ("columns", "done, public"):  # other views of the same page
@@ -125,7 +125,7 @@ def test_titles_tell_pages_apart(house: Seat) -> None:
         titles[title] = name
 
 
-def test_a_room_whose_simulation_is_under_way(house: Seat) -> None:
+def test_a_room_whose_simulation_is_under_way(house: BrowserSession) -> None:
     house.page.route("**/rankings*", lambda route: route.continue_() if route.request.is_navigation_request() else None)
     try:
         house.open(f"/rankings?data={PLACES['rankings'].rsplit('/', 1)[1]}")
@@ -135,9 +135,9 @@ def test_a_room_whose_simulation_is_under_way(house: Seat) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("room", "kind"), WITH_DATA.items())
-def test_room_with_data(house: Seat, room: str, kind: str) -> None:
-    house.explored(room, PLACES[kind].rsplit("/", 1)[1])
+@pytest.mark.parametrize(("module", "kind"), WITH_DATA.items())
+def test_room_with_data(house: BrowserSession, module: str, kind: str) -> None:
+    house.explored(module, PLACES[kind].rsplit("/", 1)[1])
     house.page.locator("#exploration").wait_for()
     assert not examine(house)
     house.page.set_viewport_size({"width": WIDTHS[1], "height": 700})
@@ -155,28 +155,28 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleServer]:
     server.stop()
 
 
-def join(desk: Seat, link: str, name: str) -> None:
-    desk.open(link.removeprefix(desk.base))
-    assert not examine(desk)
-    desk.page.get_by_label("Your name").fill(name)
-    desk.page.get_by_label("A password").fill("kites fly over lakes")
-    desk.press("Join")
-    desk.page.get_by_role("button", name="Sign out").wait_for()
+def join(console: BrowserSession, link: str, name: str) -> None:
+    console.open(link.removeprefix(console.base))
+    assert not examine(console)
+    console.page.get_by_label("Your name").fill(name)
+    console.page.get_by_label("A password").fill("kites fly over lakes")
+    console.press("Join")
+    console.page.get_by_role("button", name="Sign out").wait_for()
 
 
-def invite(desk: Seat) -> None:
-    """Make an invitation, and wait until its page is there with its style."""
-    desk.press("Make an invitation")
-    desk.page.get_by_text("Send this link").wait_for()
-    desk.page.wait_for_load_state("load")
+def invite(console: BrowserSession) -> None:
+    """Create invitation, and wait until its page is there with its style."""
+    console.press("Create invitation")
+    console.page.get_by_text("Send this link").wait_for()
+    console.page.wait_for_load_state("load")
 
 
 def test_pages_of_people(signed: ConsoleServer, chromium: Browser) -> None:
-    operator, reader = Seat(signed.base, chromium), Seat(signed.base, chromium)
+    operator, reader = BrowserSession(signed.base, chromium), BrowserSession(signed.base, chromium)
     link = next(word for word in signed.said().split() if "/join/" in word)
     join(operator, link, "Ada")
     examined: list[Callable[[], object]] = [
-        lambda: operator.open("/people"),
+        lambda: operator.open("/users"),
         lambda: invite(operator),
         lambda: operator.open("/me"),
         lambda: operator.open("/"),
@@ -184,7 +184,7 @@ def test_pages_of_people(signed: ConsoleServer, chromium: Browser) -> None:
     for step in examined:
         step()
         assert not examine(operator)
-    operator.open("/people")
+    operator.open("/users")
     invite(operator)
     join(reader, operator.page.locator(".callout pre code").inner_text(), "Rita")
     for path in ("/", "/release", "/ledger", "/runs", "/me"):
@@ -192,7 +192,7 @@ def test_pages_of_people(signed: ConsoleServer, chromium: Browser) -> None:
         assert not examine(reader)
     reader.open("/data", 403)
     assert not examine(reader)
-    operator.open("/people")
+    operator.open("/users")
     operator.page.get_by_label("Role of rita").wait_for()
     assert not examine(operator)
     reader.open("/")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.web.console.seat import Seat
+from tests.web.console.browser import BrowserSession
 from tests.web.console.server import ConsoleServer
 
 from peerveil.truth import simulate_crowd
@@ -40,7 +40,7 @@ def published(folder: Path) -> list[str]:
 def test_the_form_for_randomized_answers_as_it_is_publishes_nothing_of_raw_answers(
     console: ConsoleServer, chromium: Browser, raw: bytes
 ) -> None:
-    seat = Seat(console.base, chromium)
+    seat = BrowserSession(console.base, chromium)
     seat.open("/data")
     answers = {"name": "answers.csv", "mimeType": "text/csv", "buffer": raw}
     seat.page.get_by_label("A file of yours").set_input_files(answers)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import select, update
-from tests.web.console.office import Office
+from tests.web.console.operator_client import OperatorConsole
 from tests.web.console.test_services import said
 from tests.web.gateway.house import KEY, SETTINGS, submit
 
@@ -33,11 +33,11 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def gate(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Office]:
+def gate(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OperatorConsole]:
     """A console that was told of it, and has its key."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PEERVEIL_KEY", KEY)
-    made = Office(tmp_path, gateway=url)
+    made = OperatorConsole(tmp_path, gateway=url)
     yield made
     made.close()
 
@@ -55,12 +55,12 @@ def due(gateway: Gateway) -> list[int]:
         return sorted(connection.execute(select(held.c.release_at)).scalars())
 
 
-def test_the_page_is_the_gateways_own_and_shows_nothing_that_is_held(gate: Office, url: str) -> None:
+def test_the_page_is_the_gateways_own_and_shows_nothing_that_is_held(gate: OperatorConsole, url: str) -> None:
     page = gate.get(PAGE)
     assert page.status_code == 200
     assert Space.read("forum", SETTINGS).in_words() in said(page)
     assert "Nothing has been released yet" in said(page)
-    assert "Confirm, and go on" not in page.text
+    assert "Confirm and continue" not in page.text
     assert f"peerveil gateway serve --db {url}" in said(page)
     for path in (PAGE, "/services"):
         text = gate.get(path).text
@@ -68,7 +68,7 @@ def test_the_page_is_the_gateways_own_and_shows_nothing_that_is_held(gate: Offic
 
 
 @pytest.mark.parametrize(("what", "moved"), [("step", 3600), ("pause", 0)])
-def test_an_operator_confirms_a_clock_in_doubt(gate: Office, url: str, what: str, moved: int) -> None:
+def test_an_operator_confirms_a_clock_in_doubt(gate: OperatorConsole, url: str, what: str, moved: int) -> None:
     before = halt(url, 3600)
     assert "It moved by 3,600 seconds" in said(gate.get(PAGE))
     assert "Its clock is in doubt" in said(gate.get("/services"))
@@ -79,9 +79,9 @@ def test_an_operator_confirms_a_clock_in_doubt(gate: Office, url: str, what: str
         assert gate.send(f"{PAGE}/clock", {"what": what}).headers["location"] == f"{PAGE}?done=clock"
         assert due(gateway) == [moment + moved * 1_000_000 for moment in before]
         assert gateway.in_doubt() is None
-    assert "Confirm, and go on" not in gate.get(PAGE).text
+    assert "Confirm and continue" not in gate.get(PAGE).text
     assert gate.send(f"{PAGE}/clock", {"what": what}).status_code == 409
-    assert [about for did, about in gate.trail() if did == "confirmed the gateway's clock"] == [
+    assert [about for did, about in gate.activity() if did == "confirmed the gateway's clock"] == [
         f"{'the clock was moved' if moved else 'time has really passed'}; held posts moved by {moved:,} s"
     ]
 
@@ -94,16 +94,16 @@ def test_without_its_key_the_page_says_what_to_do(
     monkeypatch.delenv("PEERVEIL_KEY", raising=False)
     if key is not None:
         monkeypatch.setenv("PEERVEIL_KEY", key)
-    office = Office(tmp_path, gateway=url)
+    operator = OperatorConsole(tmp_path, gateway=url)
     try:
-        page = office.get(PAGE)
+        page = operator.get(PAGE)
         assert page.status_code == 200
         assert "PEERVEIL_KEY: got" in said(page)
         assert "How to set it up" in said(page)
-        assert office.send(f"{PAGE}/clock", {"what": "step"}).status_code == 422
+        assert operator.send(f"{PAGE}/clock", {"what": "step"}).status_code == 422
         (tmp_path / "gateway.toml").write_text('key_file = "gateway.key"\n', encoding="utf-8")
         (tmp_path / "gateway.key").write_text(KEY, encoding="utf-8")
         # the environment wins over the file, as it does for the gateway's own commands
-        assert ("How to set it up" in said(office.get(PAGE))) is (key is not None)
+        assert ("How to set it up" in said(operator.get(PAGE))) is (key is not None)
     finally:
-        office.close()
+        operator.close()

@@ -59,15 +59,15 @@ def make_campaign(page: Page) -> None:
     page.fill("[name=question]", "Is there a bird?")
     page.fill("[name=tasks]", "\n".join(TRUTH))
     page.fill("[name=epsilon]", "-3")
-    press(page, "See what is promised")
+    press(page, "Preview the guarantee")
     assert "epsilon: got" in page.inner_text("[role=alert]")
     assert page.input_value("[name=title]") == "Birds of the lake"  # what was typed is still there
     page.fill("[name=epsilon]", "3")
-    press(page, "See what is promised")
+    press(page, "Preview the guarantee")
     page.wait_for_selector("text=Not made yet")
     assert "sent unchanged 95.2% of the time" in page.inner_text("main")
     assert "are in effect not protected" in page.inner_text("main")
-    press(page, "Make this campaign")
+    press(page, "Create this campaign")
     page.wait_for_selector("text=The campaign was made")
 
 
@@ -75,7 +75,7 @@ def invite(page: Page, site: str) -> list[str]:
     page.fill("[name=count]", str(PEOPLE))
     page.fill("[name=site]", site)
     with page.expect_download() as download:
-        press(page, "Make and save them")
+        press(page, "Create and download")
     lines = download.value.path().read_text(encoding="utf-8").splitlines()
     return [line for line in lines if line.startswith("http")]
 
@@ -128,7 +128,7 @@ def test_from_a_new_campaign_to_labels_and_on_into_truth(
         service.stop()  # so that the console, not the service, infers at the end
     page.reload()
     assert f"{PEOPLE * TASKS} (100 in 100 of those possible)" in page.inner_text("main")
-    press(page, "Make an estimate")
+    press(page, "Compute an estimate")
     page.wait_for_selector("text=more answers needed for the aim")
     press(page, "Close this campaign")  # the browser asks for the box first
     assert page.locator("text=Close this campaign").count() == 1
@@ -147,7 +147,7 @@ def test_from_a_new_campaign_to_labels_and_on_into_truth(
 
 
 def into_truth(page: Page, console: ConsoleServer) -> None:
-    press(page, "Use these reports in Truth")
+    press(page, "Use these answers in Truth")
     page.wait_for_selector("text=Read as labels")
     file = page.url.split("?")[0].rsplit("/", 1)[1]
     assert len(Labels.read(next((console.folder / "files" / file).iterdir()))) == PEOPLE * TASKS
@@ -159,19 +159,19 @@ def into_truth(page: Page, console: ConsoleServer) -> None:
     form.locator("text=Check it").click()
     page.wait_for_url("**/runs/*")
     press(page, "Run")
-    page.wait_for_selector("text=Take it with you")
+    page.wait_for_selector("text=Results")
     with page.expect_download() as download:
         page.locator("a:has-text('.csv')").first.evaluate("link => link.click()")
     text = download.value.path().read_text(encoding="utf-8")
     for task, label in TRUTH.items():
         assert re.search(rf"^{task},{label}\b", text, re.MULTILINE), text
-    page.goto(f"{console.base}/people")
+    page.goto(f"{console.base}/users")
     trail = page.inner_text("main")
     for what in (
-        "made a campaign",
+        "created a campaign",
         "made invitations",
         "closed a campaign",
-        "began an inference",
-        "took reports to the data",
+        "started an inference",
+        "added answers of a campaign to the data",
     ):
         assert what in trail

@@ -1,1 +1,1 @@
-"""One reader per format; :mod:`~peerveil.data.readers.recognize` says which."""
+"""From a file to columns: one reader per format. :mod:`peerveil.data.check` checks the columns."""

@@ -9,21 +9,20 @@ import itertools
 import json
 import os
 import zlib
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.data.problems import BadTable, Problem, Source
+from peerveil.data.problems import BadTable, TableSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import polars as pl
-
-HEAD = 65_536
-_BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
+HEAD_BYTES = 65_536
+_TOO_DEEP = Verbatim("JSON nested too deeply")
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,6 @@ class InputFile:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> InputFile:
         """Refuse what is not a readable, non-empty file."""
-        if isinstance(path, InputFile):
-            return path
         if not isinstance(path, str | os.PathLike):
             raise BadInput("path", got=path, want="a file name")
         file = cls(Path(path))
@@ -60,9 +57,7 @@ class InputFile:
     @property
     def suffix(self) -> str:
         """The suffix in lower case, ``.gz`` left out."""
-        suffixes = [suffix.lower() for suffix in self.path.suffixes]
-        if suffixes[-1:] == [".gz"]:
-            suffixes.pop()
+        suffixes = [suffix.lower() for suffix in self.path.suffixes if suffix.lower() != ".gz"]
         return suffixes[-1] if suffixes else ""
 
     @cached_property
@@ -75,19 +70,16 @@ class InputFile:
     def head(self) -> bytes:
         """The first 64 kB of the content."""
         with self.stream() as handle:
-            try:
-                return handle.read(HEAD)
-            except _BROKEN_GZIP as error:
-                raise self._broken(error) from error
+            return handle.read(HEAD_BYTES)
 
-    @cached_property
-    def source(self) -> Source:
+    @property
+    def source(self) -> TableSource:
         """For errors about the file as a whole."""
-        return Source(self.name)
+        return TableSource(self.name)
 
-    def refusal(self, got: object, want: str, *, column: str | None = None, line: int | None = None) -> BadTable:
+    def refusal(self, got: object, want: str, *, line: int | None = None) -> BadTable:
         """The error that refuses the file."""
-        return BadTable([Problem(self.name, got, want, column=column, line=line)])
+        return self.source.refusal(got, want, line=line)
 
     def _raw(self) -> IO[bytes]:
         try:
@@ -95,38 +87,29 @@ class InputFile:
         except OSError as error:
             raise self.refusal(Verbatim(error.strerror or str(error)), "a file that can be read") from error
 
-    def stream(self) -> IO[bytes]:
-        """The decompressed content as a stream; broken gzip shows up while reading."""
-        return cast("IO[bytes]", gzip.open(self.path, "rb")) if self.compressed else self._raw()
+    @contextmanager
+    def stream(self) -> Iterator[IO[bytes]]:
+        """The decompressed content as a stream; broken gzip is refused while it is read."""
+        with cast("IO[bytes]", gzip.open(self.path, "rb")) if self.compressed else self._raw() as handle:
+            try:
+                yield handle
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                raise self.refusal(Verbatim(f"broken gzip data ({error})"), "a whole gzip file") from error
 
     def data(self) -> bytes:
         """The whole decompressed content."""
         with self.stream() as handle:
-            try:
-                return handle.read()
-            except _BROKEN_GZIP as error:
-                raise self._broken(error) from error
-
-    def _broken(self, error: BaseException) -> BadTable:
-        return self.refusal(Verbatim(f"broken gzip data ({error})"), "a whole gzip file")
+            return handle.read()
 
     def lines(self, size: int) -> Iterator[bytes]:
         """Blocks of whole lines of about ``size`` bytes each."""
         rest = b""
         with self.stream() as handle:
-            while True:
-                try:
-                    block = handle.read(size)
-                except _BROKEN_GZIP as error:
-                    raise self._broken(error) from error
-                if not block:
-                    break
+            while block := handle.read(size):
                 cut = block.rfind(b"\n") + 1
                 if cut:
                     yield rest + block[:cut]
-                    rest = block[cut:]
-                else:
-                    rest += block
+                rest = block[cut:] if cut else rest + block
         if rest:
             yield rest
 
@@ -147,7 +130,7 @@ class InputFile:
         try:
             data.decode("utf-8")
         except UnicodeDecodeError as error:
-            if len(data) == HEAD and error.start >= HEAD - 4:
+            if len(data) == HEAD_BYTES and error.start >= HEAD_BYTES - 4:
                 return  # a character cut in two at the end of the head
             line = data.count(b"\n", 0, error.start) + 1
             got = Verbatim(f"the byte 0x{data[error.start]:02x}, which is not UTF-8")
@@ -164,10 +147,9 @@ class InputFile:
         try:
             return json.loads(text)
         except RecursionError:
-            raise self.refusal(Verbatim("JSON nested too deeply"), "JSON of an ordinary depth") from None
+            raise self.refusal(_TOO_DEEP, "JSON of an ordinary depth") from None
         except ValueError as error:
-            first = text.lstrip()[:1]
-            if first == "{" and "\n" in text.strip():
+            if text.lstrip().startswith("{") and "\n" in text.strip():
                 return [value for _, value in self.json_lines(text)]
             raise self._bad_json(error) from error
 
@@ -179,39 +161,16 @@ class InputFile:
             try:
                 yield number, json.loads(line)
             except RecursionError:
-                raise self.refusal(
-                    Verbatim("JSON nested too deeply"), "JSON of an ordinary depth", line=number
-                ) from None
+                raise self.refusal(_TOO_DEEP, "JSON of an ordinary depth", line=number) from None
             except ValueError as error:
                 raise self._bad_json(error, number) from error
 
     def _bad_json(self, error: ValueError, line: int | None = None) -> BadTable:
+        got = f"JSON that cannot be read ({error})"
         if isinstance(error, json.JSONDecodeError):
-            here = error.lineno if line is None else line
-            got = Verbatim(f"broken JSON ({error.msg} at character {error.colno})")
-            return self.refusal(got, "whole, valid JSON", line=here)
-        return self.refusal(Verbatim(f"JSON that cannot be read ({error})"), "whole, valid JSON", line=line)
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What a reader is asked for: other names for columns, which further columns to take, and a layout of rankings."""
-
-    columns: dict[str, str] = field(default_factory=dict)
-    further: tuple[str, ...] | None = None
-    layout: str | None = None
-
-
-@dataclass(frozen=True)
-class Raw:
-    """What a reader found, by our names, not yet checked; ``further`` are criteria or secondary columns."""
-
-    columns: dict[str, pl.Series]
-    source: Source
-    further: dict[str, pl.Series] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    order: tuple[str, ...] = ()
-    """All columns by their own names, in the file's order."""
+            got = f"broken JSON ({error.msg} at character {error.colno})"
+            line = error.lineno if line is None else line
+        return self.refusal(Verbatim(got), "whole, valid JSON", line=line)
 
 
 def csv_rows(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:

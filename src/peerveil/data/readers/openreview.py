@@ -14,157 +14,143 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from peerveil.core.errors import Verbatim
-from peerveil.data.problems import Source
-from peerveil.data.readers.fields import all_or_none, assemble, score_columns, text_series, whole_series
+from peerveil.data.check import RawTable
+from peerveil.data.readers.platforms import (
+    Record,
+    counted_note,
+    further_columns,
+    records_source,
+    review_table,
+    text_column,
+    whole_column,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import polars as pl
 
-    from peerveil.data.readers.files import InputFile, Raw, Wish
+    from peerveil.data.readers.files import InputFile
+    from peerveil.data.readers.tabular import ReadOptions
 
+Note = dict[str, Any]
 _SCORES = ("rating", "overall_rating", "recommendation", "overall_recommendation", "overall_assessment", "score")
 _REVIEW = re.compile(r"(^|[_/-])Review$")
-_NOT_REVIEW = re.compile(r"Meta", re.IGNORECASE)
+_META_REVIEW = re.compile(r"Meta[^/]*$", re.IGNORECASE)
 _CLOCKS = ("tcdate", "tmdate", "cdate", "mdate", "pdate", "odate")
+_NAMES = {
+    "paper": "forum",
+    "thread": "forum",
+    "reviewer": "signatures",
+    "actor": "signatures",
+    "reply_to": "replyto",
+    "time": "cdate",
+}
 
 
-def read_reviews(file: InputFile, wish: Wish) -> Raw:
+def read_reviews(file: InputFile, options: ReadOptions) -> RawTable:
     """The official reviews: paper (the forum), reviewer (the signature), score, criteria, time."""
-    notes, total = _notes(file)
-    chosen = [(row, note) for row, note in notes if _is_review(note)]
-    if not chosen:
-        kinds = sorted({kind for _, note in notes for kind in _invitations(note)})
-        got = Verbatim(f"{total} notes and no review (invitations {', '.join(kinds[:5]) or 'none'})")
+    notes = _notes(file)
+    reviews = [note for note in notes if _is_review(note.content)]
+    if not reviews:
+        kinds = sorted({kind for note in notes for kind in _invitations(note.content)})
+        got = Verbatim(f"{len(notes)} notes and no review (invitations {', '.join(kinds[:5]) or 'none'})")
         raise file.refusal(got, "notes whose invitation ends in Review, such as .../-/Official_Review")
-    source = _source(file, [row for row, _ in chosen])
-    forms = [{name: _value(value) for name, value in _content(note).items()} for _, note in chosen]
-    fields = list(dict.fromkeys(name for form in forms for name in form))
-    answers = {name: [form.get(name) for form in forms] for name in fields}
-    score, criteria, left_out = score_columns(source, answers, wish, _SCORES)
-    reviewers = all_or_none([_signature(note) for _, note in chosen])
-    clock = wish.columns.get("time")
-    columns: dict[str, pl.Series | None] = {
-        "paper": text_series("paper", [note.get("forum") for _, note in chosen]),
-        "score": score,
-        "reviewer": None if reviewers is None else text_series("reviewer", reviewers),
-        "time": _times([note for _, note in chosen], clock),
+    columns = {
+        "paper": text_column(reviews, lambda note: note.get("forum")),
+        "reviewer": text_column(reviews, _signature),
+        "time": _times(reviews, options),
     }
-    others = total - len(chosen)
-    said = [f"left out {others:,} of {total:,} notes: not reviews"] if others else []
-    return assemble(source, columns, criteria, said + left_out)
+    others = counted_note(len(notes) - len(reviews), f"left out {{}} of {len(notes):,} notes: not reviews")
+    forms = [_answers(note.content) for note in reviews]
+    return review_table(records_source(file, reviews, _NAMES), columns, forms, options, _SCORES, others)
 
 
-def read_events(file: InputFile, wish: Wish) -> Raw:
+def read_events(file: InputFile, options: ReadOptions) -> RawTable:
     """Everything posted in a forum but the submission itself: reviews, comments, decisions.
 
     The time is ``cdate`` (else ``tcdate``); ``columns={"time": "tcdate"}`` asks for another clock. ``number`` and the
     other clocks are kept beside it.
     """
-    notes, total = _notes(file)
-    chosen = [(row, note) for row, note in notes if note.get("replyto")]
-    if not chosen:
-        raise file.refusal(Verbatim(f"{total} notes, none of them a reply"), "notes with replyto: comments or reviews")
-    source = _source(file, [row for row, _ in chosen])
-    posts = [note for _, note in chosen]
-    # an answer to the submission itself opens a conversation: it answers no event
-    parents = [None if note.get("replyto") == note.get("forum") else note.get("replyto") for note in posts]
-    columns: dict[str, pl.Series | None] = {
-        "actor": text_series("actor", [_signature(note) for note in posts]),
-        "thread": text_series("thread", [note.get("forum") for note in posts]),
-        "time": _times(posts, wish.columns.get("time")),
-        "id": text_series("id", [note.get("id") for note in posts]),
-        "reply_to": text_series("reply_to", parents),
+    notes = _notes(file)
+    posts = [note for note in notes if note.content.get("replyto")]
+    if not posts:
+        got = Verbatim(f"{len(notes)} notes, none of them a reply")
+        raise file.refusal(got, "notes with replyto: comments or reviews")
+    source = records_source(file, posts, _NAMES)
+    columns = {
+        "actor": text_column(posts, _signature),
+        "thread": text_column(posts, lambda note: note.get("forum")),
+        "time": _times(posts, options),
+        "id": text_column(posts, lambda note: note.get("id")),
+        "reply_to": text_column(posts, _parent),
     }
-    if columns["time"] is None:
+    if columns["time"].null_count() == len(posts):
         raise source.refusal(Verbatim("notes without cdate and tcdate"), "a time in every note", column="cdate")
-    further = {
-        name: whole_series(name, [note.get(name) for note in posts])
-        for name in ("number", *_CLOCKS)
-        if any(note.get(name) is not None for note in posts)
-    }
-    others = total - len(chosen)
-    said = [f"left out {others:,} of {total:,} notes: submissions, not replies"] if others else []
-    return assemble(source, columns, further, said)
+    others = counted_note(len(notes) - len(posts), f"left out {{}} of {len(notes):,} notes: submissions, not replies")
+    return RawTable(columns, source, further_columns(posts, ("number", *_CLOCKS)), others)
 
 
-def _notes(file: InputFile) -> tuple[list[tuple[int, dict[str, Any]]], int]:
-    """Every note with its place in the file, deleted ones left out, and how many there are."""
+def _notes(file: InputFile) -> list[Record[Note]]:
+    """Every note with its place in the file, deleted ones left out."""
     document = file.json()
     if isinstance(document, dict):
         document = document.get("notes", [document])
     if not isinstance(document, list):
         raise file.refusal(Verbatim(f"JSON of kind {type(document).__name__}"), "a list of notes")
-    found = list(_flatten(file, document))
-    seen: set[str] = set()
-    kept = []
-    for row, note in found:
-        if note.get("ddate"):
-            continue
-        key = str(note.get("id"))
-        if note.get("id") is not None and key in seen:
-            continue  # a reply that is listed on its own and again under its submission
-        seen.add(key)
-        kept.append((row, note))
-    if not kept:
+    notes: dict[object, Record[Note]] = {}
+    for position, note in enumerate(_flatten(file, document)):
+        if not note.content.get("ddate"):
+            identifier = note.content.get("id")
+            # a reply may be listed on its own and again under its submission
+            notes.setdefault(position if identifier is None else str(identifier), note)
+    if not notes:
         raise file.refusal(Verbatim("no notes"), "at least one note")
-    return kept, len(kept)
+    return list(notes.values())
 
 
-def _flatten(file: InputFile, document: list[Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _flatten(file: InputFile, document: list[Any]) -> Iterator[Record[Note]]:
     for row, note in enumerate(document, start=1):
         if isinstance(note, dict) and isinstance(note.get("notes"), list):
             yield from _flatten(file, note["notes"])
             continue
         if not isinstance(note, dict) or not ("forum" in note or "content" in note):
             raise file.refusal(note, f"an OpenReview note with forum and content as note {row}")
-        yield row, note
+        yield Record(row, None, note)
         details = note.get("details")
         if isinstance(details, dict):
-            for name in ("replies", "directReplies"):
-                for reply in details.get(name) or []:
-                    if isinstance(reply, dict):
-                        yield row, reply
+            replies = [*(details.get("replies") or []), *(details.get("directReplies") or [])]
+            yield from (Record(row, None, reply) for reply in replies if isinstance(reply, dict))
 
 
-def _source(file: InputFile, rows: list[int]) -> Source:
-    names = (("paper", "forum"), ("thread", "forum"), ("reviewer", "signatures"), ("actor", "signatures"))
-    return Source(
-        file.name, lambda position: (rows[position], None), names=(*names, ("reply_to", "replyto"), ("time", "cdate"))
-    )
+def _invitations(note: Note) -> list[str]:
+    names = note.get("invitations")
+    if not isinstance(names, list):
+        names = [note["invitation"]] if note.get("invitation") else []
+    return [str(name) for name in names]
 
 
-def _invitations(note: dict[str, Any]) -> list[str]:
-    listed = note.get("invitations")
-    single = note.get("invitation")
-    found = listed if isinstance(listed, list) else [single] if single else []
-    return [str(name) for name in found]
+def _is_review(note: Note) -> bool:
+    return any(_REVIEW.search(name) and not _META_REVIEW.search(name) for name in _invitations(note))
 
 
-def _is_review(note: dict[str, Any]) -> bool:
-    names = _invitations(note)
-    return any(_REVIEW.search(name) and not _NOT_REVIEW.search(name.rsplit("/", 1)[-1]) for name in names)
-
-
-def _content(note: dict[str, Any]) -> dict[str, Any]:
+def _answers(note: Note) -> Note:
+    """The form's fields. API 2 wraps answers in ``{"value": ...}``."""
     content = note.get("content")
-    return content if isinstance(content, dict) else {}
+    form = content if isinstance(content, dict) else {}
+    return {name: value.get("value") if isinstance(value, dict) else value for name, value in form.items()}
 
 
-def _value(answer: Any) -> Any:
-    """API 2 wraps answers in ``{"value": ...}``."""
-    return answer.get("value") if isinstance(answer, dict) else answer
-
-
-def _signature(note: dict[str, Any]) -> str | None:
+def _signature(note: Note) -> str | None:
     signatures = note.get("signatures")
-    if isinstance(signatures, list) and signatures:
-        return str(signatures[0])
-    return None
+    return str(signatures[0]) if isinstance(signatures, list) and signatures else None
 
 
-def _times(notes: list[dict[str, Any]], clock: str | None) -> pl.Series | None:
-    names = (clock,) if clock else ("cdate", "tcdate")
-    values = [next((note[name] for name in names if note.get(name) is not None), None) for note in notes]
-    return None if all(value is None for value in values) else whole_series("time", values)
+def _parent(note: Note) -> Any:
+    """What a post answers. An answer to the submission itself opens a conversation: it answers no event."""
+    return None if note["replyto"] == note.get("forum") else note["replyto"]
+
+
+def _times(notes: Sequence[Record[Note]], options: ReadOptions) -> pl.Series:
+    clocks = [options.columns["time"]] if "time" in options.columns else ["cdate", "tcdate"]
+    return whole_column(notes, lambda note: next((note[name] for name in clocks if note.get(name) is not None), None))

@@ -26,13 +26,18 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
-from peerveil.calibration.arrays import log_odds
 from peerveil.calibration.beliefs import integrate
-from peerveil.calibration.checks import infeasible, noise_level, number, one_demand, quality_prior
+from peerveil.calibration.checks import (
+    noise_level,
+    one_demand,
+    quality_prior,
+    reachable_adversary_error,
+    reachable_conference_error,
+)
 from peerveil.calibration.frontier import Frontier
 from peerveil.calibration.functions import Affine, Uncertain, read_functions
-from peerveil.calibration.pair import Pair, PairStrategy
-from peerveil.calibration.simulate import Simulation, Tally, play_pairs
+from peerveil.calibration.pair import Pair, PairStrategy, log_odds
+from peerveil.calibration.simulate import ErrorCheck, Simulation, play_pairs
 from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import Guarantee
 from peerveil.papers.calibration.known import known_moments
@@ -42,9 +47,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from peerveil.calibration.arrays import PairFrontiers
+    from peerveil.calibration.decision import Decision
     from peerveil.calibration.functions import Reviewer
-    from peerveil.calibration.strategy import Decision
+    from peerveil.calibration.pair import PairFrontiers
     from peerveil.core.randomness import Randomness
 
     Floats = NDArray[np.float64]
@@ -172,17 +177,11 @@ class AverageCase:
         one_demand(conference_error, adversary_error)
         start, end = self.ends
         if conference_error is not None:
-            target = number("conference_error", conference_error, low=0.0, high=1.0, want="a probability")
-            if target < start[0] - 1e-9:
-                why = "less is impossible even with full use of the assignment"
-                raise infeasible("conference_error", target, start[0], 1.0, why)
-            index, wanted = 1, min(target, end[0]) - start[0]
+            error = reachable_conference_error(conference_error, start[0])
+            index, wanted = 1, min(error, end[0]) - start[0]
         else:
-            target = number("adversary_error", adversary_error, low=0.0, high=1.0, want="a probability")
-            if target > end[1] + 1e-9:
-                why = "the published scores alone already let the adversary guess that well"
-                raise infeasible("adversary_error", target, 0.0, end[1], why)
-            index, wanted = 0, max(min(target, end[1]) - start[1], 0.0)
+            error = reachable_adversary_error(adversary_error, end[1])
+            index, wanted = 0, max(min(error, end[1]) - start[1], 0.0)
         full = (end[1] - start[1], end[0] - start[0])
         if wanted <= 0 or full[index] <= 0:
             return AverageStrategy(self, 0.0, 0.0, *start)
@@ -294,9 +293,9 @@ def simulate_average(strategy: AverageStrategy, *, draws: int = 100_000, seed: i
 
     played = play_pairs(functions, case.noise, bought, draws, seed)
 
-    def against(played: Tally, promised: float) -> Tally:
-        error = math.sqrt(played.observed * (1 - played.observed) / draws)
-        return Tally(played.name, promised, played.observed, error)
+    def against(check: ErrorCheck, guaranteed: float) -> ErrorCheck:
+        error = math.sqrt(check.observed * (1 - check.observed) / draws)
+        return ErrorCheck(check.name, guaranteed, check.observed, error)
 
     return Simulation(
         draws,

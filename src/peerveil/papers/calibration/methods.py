@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from peerveil.calibration.fit import Fit
+    from peerveil.calibration.fit import MiscalibrationFit
     from peerveil.data import Reviews
 
     Floats = NDArray[np.float64]
@@ -112,7 +112,7 @@ def least_squares(reviews: Reviews, *, ridge: float = 0.1) -> Floats:
     return np.asarray(solved[2 * r : 2 * r + m])
 
 
-def with_fit(reviews: Reviews, fit: Fit) -> Floats:
+def with_fit(reviews: Reviews, fit: MiscalibrationFit) -> Floats:
     """Posterior mean qualities with fitted functions, averaged over what is not known of the reviewers."""
     paper, who, score, papers, people = _parts(reviews)
     picks = np.linspace(0, len(fit.noise_draws) - 1, 60).astype(int)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from peerveil.calibration import Affine, Pair, fit_miscalibration
-from peerveil.calibration.fit import NotConverged
+from peerveil.calibration.fit import FitNotConverged
 from peerveil.core.progress import progress_bar
 from peerveil.data import Reviews
 from peerveil.papers.calibration.methods import (
@@ -138,7 +138,7 @@ def _study(
     }
     if fitted:
         for iterations in (2000, 8000):  # without noise three reviews a reviewer leave several modes; see the note
-            with suppress(NotConverged):
+            with suppress(FitNotConverged):
                 fit = fit_miscalibration(reviews, iterations=iterations, progress=False)
                 results["hierarchical"] = with_fit(reviews, fit)
                 break

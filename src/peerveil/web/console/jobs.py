@@ -1,14 +1,14 @@
-"""Work that waits: one process a lane takes one job after another, so that pages answer at once whatever is computed.
+"""Background jobs: one process per queue takes one job after another, so that pages always answer at once.
 
-A lane's process holds the lock of its lane while it lives. Whoever gets the lock finds what a killed process left
-under way and takes it up again: all jobs can be repeated (a run goes on where it was, and debits nothing twice). A job
-under which the process dies again and again is given up.
+A queue's process holds the lock of its queue while it lives. Whoever gets the lock finds what a killed process left
+unfinished and continues it: all jobs can be repeated (a run continues where it was, and debits nothing twice). A job
+during which the process dies repeatedly is given up.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import delete, insert, select, update
 
@@ -17,18 +17,17 @@ from peerveil.web.console.schema import jobs
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from peerveil.web.console.house import House
+    from peerveil.web.console.app import ConsoleApp
 
-LANES: Final = {"look": "desk", "check": "desk", "simulate": "simulations", "run": "runs"}
-"""Which lane does what: quick work at the desk, all that is long in a lane of its own."""
-
-MOST_ATTEMPTS: Final = 3
-"""How often a job is begun before it is given up."""
+QUEUES: Final = {"inspect": "checks", "check": "checks", "simulate": "simulations", "run": "runs"}
+"""The queue of each kind of job: short ones share a queue, each kind of long one has its own."""
+MAX_ATTEMPTS: Final = 3
+"""How often a job is started before it is given up."""
 
 
 @dataclass(frozen=True)
-class Job:
-    """Something to do."""
+class QueuedJob:
+    """A job that a worker has taken."""
 
     number: int
     kind: str
@@ -37,61 +36,61 @@ class Job:
 
 
 def enqueue(connection: Connection, kind: str, subject: str) -> None:
-    """Put a job into its lane, unless it stands there already."""
-    same = (jobs.c.kind == kind) & (jobs.c.subject == subject)
-    if connection.execute(select(jobs.c.number).where(same)).first() is None:
-        row = {"lane": LANES[kind], "kind": kind, "subject": subject, "state": "queued", "attempts": 0}
-        connection.execute(insert(jobs).values(**row, progress=0.0, saying=""))
+    """Add a job to its queue, unless it is there already."""
+    if progress_of(connection, kind, subject) is None:
+        row = {"queue": QUEUES[kind], "kind": kind, "subject": subject, "state": "queued", "attempts": 0}
+        connection.execute(insert(jobs).values(**row, progress=0.0, message=""))
 
 
 def progress_of(connection: Connection, kind: str, subject: str) -> tuple[float, str] | None:
-    """How far a job is (from 0 to 1) and what it says; None if there is no such job."""
-    query = select(jobs.c.progress, jobs.c.saying).where(jobs.c.kind == kind, jobs.c.subject == subject)
+    """The progress of a job (from 0 to 1) and its message; None if there is no such job."""
+    query = select(jobs.c.progress, jobs.c.message).where(jobs.c.kind == kind, jobs.c.subject == subject)
     row = connection.execute(query).first()
-    return None if row is None else (float(row.progress), str(row.saying))
+    return None if row is None else (float(row.progress), str(row.message))
 
 
-def waiting(house: House, lane: str) -> bool:
-    """Whether anything is left to do in a lane."""
-    with house.database.reading() as connection:
-        return connection.execute(select(jobs.c.number).where(jobs.c.lane == lane)).first() is not None
+def waiting(app: ConsoleApp, *queues: str, state: str | None = None) -> bool:
+    """Whether any job (with ``state``: in that state) is left in some queues."""
+    query = select(jobs.c.number).where(jobs.c.queue.in_(queues))
+    with app.reading() as connection:
+        return connection.execute(query if state is None else query.where(jobs.c.state == state)).first() is not None
 
 
-def recover(house: House, lane: str) -> None:
-    """Put back what a process that is gone had begun. Only for whoever holds the lane's lock."""
-    with house.database.writing("open") as connection:
-        connection.execute(update(jobs).where(jobs.c.lane == lane).values(state="queued"))
+def recover(app: ConsoleApp, queue: str) -> None:
+    """Put back what a process that died had started. Only for the holder of the queue's lock."""
+    with app.database.writing("open") as connection:
+        connection.execute(update(jobs).where(jobs.c.queue == queue).values(state="queued"))
 
 
-def claim(house: House, lane: str) -> Job | None:
-    """The next job of a lane, marked as under way."""
-    ready = (jobs.c.lane == lane) & (jobs.c.state == "queued")
-    with house.database.reading() as connection:
-        if connection.execute(select(jobs.c.number).where(ready)).first() is None:
-            return None
-    with house.database.writing("take") as connection:
-        row = connection.execute(select(jobs).where(ready).order_by(jobs.c.number)).first()
+def claim(app: ConsoleApp, queue: str) -> QueuedJob | None:
+    """The next job of a queue, marked as started."""
+    if not waiting(app, queue, state="queued"):  # reading is cheaper than a transaction, and usually there is none
+        return None
+    ready = select(jobs).where(jobs.c.queue == queue, jobs.c.state == "queued").order_by(jobs.c.number)
+    with app.writing() as connection:
+        row = connection.execute(ready).first()
         if row is None:
             return None
-        begun = update(jobs).where(jobs.c.number == row.number).values(state="working", attempts=row.attempts + 1)
-        connection.execute(begun)
-    return Job(row.number, row.kind, row.subject, row.attempts + 1)
+        _change(connection, row.number, state="working", attempts=row.attempts + 1)
+    return QueuedJob(row.number, row.kind, row.subject, row.attempts + 1)
 
 
-def put_back(house: House, job: Job) -> None:
-    """Leave a job to the next process, as if it had not been begun."""
-    with house.database.writing("take") as connection:
-        begun = update(jobs).where(jobs.c.number == job.number)
-        connection.execute(begun.values(state="queued", attempts=job.attempts - 1))
+def put_back(app: ConsoleApp, job: QueuedJob) -> None:
+    """Leave a job to the next process, as if it had not been started."""
+    with app.writing() as connection:
+        _change(connection, job.number, state="queued", attempts=job.attempts - 1)
 
 
-def say(house: House, job: Job, progress: float, saying: str = "") -> None:
-    """How far it is."""
-    with house.database.writing("take") as connection:
-        values = {"progress": min(max(progress, 0.0), 1.0), "saying": saying[:200]}
-        connection.execute(update(jobs).where(jobs.c.number == job.number).values(**values))
+def advance(app: ConsoleApp, job: QueuedJob, progress: float, message: str = "") -> None:
+    """Record the progress of a job."""
+    with app.writing() as connection:
+        _change(connection, job.number, progress=min(max(progress, 0.0), 1.0), message=message[:200])
 
 
-def finish(connection: Connection, job: Job) -> None:
-    """Take a job out of its lane, in the transaction that keeps what came of it."""
+def _change(connection: Connection, number: int, **values: Any) -> None:
+    connection.execute(update(jobs).where(jobs.c.number == number).values(**values))
+
+
+def finish(connection: Connection, job: QueuedJob) -> None:
+    """Remove a job, in the transaction that stores its result."""
     connection.execute(delete(jobs).where(jobs.c.number == job.number))

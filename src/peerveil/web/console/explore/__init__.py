@@ -1,92 +1,103 @@
-"""Explore before spending: move a setting, and see accuracy, delay, attack success and cost change at once.
+"""Explore before spending: change a setting, and see accuracy, delay, attack success and cost change at once.
 
-Three functions, the same for every room:
-
-- :func:`simulation_key`: what a simulation depends on, hashed;
-- :func:`simulate`: everything that takes time, for all values of all controls, as JSON values to be kept;
+- :func:`simulate`: everything that takes time, for all values of all controls, as JSON values to be stored;
 - :func:`explore`: what one setting means, from a simulation, as an :class:`Exploration`.
 
-**Nothing private goes in.** A room's ``public_facts`` is the only function that is given a table. Simulation and key are
-functions of what it returns, and explorations are functions of simulations. What each room takes for public is said in
-:attr:`Exploration.about`.
+Each module is a file with four functions: ``public_facts(table)``, ``simulate(facts, progress)``, ``controls(simulation)``
+and ``explore(simulation, chosen)``.
+
+**Nothing private goes in.** ``public_facts`` is the only function that receives a table. Simulations are functions of what it
+returns, and explorations are functions of simulations. :attr:`Exploration.about` says what counts as public.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+from dataclasses import replace
 from importlib import import_module
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.web.console.explore.exploration import Control, Exploration, Figure
+from peerveil.web.console.explore.charts import Control, draw
+from peerveil.web.console.explore.common import Exploration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-ROOMS: Final = ("release", "timing", "calibration", "rankings", "truth")
+VERSION: Final = 3
+"""Of the simulations: increase it when one changes, so that stored ones are made anew."""
 
-VERSION: Final = 2
-"""Of the simulations: raise it when one changes, so that kept ones are made anew."""
-
-__all__ = ["ROOMS", "Control", "Exploration", "Figure", "explore", "simulate", "simulation_key"]
+__all__ = ["MODULES", "Control", "Exploration", "Module", "explore", "simulate"]
 
 
-def simulation_key(room: str, table: Any | None) -> str:
-    """What a room's simulation depends on: public facts alone, hashed with the version of the simulation."""
-    return _key(room, _room(room).public_facts(table))
+class Module(NamedTuple):
+    """A module as pages present it; ``from_file`` if its exploration uses public facts of a file, not only synthetic data."""
+
+    title: str
+    about: str
+    kind: str
+    from_file: bool
 
 
-def simulate(room: str, table: Any | None, progress: Callable[[float], None] | None = None) -> dict[str, Any]:
+MODULES: Final = {
+    "release": Module("Release", "Publish reviewer statistics with differential privacy.", "reviews", True),
+    "timing": Module("Timing", "Measure what posting times reveal, and delay posts to hide it.", "events", False),
+    "calibration": Module(
+        "Calibration",
+        "Accept papers corrected for reviewer bias, without revealing authors of reviews.",
+        "reviews",
+        False,
+    ),
+    "rankings": Module("Rankings", "Test whether rankings agree, with a private p-value.", "rankings", True),
+    "truth": Module("Truth", "Infer correct labels from randomized answers.", "labels", True),
+}
+"""The five modules."""
+
+
+def simulate(module: str, table: Any | None, progress: Callable[[float], None] | None = None) -> dict[str, Any]:
     """Everything that takes time, for all values of all controls, as JSON values.
 
     Parameters
     ----------
     table
-        Judgments, of which only public facts are used; ``None`` for invented ones.
+        Data, of which only public facts are used; ``None`` for synthetic data.
     progress
-        Called with the share that is done, from 0 to 1.
+        Called with the completed share, from 0 to 1.
     """
-    module = _room(room)
-    report = progress if progress is not None else _nobody
-    facts = module.public_facts(table)
-    report(0.0)
-    found = module.simulate(facts, report)
-    report(1.0)
-    return {"room": room, "version": VERSION, "key": _key(room, facts), **found}
+    explorer = _explorer(module)
+    advance = progress if progress is not None else float
+    facts = explorer.public_facts(table)
+    advance(0.0)
+    results = explorer.simulate(facts, advance)
+    advance(1.0)
+    return {"module": module, "version": VERSION, **results}
 
 
-def explore(room: str, simulation: Mapping[str, Any], choices: Mapping[str, str]) -> Exploration:
-    """What a setting means. What is not chosen is at its default; names that the room does not know are passed over.
+def explore(module: str, simulation: Mapping[str, Any], choices: Mapping[str, str]) -> Exploration:
+    """What a setting means. Controls without a choice are at their defaults; unknown names are ignored.
 
     Raises
     ------
     BadInput
-        A value that a control does not offer, or the simulation of another room or version.
+        A value that a control does not offer, or the simulation of another module or version.
     """
-    module = _room(room)
-    if simulation.get("room") != room or simulation.get("version") != VERSION:
-        want = f"what simulate({room!r}, ...) of this version returns"
-        raise BadInput("simulation", got=Verbatim(f"one of {simulation.get('room')}"), want=want)
-    chosen = {
-        control.name: control.read(choices.get(control.name, control.default))
-        for control in module.controls(simulation)
-    }
-    found: Exploration = module.explore(simulation, MappingProxyType(chosen))
-    return found
+    explorer = _explorer(module)
+    if (simulation.get("module"), simulation.get("version")) != (module, VERSION):
+        want = f"what simulate({module!r}, ...) of this version returns"
+        raise BadInput("simulation", got=Verbatim(f"one of {simulation.get('module')}"), want=want)
+    controls = explorer.controls(simulation)
+    chosen = {control.name: control.read(choices.get(control.name, control.default)) for control in controls}
+    answer: Exploration = explorer.explore(simulation, chosen)
+    return replace(
+        answer,
+        module=module,
+        controls=controls,
+        chosen=chosen,
+        recommended={**chosen, **answer.recommended},
+        figures=tuple(draw(chart, controls[0], chosen[controls[0].name]) for chart in answer.charts),
+    )
 
 
-def _room(room: str) -> Any:
-    if room not in ROOMS:
-        raise BadInput("room", got=room, want=f"one of {', '.join(ROOMS)}")
-    return import_module(f"peerveil.web.console.explore.{room}")
-
-
-def _key(room: str, facts: Mapping[str, Any]) -> str:
-    text = json.dumps([VERSION, room, facts], sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _nobody(share: float) -> None:
-    """Nobody watches."""
+def _explorer(module: str) -> Any:
+    if module not in MODULES:
+        raise BadInput("module", got=module, want=f"one of {', '.join(MODULES)}")
+    return import_module(f"peerveil.web.console.explore.{module}")

@@ -1,4 +1,4 @@
-"""Exploring the calibration room: what hiding the writer costs in wrong decisions, on an invented conference."""
+"""Exploring calibration: what hiding the authors of reviews costs in wrong decisions, on a synthetic conference."""
 
 from __future__ import annotations
 
@@ -7,112 +7,123 @@ from typing import TYPE_CHECKING, Any, Final
 from peerveil.calibration import Conference, Threshold, fit_miscalibration
 from peerveil.calibration.plan import plan_conference
 from peerveil.data import synthetic_conference
-from peerveil.web.console.explore.drawing import Curve, draw_curves
-from peerveil.web.console.explore.exploration import Control, Exploration, Figure
-from peerveil.web.console.explore.words import attack, in_hundred
+from peerveil.web.console.explore.charts import Chart, Control, Series
+from peerveil.web.console.explore.common import Attack, Exploration, percent, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-ASKED: Final = ("0", "0.2", "0.4", "0.5", "0.6", "0.7", "0.8")
+ERRORS: Final = ("0", "0.2", "0.4", "0.5", "0.6", "0.7", "0.8")
+"""The adversary errors to choose from."""
 ACCEPTED: Final = ("0.1", "0.15", "0.2", "0.25", "0.33", "0.5")
 SIZES: Final = ("2", "3", "5")
-_ALL: Final = 1.0  # asking for this buys all that the scores leave
+_PAPERS: Final = 120
 _DRAWS: Final = 4  # credible functions of each reviewer
-_ENOUGH: Final = 0.9  # of the protection that can be had
-_WHAT: Final = "who wrote a review, once the decisions are out"
+_ENOUGH: Final = 0.9  # of the possible protection
 _ABOUT: Final = (
-    "Computed on an invented conference of 120 papers and its invented past, from which strictness was learned: nobody in them "
-    "exists. Nothing of your files was used, so expect other numbers, and the same shape. The step also asks for a past "
-    "conference of yours."
+    f"Computed on a synthetic conference of {_PAPERS} papers and its synthetic past, from which reviewer bias was learned. Your "
+    "files were not used, so expect other numbers with the same pattern. The step also needs a past conference of yours."
+)
+_CONTROLS: Final = (
+    Control(
+        "adversary_error",
+        "Required adversary error",
+        ERRORS,
+        "0.5",
+        "The share of guesses of a review's author that must be wrong. Where the scores alone reveal the author, no decision "
+        "can hide it.",
+    ),
+    Control("accepted", "Share of papers to accept", ACCEPTED, "0.25", "The quota: 0.25 accepts one paper in four."),
+    Control(
+        "group_size",
+        "Papers per group",
+        SIZES,
+        "5",
+        "Papers whose committees could have been exchanged. Larger groups give each review more possible authors.",
+    ),
 )
 
 
 def public_facts(table: object) -> dict[str, Any]:  # noqa: ARG001
-    """None: the conference is invented."""
+    """None: the conference is synthetic."""
     return {}
 
 
 def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dict[str, Any]:  # noqa: ARG001
-    """The trade-off of an invented conference, for every share of accepted papers and every size of groups."""
-    past, now = (synthetic_conference(120, 90, seed=seed, people_seed=7).reviews for seed in (1, 2))
+    """The trade-off of a synthetic conference, for every quota and group size; the last demand is all that can be had."""
+    past, now = (synthetic_conference(_PAPERS, 90, seed=seed, people_seed=7).reviews for seed in (1, 2))
     fit = fit_miscalibration(past, iterations=600)
     functions = fit.functions(now.frame["reviewer"].unique().sort().to_list(), draws=_DRAWS)
-    asked = [float(one) for one in ASKED] + [_ALL]
-    found: dict[str, Any] = {}
-    settings = [(accepted, size) for accepted in ACCEPTED for size in SIZES]
-    for done, (accepted, size) in enumerate(settings):
-        progress(done / len(settings))
+    demands = [*map(float, ERRORS), 1.0]
+
+    def tradeoff(accepted: str, size: str) -> dict[str, list[float]]:
         line = Threshold.share(float(accepted))
         conference = Conference(now, functions=functions, noise=fit.noise, accept=line, group_size=int(size))
-        tradeoff = plan_conference(conference, demands=asked, progress=False)
-        found[f"{accepted} {size}"] = {
-            "wrong": tradeoff.conference_error.tolist(),
-            "right": (1 - tradeoff.adversary_error).tolist(),
-        }
-    return {"tradeoffs": found, "papers": 120}
+        plan = plan_conference(conference, demands=demands, progress=False)
+        return {"wrong": plan.conference_error.tolist(), "guessed": (1 - plan.adversary_error).tolist()}
+
+    return {"tradeoffs": sweep(progress, tradeoff, ACCEPTED, SIZES)}
 
 
 def controls(simulation: Mapping[str, Any]) -> tuple[Control, ...]:  # noqa: ARG001
-    """What is asked, how many are accepted, and how many committees could have been exchanged."""
-    return (
-        Control(
-            "adversary_error",
-            "How often a guess of the writer shall be wrong",
-            ASKED,
-            "0.5",
-            "The share of guesses of a review's writer that shall be wrong. Where the scores alone give the writer away, no "
-            "decision can hide it.",
-        ),
-        Control(
-            "accepted", "Share of papers to accept", ACCEPTED, "0.25", "The quota: 0.25 accepts every fourth paper."
-        ),
-        Control(
-            "group_size",
-            "Papers whose committees could have been exchanged",
-            SIZES,
-            "5",
-            "The more papers form a group, the more people come into question as writers of a review.",
-        ),
-    )
+    """Required error, quota, and group size."""
+    return _CONTROLS
 
 
 def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Exploration:
-    """What asking for one error of the adversary means."""
-    asked, accepted, size = chosen["adversary_error"], chosen["accepted"], chosen["group_size"]
-    tradeoff, place = simulation["tradeoffs"][f"{accepted} {size}"], ASKED.index(chosen["adversary_error"])
-    wrong, right = tradeoff["wrong"], tradeoff["right"]
-    now, then, least = (in_hundred(right[i]) for i in (0, place, -1))
-    errors, usual = in_hundred(wrong[place]), in_hundred(wrong[0])
-    best = _recommend(right)
+    """What requiring one adversary error means."""
+    demand, accepted, size = chosen["adversary_error"], chosen["accepted"], chosen["group_size"]
+    tradeoff, place, count = simulation["tradeoffs"][f"{accepted} {size}"], ERRORS.index(demand), len(ERRORS)
+    wrong, guessed = tradeoff["wrong"], tradeoff["guessed"]
+    before, after, least = (percent(guessed[i]) for i in (0, place, -1))
+    errors, usual = percent(wrong[place]), percent(wrong[0])
+    cost = _extra(wrong[place] - wrong[0])
+    best, reason = _recommend(guessed, wrong)
     return Exploration(
-        room="calibration",
-        controls=controls(simulation),
-        chosen=chosen,
-        headline=f"The best guess of a review's writer is right about {then} times in 100 instead of {now}, and {errors} "
-        f"papers in 100 land on the wrong side of the line instead of {usual}.",
+        headline=f"The best guess of a review's author is correct {after} of the time instead of {before}, and {errors} of "
+        f"papers get a wrong decision instead of {usual}.",
+        attack=Attack(
+            "who wrote a review, from the decisions",
+            before,
+            after,
+            guaranteed=False,
+            note=f"From the scores alone the attacker would be correct {least} of the time. These are averages over reviews; "
+            "each review is protected as required, or as far as its own scores allow.",
+        ),
         facts=(
-            ("Attack success", f"about {then} times in 100 right about {_WHAT}; {now} without protection"),
-            ("From scores alone", f"{least} times in 100: no decision can hide more"),
-            ("Accuracy", f"{errors} papers in 100 on the wrong side of the line; {usual} without protection"),
-            ("Cost", f"{_extra(wrong[place] - wrong[0], simulation['papers'])}; nothing of a budget is spent"),
-            ("Delay", "none: all papers are decided in one go, once"),
+            ("From scores alone", f"{least} correct: no decision can hide more"),
+            ("Accuracy", f"{errors} of papers get a wrong decision; {usual} without protection"),
+            ("Cost", f"{cost}; no budget is spent"),
+            ("Delay", "none: all papers are decided at once"),
         ),
-        sentences=(
-            f"Asking that a guess be wrong {in_hundred(float(asked))} times in 100 costs "
-            f"{_extra(wrong[place] - wrong[0], simulation['papers'])}.",
-            attack(_WHAT + ",", now, then, most=False)
-            + f" From the scores alone it would be right {least} times. These are averages over reviews; each review is "
-            "protected as asked, or as far as its own scores allow.",
+        sentence=f"Requiring that {percent(float(demand))} of guesses are wrong costs {cost}.",
+        charts=(
+            Chart(
+                "How often the best guess of a review's author is correct, on average over reviews.",
+                "correct guesses (%)",
+                (
+                    Series("from the decisions", guessed[:count], "leak"),
+                    Series("without protection", guessed[0], "truth", dashed=True),
+                    Series("from scores alone", guessed[-1], "good", dashed=True),
+                ),
+            ),
+            Chart(
+                "Papers with a wrong decision, in percent.",
+                "wrong decisions (%)",
+                (
+                    Series("with protection", [100 * share for share in wrong[:count]]),
+                    Series("without protection", 100 * wrong[0], "truth", dashed=True),
+                ),
+                percent=False,
+            ),
         ),
-        figures=_figures(right, wrong, asked),
-        recommended={**chosen, "adversary_error": best},
-        reason=_reason(best, right, wrong),
+        recommended={"adversary_error": best},
+        reason=reason,
         about=_ABOUT,
         steps=(
             {
                 "action": "calibration.decide",
-                "adversary_error": float(asked),
+                "adversary_error": float(demand),
                 "accepted": float(accepted),
                 "group_size": int(size),
             },
@@ -120,58 +131,21 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
     )
 
 
-def _extra(more: float, papers: int) -> str:
-    """What protection adds to the errors of the conference, in words."""
-    if 1000 * more < 0.5:
-        return "less than one further wrong decision in 1,000"
-    return f"about {1000 * more:.0f} further wrong decisions in 1,000 (this conference has {papers})"
+def _extra(share: float) -> str:
+    """What protection adds to the wrong decisions, in words."""
+    if 1000 * share < 0.5:
+        return "less than one additional wrong decision per 1,000 papers"
+    return f"about {1000 * share:.0f} additional wrong decisions per 1,000 papers (this conference has {_PAPERS})"
 
 
-def _recommend(right: list[float]) -> str:
-    """The least demand that brings nearly all that can be had."""
-    most = right[0] - right[-1]
-    enough = [one for one, now in zip(ASKED, right, strict=False) if right[0] - now >= _ENOUGH * most - 1e-12]
-    return enough[0] if enough else ASKED[-1]
-
-
-def _reason(best: str, right: list[float], wrong: list[float]) -> str:
-    if right[0] - right[-1] < 0.005:
-        return "Here decisions give hardly anything away beyond what the scores do, so asking for more buys nothing."
-    place = ASKED.index(best)
-    share = 100 * (right[0] - right[place]) / (right[0] - right[-1])
-    return (
-        f"Asking for {best} brings {share:.0f}% of the protection that can be had here, for "
-        f"{_extra(wrong[place] - wrong[0], 120)}; asking for more brings hardly anything."
-    )
-
-
-def _figures(right: list[float], wrong: list[float], asked: str) -> tuple[Figure, ...]:
-    count = len(ASKED)
-    guesses = draw_curves(
-        ASKED,
-        asked,
-        [
-            Curve("after the decisions", tuple(100 * one for one in right[:count]), "leak"),
-            Curve("without protection", (100 * right[0],) * count, "truth", dashed=True),
-            Curve("from scores alone", (100 * right[-1],) * count, "good", dashed=True),
-        ],
-        across="asked: how often a guess shall be wrong",
-        up="right in 100 guesses",
-        high=104,
-        alt="How often in 100 the best guess of a review's writer is right, against what is asked.",
-    )
-    errors = draw_curves(
-        ASKED,
-        asked,
-        [
-            Curve("with protection", tuple(100 * one for one in wrong[:count])),
-            Curve("without protection", (100 * wrong[0],) * count, "truth", dashed=True),
-        ],
-        across="asked: how often a guess shall be wrong",
-        up="wrong papers in 100",
-        alt="How many papers in 100 land on the wrong side of the line, against what is asked.",
-    )
-    return (
-        Figure(guesses, "How often the best guess of a review's writer is right, on average over reviews."),
-        Figure(errors, "How many papers land on the wrong side of the line."),
+def _recommend(guessed: list[float], wrong: list[float]) -> tuple[str, str]:
+    """The smallest demand that brings nearly all the protection that is possible."""
+    possible = guessed[0] - guessed[-1]
+    gains = [guessed[0] - share for share in guessed[: len(ERRORS)]]
+    place = next((i for i, gain in enumerate(gains) if gain >= _ENOUGH * possible - 1e-12), len(ERRORS) - 1)
+    if possible < 0.005:
+        return ERRORS[place], "Here decisions reveal hardly more than the scores do, so a larger error gains nothing."
+    return ERRORS[place], (
+        f"An error of {ERRORS[place]} brings {100 * gains[place] / possible:.0f}% of the possible protection, for "
+        f"{_extra(wrong[place] - wrong[0])}. A larger one gains hardly anything."
     )

@@ -1,4 +1,4 @@
-"""Exploring the release room: what an epsilon buys for reviewers' means, from the public side of the conference."""
+"""Exploring a release: what an epsilon buys for reviewers' means, from the public side of the conference."""
 
 from __future__ import annotations
 
@@ -13,49 +13,58 @@ from peerveil.core.errors import BadInput
 from peerveil.data import Reviews, synthetic_conference
 from peerveil.release import PublicScores, plan_release
 from peerveil.release.weights import WEIGHTS
-from peerveil.web.console.explore.drawing import Curve, attack_figure, draw_curves
-from peerveil.web.console.explore.exploration import Control, Exploration, Figure
-from peerveil.web.console.explore.smoothing import falling
-from peerveil.web.console.explore.words import EPSILON_HELP, EPSILONS, SMOOTHED, attack, right_at_most
+from peerveil.web.console.explore.charts import Chart, Control, Series
+from peerveil.web.console.explore.common import (
+    EPSILONS,
+    SMOOTHED,
+    Attack,
+    Exploration,
+    epsilon_control,
+    falling,
+    success_chart,
+    success_percent,
+    sweep,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 _TRIALS: Final = 10
-_MODERATE, _STRONG = 0.5, 1.0  # how strongly reviewers differ
-_LARGEST: Final = 2.0  # beyond it, summaries call people weakly protected at best: never recommended
-_FAR: Final = 2.0  # means three times as wide as by chance: beyond that a percentage says little
+_DEGREES: Final = {"0.5": "moderately", "1": "strongly"}  # how strongly reviewers differ
+_LARGEST: Final = 2.0  # summaries call people weakly protected at best above it: never recommended
+_WIDE: Final = 2.0  # means three times as wide as by chance: beyond that a percentage is not informative
 _NOUNS: Final = {
     "rating": "mean score",
     "miscalibration": "strictness",
     "normalized": "mean normalized score",
     "subjectivity": "mean subjectivity",
 }
-_WHAT: Final = "which of two people wrote which of two reviews"
+_PRIOR: Final = Fraction(1, 2)
+_TARGET: Final = "which of two people wrote which of two reviews"
 _BUILT_IN: Final = (
-    "Computed from an invented conference of 200 papers: nobody in it exists. With a file of reviews it is computed from "
-    "that file's public side."
+    "Computed from a synthetic conference of 200 papers. With a file of reviews, that file's public side is used."
 )
 _FROM_FILE: Final = (
-    "Computed from what is taken for public in this file: the scores that each paper received ({papers:,} papers, "
-    "{reviews:,} reviews), without who gave them, and how many reviews each of {reviewers:,} people wrote. Who wrote what was "
-    "not looked at.{criteria} The scale from {low:g} to {high:g} is what was seen: please check it against the form."
+    "Computed from what counts as public in this file: the scores of each paper ({papers:,} papers, {reviews:,} reviews), "
+    "without who gave them, and the number of reviews of each of {reviewers:,} people. Who wrote what was not read.{criteria} "
+    "The scale from {low:g} to {high:g} is what the file contains: please check it against the review form."
 )
 _CRITERIA: Final = (
-    " Normalized scores and subjectivity also take the scores on criteria for public: do not publish these two if the "
-    "criteria are not."
+    " Normalized scores and subjectivity also treat the scores on criteria as public: do not publish these two if the criteria "
+    "are not."
 )
+_GAINS: Final = ((0.2, "clearly more"), (0.02, "a little more"), (-np.inf, "hardly more"))
 
 
 def public_facts(table: Reviews | None) -> dict[str, Any]:
-    """Scores by paper and loads, in an order that tells nothing: papers are sorted by what they received."""
+    """Scores by paper and review counts, in an order that reveals nothing: papers are sorted by their scores."""
     reviews = synthetic_conference(seed=0).reviews if table is None else Reviews.of(table, "reviews")
     reviews.require_reviewers("exploring a release of reviewers' means")
     low, high = (float(f(reviews.scores)) for f in (np.min, np.max))
     scale = (low, high) if low < high else None
     sides = {name: PublicScores.of(reviews, weight=name, scale=scale) for name in WEIGHTS[:2]}
     for name in WEIGHTS[2:] if reviews.criteria else ():
-        with suppress(BadInput):  # criteria that say nothing of the paper, such as confidence alone
+        with suppress(BadInput):  # criteria that do not rate the paper, such as confidence alone
             sides[name] = PublicScores.of(reviews, weight=name, scale=scale)
     return {
         "built_in": table is None,
@@ -70,20 +79,24 @@ def public_facts(table: Reviews | None) -> dict[str, Any]:
 
 def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dict[str, Any]:
     """A plan for every weight."""
-    plans = {}
-    for done, (name, side) in enumerate(facts["weights"].items()):
-        progress(done / len(facts["weights"]))
+
+    def plan_of(weight: str) -> dict[str, Any]:
+        side = facts["weights"][weight]
         public = PublicScores(side["papers"], facts["loads"], bounds=tuple(side["bounds"]))
-        plan = plan_release(
-            public, epsilons=EPSILONS, weight=name, leniency=(_MODERATE, _STRONG), trials=_TRIALS, progress=False
-        )
-        plans[name] = {
-            "published": {f"{d:g}": falling(_column(plan.rows, d, "shrinkage")) for d in (_MODERATE, _STRONG)},
-            "public": {f"{d:g}": _column(plan.rows, d, "expectation") for d in (_MODERATE, _STRONG)},
+        degrees = tuple(map(float, _DEGREES))
+        plan = plan_release(public, epsilons=EPSILONS, weight=weight, leniency=degrees, trials=_TRIALS, progress=False)
+        rows = {
+            name: sorted((row for row in plan.rows if row.leniency == float(name)), key=lambda row: row.epsilon)
+            for name in _DEGREES
+        }
+        return {
+            "published": {name: falling([float(row.shrinkage) for row in rows[name]]) for name in rows},
+            "public": {name: [float(row.expectation) for row in rows[name]] for name in rows},
             "worthwhile": {f"{d:g}": None if e is None else _nearest(e) for d, e in plan.worthwhile.items()},
             "noticed": {_nearest(e): float(share) for e, share in plan.noticed.items()},
             "advice": replace(plan, noticed={}).recommendation,
         }
+
     loads = np.array(facts["loads"])
     return {
         "built_in": facts["built_in"],
@@ -92,21 +105,26 @@ def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dic
         "reviews": int(loads.sum()),
         "reviewers": int(loads.size),
         "typical": int(np.median(loads)),
-        "plans": plans,
+        "plans": sweep(progress, plan_of, facts["weights"]),
     }
+
+
+def _nearest(epsilon: float) -> str:
+    """The slider's own spelling of an epsilon."""
+    return min(EPSILONS, key=lambda value: abs(float(value) - epsilon))
 
 
 def controls(simulation: Mapping[str, Any]) -> tuple[Control, ...]:
     """Epsilon, and which weight."""
     return (
-        Control("epsilon", "Epsilon, for who wrote one review", EPSILONS, "1", EPSILON_HELP),
+        epsilon_control("Epsilon, for the author of one review"),
         Control(
             "weight",
-            "What of a review is averaged",
+            "What is averaged per reviewer",
             tuple(simulation["plans"]),
             "miscalibration",
-            "miscalibration: how strict, beside the paper's other reviewers; rating: the score; normalized and subjectivity: "
-            "by the scores on criteria.",
+            "miscalibration: strictness relative to the paper's other reviewers; rating: the score; normalized and subjectivity: "
+            "based on the scores on criteria.",
             "choice",
         ),
     )
@@ -115,125 +133,83 @@ def controls(simulation: Mapping[str, Any]) -> tuple[Control, ...]:
 def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Exploration:
     """What one epsilon means for one weight."""
     epsilon, weight = chosen["epsilon"], chosen["weight"]
-    plan, place, noun = simulation["plans"][weight], EPSILONS.index(chosen["epsilon"]), _NOUNS[chosen["weight"]]
-    half = Fraction(1, 2)
-    right = right_at_most(epsilon, half)
-    published, public = (plan[side][f"{_MODERATE:g}"] for side in ("published", "public"))
-    off, without = published[place], public[place]
-    gain = 1 - off / without if without > 0 else 0.0
-    typical = simulation["typical"]
+    plan, place, noun = simulation["plans"][weight], EPSILONS.index(epsilon), _NOUNS[weight]
+    after = success_percent(epsilon, _PRIOR)
+    error, expected = (plan[side]["0.5"][place] for side in ("published", "public"))
+    gain = 1 - error / expected if expected > 0 else 0.0
+    better = f"{100 * gain:.0f}% less than" if gain >= 0.02 else "no better than a guess"
+    learned = next(words for least, words in _GAINS if gain >= least)
+    typical, (low, high) = simulation["typical"], simulation["scale"]
     facts = [
-        ("Attack success", f"at most {right} times in 100 right about {_WHAT}; 50 times without the release"),
-        ("Accuracy", f"a reviewer's {noun} is off by about {off:.2g} points; {without:.2g} by public data alone"),
+        ("Accuracy", f"a reviewer's {noun} is off by about {error:.2g} points; {expected:.2g} from public data alone"),
         ("Cost", f"epsilon {epsilon} of the account, spent once"),
-        ("Delay", "none: the release is made in one go"),
+        ("Delay", "none: everything is released at once"),
     ]
     if typical > 1:
-        whole = str(typical * Fraction(epsilon))
-        facts.insert(1, (
-            f"Everything a typical person wrote ({typical} reviews)",
-            f"at most {right_at_most(whole, half)} times in 100 right, between two cases",
-        ))  # fmt: skip
+        total = success_percent(str(typical * Fraction(epsilon)), _PRIOR)
+        facts.insert(0, (f"All {typical} reviews of a typical person", f"at most {total} correct, between two cases"))
     if epsilon in plan["noticed"]:
-        facts.append(("What can be noticed", _noticed(plan["noticed"][epsilon])))
-    sentences = (
-        f"With epsilon {epsilon} a published {noun} is off by about {off:.2g} points if reviewers differ moderately, "
-        f"{_against(gain)}.",
-        attack(_WHAT, "50", right) + " This attacker knows the author of every other review.",
-    )
-    if gain >= 0.2:
-        headline = f"Readers learn clearly more about reviewers' {noun} than public data tell"
-    elif gain >= 0.02:
-        headline = f"Readers learn a little more about reviewers' {noun} than public data tell"
-    else:
-        headline = f"Readers learn hardly more about reviewers' {noun} than public data tell"
+        facts.append(("What can be detected", _detectable(plan["noticed"][epsilon])))
     best, reason = _recommend(plan)
     return Exploration(
-        room="release",
-        controls=controls(simulation),
-        chosen=chosen,
-        headline=f"{headline}, and a guess between two writers is right at most {right} times in 100 instead of 50.",
+        headline=f"Readers learn {learned} about reviewers' {noun} than from public data, and a guess between two authors is "
+        f"correct at most {after} of the time instead of 50%.",
+        attack=Attack(_TARGET, "50%", after, note="This attacker knows the author of every other review."),
         facts=tuple(facts),
-        sentences=sentences,
-        figures=_figures(plan, epsilon, noun),
-        recommended={"epsilon": best, "weight": weight},
+        sentence=f"With epsilon {epsilon} a published {noun} is off by about {error:.2g} points if reviewers differ "
+        f"moderately, {better} from public data alone.",
+        charts=(_error_chart(plan, noun), success_chart(_PRIOR, _TARGET)),
+        recommended={"epsilon": best},
         reason=reason,
-        about=_about(simulation) + SMOOTHED,
-        steps=(_step(simulation, epsilon, weight),),
+        about=(_BUILT_IN if simulation["built_in"] else _about_file(simulation)) + SMOOTHED,
+        steps=(
+            {
+                "action": "release.publish",
+                "epsilon": epsilon,
+                "weight": weight,
+                **({"scale": [low, high]} if low < high else {}),
+            },
+        ),
     )
 
 
-def _step(simulation: Mapping[str, Any], epsilon: str, weight: str) -> dict[str, Any]:
-    step: dict[str, Any] = {"action": "release.publish", "epsilon": epsilon, "weight": weight}
-    low, high = simulation["scale"]
-    return {**step, "scale": [low, high]} if low < high else step
-
-
-def _noticed(wider: float) -> str:
-    if wider > _FAR:
+def _detectable(wider: float) -> str:
+    if wider > _WIDE:
         return "hardly anything: reviewers' means would have to be more than three times as wide as by chance"
-    return f"that reviewers differ at all, if it spreads their means wider by at least {100 * wider:.0f}%"
-
-
-def _against(gain: float) -> str:
-    if gain < 0.02:
-        return "no better than a guess from public data alone"
-    return f"{100 * gain:.0f}% less than by public data alone"
+    return f"that reviewers differ at all, if it makes their means at least {100 * wider:.0f}% wider"
 
 
 def _recommend(plan: Mapping[str, Any]) -> tuple[str, str]:
-    for degree, how in ((_MODERATE, "moderately"), (_STRONG, "strongly")):
-        found = plan["worthwhile"].get(f"{degree:g}")
-        if found is not None and float(found) > _LARGEST:
+    for degree, how in _DEGREES.items():
+        epsilon = plan["worthwhile"].get(degree)
+        if epsilon is not None and float(epsilon) > _LARGEST:
             return "1", (
-                f"Only from epsilon {found} on would it say clearly more than public data, if reviewers differ {how}; above "
-                f"{_LARGEST:g} hardly anybody is protected. We would not publish this."
+                f"Publishing is not recommended: only from epsilon {epsilon} on would it add clearly to public data, if "
+                f"reviewers differ {how}, and above {_LARGEST:g} hardly anybody is protected."
             )
-        if found is not None:
-            return found, (
-                f"Epsilon {found} is the smallest tried that says clearly more than public data if reviewers differ {how}. "
+        if epsilon is not None:
+            return epsilon, (
+                f"Epsilon {epsilon} is the smallest tried that adds clearly to public data if reviewers differ {how}. "
                 f"{plan['advice']}"
             )
-    return (
-        "1",
-        f"No epsilon up to 10 says clearly more than public data here: we would not publish this. {plan['advice']}",
+    return "1", f"Publishing is not recommended: no epsilon up to 10 adds clearly to public data. {plan['advice']}"
+
+
+def _error_chart(plan: Mapping[str, Any], noun: str) -> Chart:
+    return Chart(
+        f"How far off a reviewer's {noun} is, in points. Lower is more accurate.",
+        f"error of {noun}",
+        (
+            Series("published,\nif they differ moderately", plan["published"]["0.5"]),
+            Series("public data alone", plan["public"]["0.5"], dashed=True),
+            Series("published,\nif they differ strongly", plan["published"]["1"], "good"),
+            Series("public data alone", plan["public"]["1"], "good", dashed=True),
+        ),
+        percent=False,
     )
 
 
-def _figures(plan: Mapping[str, Any], epsilon: str, noun: str) -> tuple[Figure, ...]:
-    moderate, strong = f"{_MODERATE:g}", f"{_STRONG:g}"
-    curves = [
-        Curve("published,\nif they differ moderately", tuple(plan["published"][moderate])),
-        Curve("public data alone", tuple(plan["public"][moderate]), dashed=True),
-        Curve("published,\nif they differ strongly", tuple(plan["published"][strong]), "good"),
-        Curve("public data alone", tuple(plan["public"][strong]), "good", dashed=True),
-    ]
-    errors = draw_curves(
-        EPSILONS,
-        epsilon,
-        curves,
-        across="epsilon",
-        up=f"error of {noun}",
-        alt=f"Expected error of a reviewer's {noun} against epsilon, published and by public data alone.",
-    )
-    return (
-        Figure(errors, f"How far off a reviewer's {noun} is, in points. Lower is more exact."),
-        attack_figure(epsilon, Fraction(1, 2), _WHAT),
-    )
-
-
-def _about(simulation: Mapping[str, Any]) -> str:
-    if simulation["built_in"]:
-        return _BUILT_IN
+def _about_file(simulation: Mapping[str, Any]) -> str:
     low, high = simulation["scale"]
     criteria = _CRITERIA if len(simulation["plans"]) > 2 else ""
     return _FROM_FILE.format(**{**simulation, "low": low, "high": high, "criteria": criteria})
-
-
-def _column(rows: Any, degree: float, name: str) -> list[float]:
-    return [float(getattr(row, name)) for row in sorted(rows, key=lambda r: r.epsilon) if row.leniency == degree]
-
-
-def _nearest(epsilon: float) -> str:
-    """The slider's own spelling of an epsilon."""
-    return min(EPSILONS, key=lambda one: abs(float(one) - epsilon))

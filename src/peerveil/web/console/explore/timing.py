@@ -1,6 +1,6 @@
-"""Exploring the timing room: what a delay costs, and what it hides, from closed forms and an invented log.
+"""Exploring timing: what a delay costs and what it hides, from closed forms and a synthetic log.
 
-Who wrote what is all that an events log holds, so nothing of a log is used here, not even its length.
+An events log consists of who wrote what, so nothing of a log is used here, not even its length.
 """
 
 from __future__ import annotations
@@ -15,9 +15,17 @@ from peerveil.core.randomness import Randomness
 from peerveil.data import synthetic_conference
 from peerveil.timing import FollowUp, linkage_attack, optimal_attack, post
 from peerveil.timing.durations import in_words, parse_duration
-from peerveil.web.console.explore.drawing import Curve, draw_curves
-from peerveil.web.console.explore.exploration import Control, Exploration, Figure
-from peerveil.web.console.explore.words import EPSILON_HELP, EPSILONS, attack, chance, in_hundred, right_at_most
+from peerveil.web.console.explore.charts import Chart, Control, Series
+from peerveil.web.console.explore.common import (
+    EPSILONS,
+    Attack,
+    Exploration,
+    epsilon_control,
+    percent,
+    success_bound,
+    success_percent,
+    sweep,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,13 +33,34 @@ if TYPE_CHECKING:
 GAPS: Final = ("20m", "30m", "45m", "1h", "2h", "4h", "8h")
 WINDOWS: Final = ("1m", "5m", "15m")
 TOLERATED: Final = ("10", "20", "25", "30", "40")
+_PRIOR: Final = Fraction(1, 2)
 _DRAWS: Final = 4
-_CUTS: Final = 60  # cut-offs that the attacker tries
-_FOUND: Final = 0.5  # the attacker links as many posts as it takes to find half of the sittings
-_PATIENCE: Final = 12 * 3600.0  # nobody should wait longer, where we recommend
+_THRESHOLDS: Final = 60  # that the attacker tries
+_RECALL: Final = 0.5  # the attacker links as many posts as it takes to find half of the sittings
+_PATIENCE_SECONDS: Final = 12 * 3600.0  # the longest delay that is recommended
 _ABOUT: Final = (
-    "Delays and promises are exact, from closed forms. Links between posts were counted on an invented log of a conference of "
-    "120 papers: nobody in it exists. Nothing of your log was used: who posted when is private."
+    "Delays and guarantees are exact, from closed forms. Links between posts were counted on a synthetic log of a conference of "
+    "120 papers. Your log was not used: who posted when is private."
+)
+_CONTROLS: Final = (
+    epsilon_control("Epsilon, for two posts of one person"),
+    Control(
+        "gap",
+        "Gap",
+        GAPS,
+        "1h",
+        "Two posts this far apart must look as if they could have been written together. A longer gap means longer delays. "
+        "Choose it from an earlier log, never from the one that is posted.",
+    ),
+    Control("window", "Sitting", WINDOWS, "5m", "Posts of one person this close were written in one sitting."),
+    Control(
+        "tolerated",
+        "Required error of the attacker (%)",
+        TOLERATED,
+        "25",
+        "The best test must be wrong at least this often, both ways; a coin is wrong 50% of the time. This only changes the "
+        "recommendation.",
+    ),
 )
 
 
@@ -41,30 +70,28 @@ def public_facts(table: object) -> dict[str, Any]:  # noqa: ARG001
 
 
 def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dict[str, Any]:  # noqa: ARG001
-    """How many links by time are right on an invented log, before and after, for every setting."""
+    """The precision of links by time on a synthetic log, before and after, for every setting."""
     log = synthetic_conference(papers=120, reviewers=90, seed=1).events
-    before, after = {}, {}
-    for window in WINDOWS:
-        seconds = parse_duration(window, "window")
-        before[window] = linkage_attack(log, window=seconds).precision_at(_FOUND)
-        for number, gap in enumerate(GAPS):
-            progress((WINDOWS.index(window) + number / len(GAPS)) / len(WINDOWS))
-            after[f"{window} {gap}"] = [
-                float(np.mean([_linked(log, epsilon, gap, window, seed) for seed in range(_DRAWS)]))
-                for epsilon in EPSILONS
-            ]
+    before = {
+        window: linkage_attack(log, window=parse_duration(window, "window")).precision_at(_RECALL) for window in WINDOWS
+    }
+
+    def precision(epsilon: str, gap: str, window: str, seed: int) -> float:
+        """With the best threshold that finds half of the sittings."""
+        mechanism = _mechanism(epsilon, gap, window)
+        schedule = post(log, mechanism=mechanism, randomness=Randomness.simulation(seed)).operator
+        farthest = mechanism.max_delay + mechanism.window  # no two posts of one sitting appear farther apart
+        return linkage_attack(schedule, thresholds=np.geomspace(1.0, farthest, _THRESHOLDS)).precision_at(_RECALL)
+
+    def mean_precisions(window: str, gap: str) -> list[float]:
+        return [
+            float(np.mean([precision(epsilon, gap, window, seed) for seed in range(_DRAWS)])) for epsilon in EPSILONS
+        ]
+
     crossover = [
         float(optimal_attack(_mechanism(e, "1h", "5m"), (0, 3600.0), order="known").crossover) for e in EPSILONS
     ]
-    return {"before": before, "after": after, "crossover": crossover}
-
-
-def _linked(log: Any, epsilon: str, gap: str, window: str, seed: int) -> float:
-    """How many links are right, for the best cut-off that finds half of the sittings."""
-    mechanism = _mechanism(epsilon, gap, window)
-    schedule = post(log, mechanism=mechanism, randomness=Randomness.simulation(seed)).operator
-    farthest = mechanism.max_delay + mechanism.window  # no two posts of one sitting appear farther apart
-    return linkage_attack(schedule, thresholds=np.geomspace(1.0, farthest, _CUTS)).precision_at(_FOUND)
+    return {"before": before, "after": sweep(progress, mean_precisions, WINDOWS, GAPS), "crossover": crossover}
 
 
 @lru_cache(maxsize=len(EPSILONS) * len(GAPS) * len(WINDOWS))
@@ -73,132 +100,101 @@ def _mechanism(epsilon: str, gap: str, window: str) -> FollowUp:
 
 
 def controls(simulation: Mapping[str, Any]) -> tuple[Control, ...]:  # noqa: ARG001
-    """Epsilon, gap, window, and the error that the attacker shall be left with."""
-    return (
-        Control("epsilon", "Epsilon, for two posts of one person", EPSILONS, "1", EPSILON_HELP),
-        Control(
-            "gap",
-            "Gap",
-            GAPS,
-            "1h",
-            "Two posts this far apart must look as if they could have been written together. The longer, the longer posts "
-            "wait. Choose it from an earlier log, never from the one that is posted.",
-        ),
-        Control("window", "One sitting", WINDOWS, "5m", "Posts of one person this close were written in one sitting."),
-        Control(
-            "tolerated",
-            "Errors the attacker must be left with",
-            TOLERATED,
-            "25",
-            "In 100 tries, the best test shall be wrong at least so often, both ways. It only moves the recommendation; a coin "
-            "is wrong 50 times.",
-        ),
-    )
+    """Epsilon, gap, window, and the attacker's required error."""
+    return _CONTROLS
 
 
 def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Exploration:
     """What one delay means."""
     epsilon, gap, window = chosen["epsilon"], chosen["gap"], chosen["window"]
     mechanism, place = _mechanism(epsilon, gap, window), EPSILONS.index(epsilon)
-    before, after = simulation["before"][window], simulation["after"][f"{window} {gap}"]
-    right = right_at_most(epsilon, Fraction(1, 2))
-    wrong = in_hundred(simulation["crossover"][place])
-    waits = [_mechanism(one, gap, window) for one in EPSILONS]
+    precision_before, precisions = simulation["before"][window], simulation["after"][f"{window} {gap}"]
+    before, after = percent(precision_before), percent(precisions[place])
+    bound, error = success_percent(epsilon, _PRIOR), percent(simulation["crossover"][place])
     follow, other, longest = (
         in_words(seconds) for seconds in (mechanism.mean_batched, mechanism.mean_unbatched, mechanism.max_delay)
     )
-    best, reason = _recommend(chosen)
+    recommended, reason = _recommend(chosen)
     return Exploration(
-        room="timing",
-        controls=controls(simulation),
-        chosen=chosen,
-        headline=f"Posts wait {other} on average and never longer than {longest}; of the posts that an attacker links by time, "
-        f"{in_hundred(after[place])} in 100 belong together instead of {in_hundred(before)}.",
+        headline=f"Posts wait {other} on average and never longer than {longest}; {after} of the links that an attacker draws "
+        f"by time are correct instead of {before}.",
+        attack=Attack(
+            "which posts were written together, from how close they appear",
+            before,
+            after,
+            guaranteed=False,
+            note="The guarantee itself: if half of the pairs that an attacker considers were written in one sitting, a guess "
+            f"about one pair is correct at most {bound} of the time. It covers each pair by itself, for single posts up to "
+            f"{gap} apart; an attacker who knows the order of posts within sittings but not otherwise can see up to twice the "
+            "ratio.",
+        ),
         facts=(
             ("Delay of a post that follows another", f"{follow} on average"),
             ("Delay of any other post", f"{other} on average"),
-            ("Longest delay", f"{longest}; a reply may wait longer for what it answers"),
+            ("Longest delay", f"{longest}; a reply may wait longer for the post that it answers"),
             (
-                "Attack success",
-                f"{in_hundred(after[place])} in 100 links by time are right, {in_hundred(before)} today; whoever points at one "
-                f"pair is right at most {right} times in 100",
+                "Cross-over error",
+                f"the best test on one pair is wrong about {error} of the time, both ways; a coin 50%",
             ),
-            ("Cross-over error", f"the best test on one pair is wrong about {wrong} times in 100, both ways; a coin 50 times"),
-            ("Cost", f"recorded with epsilon {epsilon} for each pair of posts; such promises do not add up to a budget"),
+            ("Cost", f"recorded with epsilon {epsilon} per pair of posts; such guarantees do not add up to a budget"),
         ),
-        sentences=(
-            f"With epsilon {epsilon} and a gap of {gap} a post that follows another within {window} waits {follow} on average, "
-            f"any other {other}, and accuracy is not touched: every post appears as it was written.",
-            attack("which posts were written together, by how close they appear,", in_hundred(before), in_hundred(after[place]),
-                   most=False),
-            "The promise itself: if half of the pairs that an attacker looks at were written in one sitting, whoever points at "
-            f"one is right at most {right} times in 100. It covers each pair by itself, where lone posts stand up to {gap} "
-            "apart; whoever knows the order of posts within sittings but not otherwise can see up to twice the ratio.",
+        sentence=f"With epsilon {epsilon} and a gap of {gap}, a post that follows another within {window} waits {follow} on "
+        f"average and any other post {other}. Accuracy is not affected: every post appears as it was written.",
+        charts=(
+            _delay_chart([_mechanism(value, gap, window) for value in EPSILONS], gap),
+            Chart(
+                "How many of the links that an attacker draws between posts close in time are correct, on a synthetic log (as "
+                "many links as it takes to find half of the sittings); and the guaranteed bound for a guess about one pair, if "
+                "half of the pairs were written together.",
+                "correct links (%)",
+                (
+                    Series("links by time,\nwith delays", precisions, "leak"),
+                    Series(
+                        "guess about one\npair, at most", [float(success_bound(e, _PRIOR)) for e in EPSILONS], "accent"
+                    ),
+                    Series("links by time, today", precision_before, "truth", dashed=True),
+                ),
+            ),
         ),
-        figures=_figures(waits, epsilon, gap, before, after),
-        recommended={**chosen, **best},
+        recommended=recommended,
         reason=reason,
         about=_ABOUT,
         steps=(
             {"action": "timing.post", "epsilon": epsilon, "gap": gap, "window": window},
             {"action": "timing.audit", "window": window, "gap": gap, "epsilons": [epsilon]},
         ),
-    )  # fmt: skip
+    )
 
 
 def _recommend(chosen: Mapping[str, str]) -> tuple[dict[str, str], str]:
-    """The weakest promise that leaves the attacker the errors, and the longest gap for which nobody waits too long."""
-    tolerated = int(chosen["tolerated"]) / 100
-    enough = [one for one in EPSILONS if 1 - chance(one, Fraction(1, 2)) >= tolerated]
+    """The weakest guarantee that leaves the attacker the required error, and the longest gap with acceptable delays."""
+    required, window = int(chosen["tolerated"]) / 100, chosen["window"]
+    enough = [value for value in EPSILONS if 1 - float(success_bound(value, _PRIOR)) >= required]
     epsilon = enough[-1] if enough else EPSILONS[0]
-    patient = [gap for gap in GAPS if _mechanism(epsilon, gap, chosen["window"]).max_delay <= _PATIENCE]
+    patient = [gap for gap in GAPS if _mechanism(epsilon, gap, window).max_delay <= _PATIENCE_SECONDS]
     gap = patient[-1] if patient else GAPS[0]
-    longest = in_words(_mechanism(epsilon, gap, chosen["window"]).max_delay)
+    longest = in_words(_mechanism(epsilon, gap, window).max_delay)
+    which = "the longest gap with delays of at most 12 hours" if patient else "the shortest gap offered"
     return {"epsilon": epsilon, "gap": gap}, (
         f"Epsilon {epsilon} is the largest offered under which every test that is wrong equally often both ways is wrong at "
-        f"least {chosen['tolerated']} times in 100 (for posts within the gap), and {gap} is "
-        + (f"the longest gap with which nobody waits longer than 12 hours (here {longest})." if patient
-           else f"the shortest gap offered (nobody waits longer than {longest}).")
-    )  # fmt: skip
-
-
-def _figures(waits: list[FollowUp], epsilon: str, gap: str, before: float, after: list[float]) -> tuple[Figure, ...]:
-    longest = max(one.max_delay for one in waits)
-    unit, name = (3600.0, "hours") if longest >= 5400 else (60.0, "minutes")
-    delays = draw_curves(
-        EPSILONS,
-        epsilon,
-        [
-            Curve("longest delay", tuple(one.max_delay / unit for one in waits), "truth", dashed=True),
-            Curve(
-                "a post that follows\nanother, on average", tuple(one.mean_batched / unit for one in waits), "accent"
-            ),
-            Curve("any other post,\non average", tuple(one.mean_unbatched / unit for one in waits)),
-        ],
-        across="epsilon",
-        up=f"delay in {name}",
-        alt=f"Delays in {name} against epsilon, for a gap of {gap}.",
+        f"least {chosen['tolerated']}% of the time (for posts within the gap). {gap} is {which} (here at most {longest})."
     )
-    links = draw_curves(
-        EPSILONS,
-        epsilon,
-        [
-            Curve("links by time,\nwith delays", tuple(100 * share for share in after), "leak"),
-            Curve(
-                "who points at one\npair, at most",
-                tuple(100 * chance(one, Fraction(1, 2)) for one in EPSILONS),
+
+
+def _delay_chart(mechanisms: list[FollowUp], gap: str) -> Chart:
+    hours = max(mechanism.max_delay for mechanism in mechanisms) >= 5400
+    seconds, unit = (3600.0, "hours") if hours else (60.0, "minutes")
+    return Chart(
+        f"How long posts wait, for a gap of {gap}.",
+        f"delay in {unit}",
+        (
+            Series("longest delay", [each.max_delay / seconds for each in mechanisms], "truth", dashed=True),
+            Series(
+                "a post that follows\nanother, on average",
+                [each.mean_batched / seconds for each in mechanisms],
                 "accent",
             ),
-            Curve("links by time, today", (100 * before,) * len(EPSILONS), "truth", dashed=True),
-        ],
-        across="epsilon",
-        up="right in 100 links",
-        high=104,
-        alt="How many of 100 links between posts by time are right, against epsilon, with delays and today.",
+            Series("any other post,\non average", [each.mean_unbatched / seconds for each in mechanisms]),
+        ),
+        percent=False,
     )
-    return (
-        Figure(delays, f"How long posts wait, for a gap of {gap}."),
-        Figure(links, "Of the posts that an attacker links because they appear close together, how many belong together, on an "
-               "invented log (as many are linked as it takes to find half of the sittings); and what the promise allows to "
-               "anybody who points at one pair, if half of the pairs belong together."),
-    )  # fmt: skip

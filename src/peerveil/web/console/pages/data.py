@@ -1,100 +1,82 @@
-"""Pages of files: bring them, see what was recognized, say what is what."""
+"""Pages of files: upload them, see what they contain, map their columns."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from peerveil.core.errors import BadInput
 from peerveil.study.actions import KINDS
-from peerveil.web.console import files, simulations
-from peerveil.web.console.pages.home import ROOMS
+from peerveil.web.console import files
+from peerveil.web.console.explore import MODULES
 
 if TYPE_CHECKING:
     from starlette.responses import Response
 
-    from peerveil.web.console.pages.visit import Visit
+    from peerveil.web.console.pages.request import PageRequest
 
 
-def everything(visit: Visit) -> Response:
-    """All files, and how to bring another."""
-    found = files.listed(visit.house, visit.asker)
-    settings = visit.console.settings
-    return visit.page(
+def overview(request: PageRequest) -> Response:
+    """All files, and how to add another."""
+    own, settings = files.listed(request.app, request.user), request.app.settings
+    return request.page(
         "data.html",
-        files=found,
-        platforms=files.PLATFORMS,
-        looking=any(file.state == "looking" for file in found),
-        may_point=visit.asker.alone or settings.data_folder is not None,
+        files=own,
+        formats=files.FORMATS,
+        reading=any(file.state == "reading" for file in own),
+        paths=request.user.is_local or settings.data_folder is not None,
         data_folder=settings.data_folder,
         limit=settings.upload_limit,
     )
 
 
-def upload(visit: Visit) -> Response:
-    """Take a file."""
-    if visit.upload is None or not visit.upload.filename:
+def upload(request: PageRequest) -> Response:
+    """Add an uploaded file."""
+    if request.upload is None or not request.upload.filename:
         raise BadInput("file", got="nothing", want="a file: choose one first")
-    return visit.go(
-        f"/data/{files.upload(visit.house, visit.asker, visit.upload.filename, visit.upload.file)}", "added"
-    )
+    file = files.upload(request.app, request.user, request.upload.filename, request.upload.file)
+    return request.redirect(f"/data/{file}", "added")
 
 
-def point(visit: Visit) -> Response:
-    """Take a file that stays where it is."""
-    return visit.go(f"/data/{files.point_to(visit.house, visit.asker, visit.form.get('path', ''))}", "added")
+def add_path(request: PageRequest) -> Response:
+    """Add a file that stays where it is."""
+    return request.redirect(f"/data/{files.add_path(request.app, request.user, request.field('path'))}", "added")
 
 
-def invent(visit: Visit) -> Response:
-    """An invented conference."""
-    files.invent(visit.house, visit.asker)
-    return visit.go("/data", "invented")
+def add_synthetic(request: PageRequest) -> Response:
+    """Add a synthetic conference."""
+    files.add_synthetic(request.app, request.user)
+    return request.redirect("/data", "synthetic")
 
 
-def one(visit: Visit) -> Response:
-    """What was seen in a file."""
-    found = files.find(visit.house, visit.asker, visit.part("file"))
-    guess = found.look.get("guess") or {}
-    wanted = visit.asked("kind") or found.kind or guess.get("kind") or next(iter(found.tables), "") or "reviews"
-    if wanted not in KINDS:
-        wanted = "reviews"
-    named = dict(found.columns) or (guess.get("columns", {}) if wanted == guess.get("kind") else {})
-    return visit.page(
+def file_page(request: PageRequest) -> Response:
+    """What a file contains."""
+    file = files.find(request.app, request.user, request.path("file"))
+    guess = file.inspection.get("guess") or {}
+    kind = request.query("kind") or file.kind or guess.get("kind") or next(iter(file.tables), "reviews")
+    if kind not in KINDS:
+        kind = "reviews"
+    return request.page(
         "file.html",
-        file=found,
-        platforms=files.PLATFORMS,
+        file=file,
+        formats=files.FORMATS,
         kinds=KINDS,
-        kind=wanted,
-        wanted=files.COLUMNS[wanted],
-        optional={ours for ours in files.COLUMNS[wanted] if (wanted, ours) in files.OPTIONAL},
-        named=named,
-        rooms={room: ROOMS[room] for room, kind in simulations.KINDS.items() if kind in found.tables},
+        kind=kind,
+        columns=files.COLUMNS[kind],
+        optional={ours for ours in files.COLUMNS[kind] if (kind, ours) in files.OPTIONAL},
+        mapping=dict(file.columns) or (guess.get("columns", {}) if kind == guess.get("kind") else {}),
+        modules={name: module for name, module in MODULES.items() if module.kind in file.tables},
     )
 
 
-def map_columns(visit: Visit) -> Response:
-    """Say what is what."""
-    file, form = visit.part("file"), dict(visit.form)
-    kind = form.pop("kind", "")
-    columns = {name.removeprefix("column-"): value for name, value in form.items() if name.startswith("column-")}
-    known = files.COLUMNS.get(kind, {})
-    files.map_columns(visit.house, visit.asker, file, kind, {ours: columns[ours] for ours in known if ours in columns})
-    return visit.go(f"/data/{file}", "mapped")
+def map_columns(request: PageRequest) -> Response:
+    """Set what the file and its columns contain."""
+    file, kind = request.path("file"), request.field("kind")
+    columns = {ours: request.field(f"column-{ours}") for ours in files.COLUMNS.get(kind, {})}
+    files.map_columns(request.app, request.user, file, kind, columns)
+    return request.redirect(f"/data/{file}", "mapped")
 
 
-def remove(visit: Visit) -> Response:
-    """Forget a file."""
-    files.remove(visit.house, visit.asker, visit.part("file"))
-    return visit.go("/data", "removed")
-
-
-def routes(page: Any, post: Any) -> list[Any]:
-    """The addresses of these pages."""
-    return [
-        page("/data", everything, "analyst"),
-        post("/data/upload", upload, "analyst"),
-        post("/data/point", point, "analyst"),
-        post("/data/invent", invent, "analyst"),
-        page("/data/{file}", one, "analyst"),
-        post("/data/{file}/columns", map_columns, "analyst"),
-        post("/data/{file}/remove", remove, "analyst"),
-    ]
+def remove(request: PageRequest) -> Response:
+    """Remove a file."""
+    files.remove(request.app, request.user, request.path("file"))
+    return request.redirect("/data", "removed")

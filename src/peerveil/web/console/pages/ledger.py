@@ -1,170 +1,130 @@
-"""Pages of the ledger: accounts, history, what remains; in words and as a picture."""
+"""Pages of the ledger: accounts, history, what remains; in words and as charts."""
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import read_epsilon
 from peerveil.report import COLORS, Svg, new_axes, safe_svg
+from peerveil.web.common.errors import NotFound
+from peerveil.web.console.explore import MODULES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from starlette.responses import Response
 
-    from peerveil.ledger import Ledger
-    from peerveil.web.console.house import House
-    from peerveil.web.console.pages.visit import Visit
+    from peerveil.web.console.app import ConsoleApp
+    from peerveil.web.console.pages.request import PageRequest
+
+_LARGE: Final = 10  # a budget above it needs a confirmation
+_EXPORTS: Final = {"csv": "text/csv", "json": "application/json"}
 
 
-_LARGE: Final = 10  # a whole budget above it needs a second thought
+def accounts_of(app: ConsoleApp) -> list[dict[str, Any]]:
+    """All accounts with their budget, what was spent and what is left."""
+    with app.ledger() as ledger:
+        return [_amounts(account) for account in ledger.accounts()]
 
 
-def accounts_of(house: House) -> list[dict[str, Any]]:
-    """Accounts with what they have, spent and have left."""
-    with house.ledger() as book:
-        return [
-            {
-                "name": account.name,
-                "epsilon": account.epsilon,
-                "spent": account.spent,
-                "remaining": account.remaining,
-                "head": account.head,
-            }
-            for account in book.accounts()
-        ]
+def _amounts(account: Any) -> dict[str, Any]:
+    return {name: getattr(account, name) for name in ("name", "epsilon", "spent", "remaining")}
 
 
-def overview(visit: Visit) -> Response:
+def overview(request: PageRequest) -> Response:
     """All accounts."""
-    accounts = accounts_of(visit.house)
-    picture = _picture(tuple((one["name"], one["spent"], one["remaining"]) for one in accounts)) if accounts else ""
-    return visit.page("ledger.html", accounts=accounts, picture=picture)
+    accounts = accounts_of(request.app)
+    shares = tuple((account["name"], account["spent"], account["remaining"]) for account in accounts)
+    return request.page("ledger.html", accounts=accounts, chart=_budgets_chart(shares) if accounts else "")
 
 
-def one(visit: Visit) -> Response:
-    """One account with its history."""
-    name = visit.asked("name")
-    with visit.house.ledger() as book:
-        account = _found(book, name)
-        entries = account.entries()
-        rows = [
-            {
-                "time": f"{entry.when:%Y-%m-%d %H:%M} UTC",
-                "purpose": entry.purpose,
-                "debit": entry.debit,
-                "debited": entry.debited,
-                "words": entry.words,
-            }
-            for entry in entries
-        ]
-        shown = {
-            "name": account.name,
-            "epsilon": account.epsilon,
-            "spent": account.spent,
-            "remaining": account.remaining,
-            "data_sets": len({entry.fingerprint for entry in entries}),
-        }
-        steps = tuple((row["time"], row["debit"]) for row in rows if row["debited"])
-    picture = _history(steps, shown["epsilon"]) if steps else ""
-    return visit.page("account.html", account=shown, entries=rows[::-1], picture=picture)
+def account_page(request: PageRequest) -> Response:
+    """An account with its history."""
+    with request.app.ledger() as ledger:
+        account = next((account for account in ledger.accounts() if account.name == request.query("name")), None)
+        if account is None:
+            raise NotFound("there is no such account")
+        entries, amounts = account.entries(), _amounts(account)
+    debits = tuple(entry.debit for entry in entries if entry.debited)
+    return request.page(
+        "account.html",
+        account=amounts,
+        data_sets=len({entry.fingerprint for entry in entries}),
+        entries=entries[::-1],
+        chart=_history_chart(debits, amounts["epsilon"]) if debits else "",
+    )
 
 
-def _found(book: Ledger, name: str) -> Any:
-    from peerveil.web.common.errors import NotFound
-
-    found = next((account for account in book.accounts() if account.name == name), None)
-    if found is None:
-        raise NotFound("there is no such account")
-    return found
-
-
-def open_account(visit: Visit) -> Response:
+def open_account(request: PageRequest) -> Response:
     """Open an account."""
-    name, epsilon = visit.form.get("name", "").strip(), visit.form.get("epsilon", "").strip()
+    name, epsilon = request.field("name").strip(), request.field("epsilon").strip()
     if not name:
         raise BadInput("name", got="nothing", want="a name, such as the conference and the year")
-    with visit.house.ledger() as book:
-        if any(account.name == name for account in book.accounts()):
-            raise BadInput(
-                "name", got=name, want="a new name: this account is open already, and a budget never changes"
-            )
-        if read_epsilon(epsilon) > _LARGE and visit.form.get("sure") != "yes":
-            want = f"at most {_LARGE}, or a tick at “I am sure”: beyond 5 hardly anybody is protected, and an account is for good"
+    with request.app.ledger() as ledger:
+        if any(account.name == name for account in ledger.accounts()):
+            want = "a new name: this account is open already, and a budget never changes"
+            raise BadInput("name", got=name, want=want)
+        if read_epsilon(epsilon) > _LARGE and request.field("sure") != "yes":
+            want = f"at most {_LARGE}, or “I am sure” checked: above 5 hardly anybody is protected, and an account is permanent"
             raise BadInput("epsilon", got=epsilon, want=want)
-        book.account(name, epsilon=epsilon)
-    with visit.house.database.writing("take") as connection:
-        visit.house.note(connection, visit.asker.id, "opened an account", name)
-    target = visit.form.get("next", "")
-    return visit.go(target if target in ("/release", "/timing", "/rankings", "/truth") else "/ledger", "opened")
+        ledger.account(name, epsilon=epsilon)
+    with request.app.writing() as connection:
+        request.app.log(connection, request.user.id, "opened an account", name)
+    target = request.field("next")
+    return request.redirect(target if target in {f"/{module}" for module in MODULES} else "/ledger", "opened")
 
 
-def export(visit: Visit, kind: str) -> Response:
-    """The whole ledger, for safe keeping and for others to verify."""
-    with visit.house.ledger() as book:
-        text = book.to_csv() if kind == "csv" else book.to_json(indent=2)
-    return visit.file(text.encode(), f"ledger.{kind}", "text/csv" if kind == "csv" else "application/json")
+def export(request: PageRequest, kind: str) -> Response:
+    """The complete ledger, as a backup and for others to verify."""
+    with request.app.ledger() as ledger:
+        text = ledger.to_csv() if kind == "csv" else ledger.to_json(indent=2)
+    return request.download(text, f"ledger.{kind}", _EXPORTS[kind])
 
 
-def verify(visit: Visit) -> Response:
+def verify(request: PageRequest) -> Response:
     """Check every entry."""
-    with visit.house.ledger() as book:
-        found = book.verify()
-    return visit.page("verified.html", found=found, text=str(found))
+    with request.app.ledger() as ledger:
+        verification = ledger.verify()
+    return request.page("verified.html", ok=verification.ok, text=str(verification))
 
 
 @lru_cache(maxsize=64)
-def _picture(accounts: tuple[tuple[str, float, float], ...]) -> Svg:
-    """Bars: what was spent, what is left."""
-    said = "; ".join(f"{name}: {spent:g} spent, {left:g} left" for name, spent, left in accounts)
-    return safe_svg(lambda: _draw_accounts(accounts), f"Budgets. {said}.")
+def _budgets_chart(accounts: tuple[tuple[str, float, float], ...]) -> Svg:
+    """Bars: what was spent, what is left, in percent of each budget."""
 
+    def draw() -> Axes:
+        (ax,) = new_axes(7, 0.8 + 0.5 * len(accounts))
+        spent = [100 * used / max(used + rest, 1e-12) for _, used, rest in accounts]
+        places = range(len(accounts))
+        ax.barh(places, spent, color=COLORS["leak"], label="spent")
+        ax.barh(places, [100 - share for share in spent], left=spent, color=COLORS["private"], label="left")
+        ax.set_yticks(places, [name if len(name) <= 24 else f"{name[:23]}…" for name, _, _ in accounts])
+        ax.invert_yaxis()
+        ax.set_xlabel("percent of each budget")
+        ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2)
+        return ax
 
-def _draw_accounts(accounts: tuple[tuple[str, float, float], ...]) -> Axes:
-    (ax,) = new_axes(7, 0.8 + 0.5 * len(accounts))
-    names = [name if len(name) <= 24 else f"{name[:23]}…" for name, _, _ in accounts]
-    whole = [max(used + rest, 1e-12) for _, used, rest in accounts]
-    spent = [100 * one[1] / all_of for one, all_of in zip(accounts, whole, strict=True)]
-    left = [100 - share for share in spent]
-    places = list(range(len(accounts)))
-    ax.barh(places, spent, color=COLORS["leak"], label="spent")
-    ax.barh(places, left, left=spent, color=COLORS["private"], label="left")
-    ax.set_yticks(places, names)
-    ax.invert_yaxis()
-    ax.set_xlabel("of 100 parts of each budget")
-    ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2)
-    return ax
+    amounts = "; ".join(f"{name}: {spent:g} spent, {left:g} left" for name, spent, left in accounts)
+    return safe_svg(draw, f"Budgets. {amounts}.")
 
 
 @lru_cache(maxsize=64)
-def _history(steps: tuple[tuple[str, float], ...], budget: float) -> Svg:
+def _history_chart(debits: tuple[float, ...], budget: float) -> Svg:
     """What was spent, debit by debit, against the whole budget."""
-    heights = [0.0, *accumulate(debit for _, debit in steps)]
-    alt = f"What was spent after each of {len(steps)} debits: {heights[-1]:g} of {budget:g}."
-    return safe_svg(lambda: _draw_history(heights, budget), alt)
+    heights = [0.0, *accumulate(debits)]
 
+    def draw() -> Axes:
+        from matplotlib.ticker import MaxNLocator
 
-def _draw_history(heights: list[float], budget: float) -> Axes:
-    from matplotlib.ticker import MaxNLocator
+        (ax,) = new_axes(7, 2.6)
+        places = [*range(len(heights)), len(heights) - 0.5]  # half a step more, to show the current amount
+        ax.step(places, [*heights, heights[-1]], where="post", color=COLORS["leak"], label="spent")
+        ax.axhline(budget, color=COLORS["truth"], linestyle="--", label="whole budget")
+        ax.set(xlabel="debits in order", ylabel="epsilon", ylim=(0, budget * 1.1))
+        ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2)
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        return ax
 
-    (ax,) = new_axes(7, 2.6)
-    places = [*range(len(heights)), len(heights) - 0.5]  # half a step more, to show where it stands now
-    ax.step(places, [*heights, heights[-1]], where="post", color=COLORS["leak"], label="spent")
-    ax.axhline(budget, color=COLORS["truth"], linestyle="--", label="whole budget")
-    ax.set(xlabel="debits, one after another", ylabel="epsilon", ylim=(0, budget * 1.1))
-    ax.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    return ax
-
-
-def routes(page: Any, post: Any) -> list[Any]:
-    """The addresses of these pages."""
-    return [
-        page("/ledger", overview),
-        post("/ledger/open", open_account, "operator"),
-        page("/ledger/verify", verify),
-        *(page(f"/ledger/export.{kind}", partial(export, kind=kind)) for kind in ("csv", "json")),
-        page("/ledger/account", one),
-    ]
+    return safe_svg(draw, f"Spent after each of {len(debits)} debits: {heights[-1]:g} of {budget:g}.")

@@ -1,8 +1,10 @@
-"""Pages of runs: what would be spent, how far it is, what was found, what may be taken away."""
+"""Pages of runs: what would be spent, the progress, the results, and files to download."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import JSONResponse
 
 from peerveil.study.report import saved_page
 from peerveil.web.common.errors import NotFound
@@ -13,182 +15,125 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
-    from peerveil.web.console.pages.visit import Visit
-    from peerveil.web.console.runs import Run
+    from peerveil.web.console.pages.request import PageRequest
+    from peerveil.web.console.runs import ConsoleRun
 
-_KINDS: Final = {".csv": "text/csv", ".json": "application/json", ".svg": "image/svg+xml", ".toml": "text/plain"}
+_MEDIA_TYPES: Final = {".csv": "text/csv", ".json": "application/json", ".svg": "image/svg+xml", ".toml": "text/plain"}
 
 
-def everything(visit: Visit) -> Response:
+def overview(request: PageRequest) -> Response:
     """All runs."""
-    found = runs.listed(visit.house, visit.asker)
-    return visit.page(
+    listed = runs.listed(request.app, request.user)
+    return request.page(
         "runs.html",
-        runs=found,
+        runs=listed,
         states=runs.STATES,
-        working=any(run.state in runs.WORKING for run in found),
-        finished=any(run.state == "done" and not run.simulated and runs.owns(visit.asker, run) for run in found),
+        working=any(run.state in runs.WORKING for run in listed),
+        finished=any(run.state == "done" and not run.simulated and runs.owns(request.user, run) for run in listed),
     )
 
 
-def everything_done(visit: Visit) -> Response:
-    """All that was done, as one study file."""
-    return visit.file(runs.everything_done(visit.house, visit.asker).encode(), "everything.toml", "text/plain")
+def combined_study(request: PageRequest) -> Response:
+    """All finished runs, as one study file."""
+    return request.download(runs.combined_study(request.app, request.user), "all-runs.toml", "text/plain")
 
 
-def one(visit: Visit) -> Response:
+def run_page(request: PageRequest) -> Response:
     """A run, in whatever state it is."""
-    run = runs.find(visit.house, visit.asker, visit.part("run"))
-    whole = runs.owns(visit.asker, run)
-    share, saying = runs.progress(visit.house, run) if run.state in runs.WORKING else (0.0, "")
-    shown = visit.asked("view") != "public" and whole
-    return visit.page(
+    run = runs.find(request.app, request.user, request.path("run"))
+    owner, done, working = runs.owns(request.user, run), run.state == "done", run.state in runs.WORKING
+    share, message = runs.progress(request.app, run) if working else (0.0, "")
+    private_view = owner and request.query("view") != "public"
+    confirm = run.state == "ready" and not run.simulated
+    return request.page(
         "run.html",
         run=run,
-        whole=whole,
+        owner=owner,
         states=runs.STATES,
-        working=run.state in runs.WORKING,
+        working=working,
         share=share,
-        saying=saying,
-        steps=_steps(run),
-        before=runs.done_before(visit.house, visit.asker, run) if run.state == "ready" and not run.simulated else [],
+        message=message,
+        steps=run.check.get("steps", []),
+        earlier=runs.earlier(request.app, request.user, run) if confirm else [],
         publishes=run.simulated or run.publishes,
-        private_view=shown,
-        report=saved_page(run.out, public=not shown) if run.state == "done" else None,
-        public_files=[str(path.relative_to(run.public)) for path in run.public_files()] if run.state == "done" else [],
-        private_files=_private(run) if run.state == "done" and whole else [],
+        private_view=private_view,
+        report=saved_page(run.out, public=not private_view) if done else None,
+        public_files=run.public_files() if done else [],
+        private_files=run.private_files() if done and owner else [],
     )
 
 
-def _steps(run: Run) -> list[dict[str, Any]]:
-    """What the check found, step by step."""
-    check = run.check
-    columns = (check.get(name, []) for name in ("rows", "promises", "short", "cautions"))
-    return [
-        {
-            "name": row[0],
-            "does": row[1],
-            "spends": row[2],
-            "output": row[3],
-            "promise": promise,
-            "short": short,
-            "cautions": cautions,
-        }
-        for row, promise, short, cautions in zip(*columns, strict=True)
-    ]
+def progress(request: PageRequest) -> Response:
+    """For the page's script: the state and the progress."""
+    run = runs.find_own(request.app, request.user, request.path("run"))
+    share, message = runs.progress(request.app, run)
+    return request.finish(JSONResponse({"state": run.state, "share": share, "message": message}))
 
 
-def _private(run: Run) -> list[str]:
-    return [str(path.relative_to(run.out / "private")) for path in run.private_files()]
+def advance(request: PageRequest, transition: str) -> Response:
+    """Start a run, check it again, or resume it."""
+    run = request.path("run")
+    runs.advance(request.app, request.user, run, transition)
+    return request.redirect(f"/runs/{run}", transition)
 
 
-def progress(visit: Visit) -> Response:
-    """For the page's script: the state, and how far it is."""
-    run = runs.own(visit.house, visit.asker, visit.part("run"))
-    share, saying = runs.progress(visit.house, run)
-    return visit.json({"state": run.state, "share": share, "saying": saying})
+def share(request: PageRequest) -> Response:
+    """Share it with readers, or hide it from them."""
+    run, shared = request.path("run"), request.field("shared") == "yes"
+    runs.share(request.app, request.user, run, shared=shared)
+    return request.redirect(f"/runs/{run}", "shared" if shared else "unshared")
 
 
-def start(visit: Visit) -> Response:
-    """Start it."""
-    run = visit.part("run")
-    runs.start(visit.house, visit.asker, run)
-    return visit.go(f"/runs/{run}", "started")
+def discard(request: PageRequest) -> Response:
+    """Delete a draft."""
+    runs.discard(request.app, request.user, request.path("run"))
+    return request.redirect("/runs", "discarded")
 
 
-def again(visit: Visit) -> Response:
-    """Check it once more."""
-    run = visit.part("run")
-    runs.check_again(visit.house, visit.asker, run)
-    return visit.go(f"/runs/{run}", "again")
-
-
-def resume(visit: Visit) -> Response:
-    """Go on."""
-    run = visit.part("run")
-    runs.resume(visit.house, visit.asker, run)
-    return visit.go(f"/runs/{run}", "started")
-
-
-def show(visit: Visit) -> Response:
-    """Show it to readers, or hide it from them."""
-    run, shared = visit.part("run"), visit.form.get("shared") == "yes"
-    runs.show(visit.house, visit.asker, run, shared=shared)
-    return visit.go(f"/runs/{run}", "shared" if shared else "unshared")
-
-
-def drop(visit: Visit) -> Response:
-    """Throw a draft away."""
-    runs.drop(visit.house, visit.asker, visit.part("run"))
-    return visit.go("/runs", "dropped")
-
-
-def study(visit: Visit) -> Response:
+def study(request: PageRequest) -> Response:
     """The study file."""
-    run = runs.own(visit.house, visit.asker, visit.part("run"))
-    return visit.file(run.study.encode(), f"study-{run.id}.toml", "text/plain")
+    run = runs.find_own(request.app, request.user, request.path("run"))
+    return request.download(run.study, f"study-{run.id}.toml", "text/plain")
 
 
-def report(visit: Visit) -> Response:
+def report(request: PageRequest) -> Response:
     """The report as one file."""
-    run = _done(visit)
-    public = visit.asked("view") == "public" or not runs.owns(visit.asker, run)
-    return visit.file(run.report(public=public).read_bytes(), f"report-{run.id}.html", "text/html")
+    run = _done(request)
+    public = request.query("view") == "public" or not runs.owns(request.user, run)
+    return request.download(run.report(public=public).read_bytes(), f"report-{run.id}.html", "text/html")
 
 
-def everything_public(visit: Visit) -> Response:
-    """All that may be published, in one file."""
-    run = _done(visit)
-    return visit.file(
-        runs.public_zip(run), f"{'simulated' if run.simulated else 'public'}-{run.id}.zip", "application/zip"
-    )
+def public_zip(request: PageRequest) -> Response:
+    """Everything that may be published, in one file."""
+    run = _done(request)
+    name = f"{'simulated' if run.simulated else 'public'}-{run.id}.zip"
+    return request.download(runs.public_zip(run), name, "application/zip")
 
 
-def public_file(visit: Visit) -> Response:
-    """One file that may be published."""
-    run = _done(visit)
-    return _send(visit, run.public, run.public_files())
+def public_file(request: PageRequest) -> Response:
+    """A file that may be published."""
+    run = _done(request)
+    return _send(request, run.public, run.public_files())
 
 
-def private_file(visit: Visit) -> Response:
-    """One file that must not be published, for whoever ran the study."""
-    run = _done(visit)
-    if not runs.owns(visit.asker, run):
-        raise NotFound("there is no such file")
-    return _send(visit, run.out / "private", run.private_files())
+def private_file(request: PageRequest) -> Response:
+    """A file that must not be published, for the owner of the run."""
+    run = _done(request)
+    return _send(request, run.private, run.private_files() if runs.owns(request.user, run) else [])
 
 
-def _done(visit: Visit) -> Run:
-    run = runs.find(visit.house, visit.asker, visit.part("run"))
+def _done(request: PageRequest) -> ConsoleRun:
+    run = runs.find(request.app, request.user, request.path("run"))
     if run.state != "done":
-        raise NotFound("this run has nothing to take away yet")
+        raise NotFound("this run has no files yet")
     return run
 
 
-def _send(visit: Visit, root: Path, listed: list[Path]) -> Response:
-    """A file of a list; what is not on the list is not there, whatever its path."""
-    wanted = visit.part("path")
-    found = next((path for path in listed if str(path.relative_to(root)) == wanted), None)
-    if found is None:
+def _send(request: PageRequest, folder: Path, listed: list[str]) -> Response:
+    """A file of a list; a path that is not on the list does not exist, whatever it is."""
+    name = request.path("path")
+    if name not in listed:
         raise NotFound("there is no such file")
-    return visit.file(found.read_bytes(), found.name, _KINDS.get(found.suffix, "application/octet-stream"))
-
-
-def routes(page: Any, post: Any) -> list[Any]:
-    """The addresses of these pages."""
-    return [
-        page("/runs", everything),
-        page("/runs/everything.toml", everything_done, "analyst"),
-        page("/runs/{run}", one),
-        page("/runs/{run}/progress", progress, "analyst"),
-        post("/runs/{run}/start", start, "analyst"),
-        post("/runs/{run}/again", again, "analyst"),
-        post("/runs/{run}/resume", resume, "analyst"),
-        post("/runs/{run}/drop", drop, "analyst"),
-        post("/runs/{run}/show", show, "analyst"),
-        page("/runs/{run}/study.toml", study, "analyst"),
-        page("/runs/{run}/report.html", report),
-        page("/runs/{run}/public.zip", everything_public),
-        page("/runs/{run}/public/{path:path}", public_file),
-        page("/runs/{run}/private/{path:path}", private_file, "analyst"),
-    ]
+    file = folder / name
+    kind = _MEDIA_TYPES.get(file.suffix, "application/octet-stream")
+    return request.download(file.read_bytes(), file.name, kind)

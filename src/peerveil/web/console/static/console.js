@@ -1,10 +1,10 @@
-// What pages do beyond links and forms. Everything works without it: sliders are lists, progress is a page that reloads.
+// Optional behavior of pages. Everything works without it: sliders are lists, and pages with progress reload themselves.
 "use strict";
 document.documentElement.classList.add("js");
 
-// ---- sliders: a list of values becomes a range with the value beside it; the answer is fetched and put in place
+// ---- sliders: a list of values becomes a range with its value; the exploration is fetched and replaced
 const form = document.querySelector("form[data-explore]");
-let asked = 0;
+let latest = 0; // number of the newest request
 
 function sliders() {
   for (const label of document.querySelectorAll("label[data-slider]")) {
@@ -16,51 +16,51 @@ function sliders() {
     range.step = 1;
     range.value = list.selectedIndex;
     range.setAttribute("aria-describedby", list.getAttribute("aria-describedby"));
-    const shown = document.createElement("output");
-    const say = () => {
+    const output = document.createElement("output");
+    const update = () => {
       list.selectedIndex = Number(range.value);
-      shown.textContent = list.value;
+      output.textContent = list.value;
       range.setAttribute("aria-valuetext", list.value);
     };
-    range.addEventListener("input", () => { say(); explore(); });
+    range.addEventListener("input", () => { update(); explore(); });
     list.hidden = true;
     range.id = `range-${list.name}`;
-    label.htmlFor = range.id; // a label names the first field in it, unless it says which
-    list.before(shown, range);
-    say();
+    label.htmlFor = range.id; // otherwise the label would name the hidden list
+    list.before(output, range);
+    update();
   }
 }
 
 function choices() {
-  const found = new URLSearchParams(new FormData(form));
-  if (!found.get("data")) found.delete("data");
-  return found;
+  const parameters = new URLSearchParams(new FormData(form));
+  if (!parameters.get("data")) parameters.delete("data");
+  return parameters;
 }
 
 let timer;
 function explore() {
   clearTimeout(timer);
   timer = setTimeout(async () => {
-    const number = ++asked;
-    const wanted = choices();
-    const answer = await fetch(`${form.dataset.explore}?${wanted}&part=exploration`, { credentials: "same-origin" });
-    if (!answer.ok || number !== asked) return;
-    const text = await answer.text();
-    if (number !== asked) return;
+    const number = ++latest;
+    const parameters = choices();
+    const response = await fetch(`${form.dataset.explore}?${parameters}&part=exploration`, { credentials: "same-origin" });
+    if (!response.ok || number !== latest) return;
+    const text = await response.text();
+    if (number !== latest) return;
     document.getElementById("exploration").innerHTML = text;
-    history.replaceState(null, "", `${form.dataset.explore}?${wanted}`);
+    history.replaceState(null, "", `${form.dataset.explore}?${parameters}`);
     fill();
   }, 60);
 }
 
-// The settings that are explored fill in the forms of the steps that they are proposed for, and no other form: in another form a
-// setting of the same name can be a statement about the data, which only a person can make.
+// Explored settings fill in the forms of the steps that they are proposed for, and no other form: there a setting of the same
+// name can be a statement about the data, which only a person can make.
 function fill() {
-  for (const one of form.elements) {
-    if (!("fills" in one.dataset)) continue;
-    const forms = one.dataset.fills.split(" ").map((step) => `#form-${CSS.escape(step)} [name="${CSS.escape(one.name)}"]`);
+  for (const control of form.elements) {
+    if (!("fills" in control.dataset)) continue;
+    const forms = control.dataset.fills.split(" ").map((step) => `#form-${CSS.escape(step)} [name="${CSS.escape(control.name)}"]`);
     for (const field of document.querySelectorAll(forms.join(", "))) {
-      if (!field.dataset.touched) field.value = one.value;
+      if (!field.dataset.touched) field.value = control.value;
     }
   }
 }
@@ -76,48 +76,48 @@ if (form) {
   }
 }
 
-// ---- work under way: ask how far it is; when its state changes, load the page anew
-const work = document.querySelector("[data-progress]");
-if (work) {
-  const ask = async () => {
+// ---- running jobs: fetch the progress; when the state changes, reload the page
+const job = document.querySelector("[data-progress]");
+if (job) {
+  const poll = async () => {
     try {
-      const answer = await fetch(work.dataset.progress, { credentials: "same-origin" });
-      if (answer.ok) {
-        const found = await answer.json();
-        if (found.state !== work.dataset.state) { location.replace(location.pathname); return; }
-        work.querySelector("progress").value = found.share;
-        if (found.saying) work.querySelector("p").textContent = `${found.saying[0].toUpperCase()}${found.saying.slice(1)}…`;
+      const response = await fetch(job.dataset.progress, { credentials: "same-origin" });
+      if (response.ok) {
+        const { state, share, message } = await response.json();
+        if (state !== job.dataset.state) { location.replace(location.pathname); return; }
+        job.querySelector("progress").value = share;
+        if (message) job.querySelector("p").textContent = `${message[0].toUpperCase()}${message.slice(1)}…`;
       }
-    } catch { /* the server is away; ask again */ }
-    setTimeout(ask, 700);
+    } catch { /* the server does not answer; try again */ }
+    setTimeout(poll, 700);
   };
-  setTimeout(ask, 500);
+  setTimeout(poll, 500);
 }
 
-// ---- pages that wait for something to be read or simulated
+// ---- pages that wait for a file to be read or a simulation
 if (document.querySelector("[data-poll]")) {
-  let typed = false; // what somebody has begun to fill in must not be lost to a reload
+  let typed = false; // a reload must not lose what the user has typed
   document.addEventListener("input", () => { typed = true; });
-  const look = async () => {
+  const poll = async () => {
     try {
-      const answer = await fetch(location.href, { credentials: "same-origin" });
-      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const response = await fetch(location.href, { credentials: "same-origin" });
+      const page = new DOMParser().parseFromString(await response.text(), "text/html");
       if (!page.querySelector("[data-poll]")) {
-        const part = page.getElementById("exploration"), shown = document.getElementById("exploration");
-        if (typed && part && shown) shown.replaceWith(part); else location.reload();
+        const loaded = page.getElementById("exploration"), shown = document.getElementById("exploration");
+        if (typed && loaded && shown) shown.replaceWith(loaded); else location.reload();
         return;
       }
-      const now = page.querySelector("progress"), here = document.querySelector("progress");
-      if (now && here) here.value = now.value;
-      const said = page.querySelector("[data-poll]"), old = document.querySelector("[data-poll]");
-      if (said.matches("[role=status]")) old.textContent = said.textContent;
-    } catch { /* the server is away; ask again */ }
-    setTimeout(look, 900);
+      const progress = page.querySelector("progress"), bar = document.querySelector("progress");
+      if (progress && bar) bar.value = progress.value;
+      const status = page.querySelector("[data-poll]");
+      if (status.matches("[role=status]")) document.querySelector("[data-poll]").textContent = status.textContent;
+    } catch { /* the server does not answer; try again */ }
+    setTimeout(poll, 900);
   };
-  setTimeout(look, 700);
+  setTimeout(poll, 700);
 }
 
-// ---- back from a refusal: the form as it was filled in, if the browser still has it
+// ---- back from an error page: the form as it was filled in, if the browser still has it
 const back = document.querySelector("[data-back]");
 if (back && history.length > 1) {
   back.addEventListener("click", (event) => { event.preventDefault(); history.back(); });

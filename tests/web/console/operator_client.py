@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.web.console.desk import Desk, token_of
+from tests.web.console.clients import LocalConsole, token_of
 
-from peerveil.web.console.pages.visit import COOKIE
+from peerveil.web.console.pages.request import COOKIE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ RANKINGS: dict[str, str] = {
 }
 
 
-class Office(Desk):
+class OperatorConsole(LocalConsole):
     """A console, and somebody who sends its forms."""
 
     def __init__(self, folder: Path, **more: Any) -> None:
@@ -56,7 +56,7 @@ class Office(Desk):
         return self.client.post(path, data={"form_token": self.token(), **form}, **more)
 
     def token(self) -> str:
-        page = self.get("/people")
+        page = self.get("/users")
         found = token_of(page.text if page.status_code == 200 else self.get("/me").text)
         assert found
         return found
@@ -71,8 +71,8 @@ class Office(Desk):
 
     def make(self, form: dict[str, str]) -> None:
         """A new campaign."""
-        answer = self.send("/services/new-campaign", {**form, "step": "make"})
+        answer = self.send("/services/new-campaign", {**form, "step": "create"})
         assert answer.headers.get("location") == f"/services/collect/{form['id']}?done=campaign", answer.text
 
-    def trail(self) -> list[tuple[str, str]]:
-        return [(line.what, line.about) for line in self.console.house.trail()]
+    def activity(self) -> list[tuple[str, str]]:
+        return [(entry.action, entry.subject) for entry in self.app.activity()]

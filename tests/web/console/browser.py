@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 WAIT = 120_000  # milliseconds; machines are shared
 
 
-class Seat:
+class BrowserSession:
     """A browser at a console. ``wrong`` collects errors of scripts, requests that failed, and those to anywhere else."""
 
     def __init__(self, base: str, browser: Browser, **options: Any) -> None:
@@ -65,9 +65,9 @@ class Seat:
     # ---- what people do -------------------------------------------------------------------------------------------
 
     def invent(self) -> None:
-        """Add an invented conference, and wait until its files are read."""
+        """Add a synthetic conference, and wait until its files are read."""
         self.open("/data")
-        self.press("Add an invented conference")
+        self.press("Add a synthetic conference")
         self.page.get_by_text("labels by 150 workers").wait_for()
         self.page.get_by_text("being read").first.wait_for(state="detached")
 
@@ -76,12 +76,12 @@ class Seat:
         self.open("/ledger")
         self.page.get_by_label("Name").fill(name)
         self.page.get_by_label("Whole budget").fill(epsilon)
-        self.press("Open it")
+        self.press("Open account")
         self.page.get_by_role("link", name=name).wait_for()
 
-    def explored(self, room: str, data: str = "") -> None:
-        """Open a room, and wait until its simulation is there (or could not be made)."""
-        self.open(f"/{room}{f'?data={data}' if data else ''}")
+    def explored(self, module: str, data: str = "") -> None:
+        """Open a module, and wait until its simulation is there (or could not be made)."""
+        self.open(f"/{module}{f'?data={data}' if data else ''}")
         self.page.locator("[data-poll]").wait_for(state="detached")
 
     def prepare(self, action: str, file: str, *, simulate: bool = False, **settings: str) -> str:

@@ -1,4 +1,4 @@
-"""What a decided conference hands out: the decisions for everybody, and for the chair alone how well each review is protected."""
+"""What deciding hands out: decisions for everybody, and for the chair alone how well each review is protected."""
 
 from __future__ import annotations
 
@@ -8,12 +8,27 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from peerveil.calibration.figures import draw_acceptance, draw_decision, draw_protection
 from peerveil.core.guarantee import SIMULATION_MARK
 from peerveil.core.result import Pictured, Result
 
 if TYPE_CHECKING:
     import polars as pl
-    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision(Result):
+    """What is published: which papers are accepted."""
+
+    accepted: tuple[int, ...]
+    papers: int
+
+    draw = draw_decision
+
+    def summary(self) -> str:
+        """Which papers are accepted, counted from 0."""
+        names = ", ".join(str(paper) for paper in self.accepted) or "none"
+        return f"accepted of {self.papers} papers: {names}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,16 +41,18 @@ class ConferenceDecision(Result):
         ``paper``, ``accepted``.
     conference_error : float
         The expected share of papers on the wrong side of the line.
-    asked : float
-        The adversary error that was asked for.
+    demand : float
+        The adversary error that was demanded.
     line : float
         The quality from which papers are to be accepted.
     """
 
     decisions: pl.DataFrame
     conference_error: float
-    asked: float
+    demand: float
     line: float
+
+    draw = draw_acceptance
 
     def summary(self) -> str:
         """How many papers are accepted, and how many are expected on the wrong side."""
@@ -46,12 +63,12 @@ class ConferenceDecision(Result):
 
     @property
     def protection(self) -> str:
-        """What was asked for, and what is guaranteed for every review, in words."""
+        """What was demanded, and what is guaranteed for every review, in words."""
         reached = float(self.guarantee.exact_error or 0)
-        shortfall = "" if reached >= self.asked else ", since the scores alone reveal some writers"
+        shortfall = "" if reached >= self.demand else ", since the scores alone reveal some writers"
         return (
-            f"The best guess of a review's writer should be wrong {100 * self.asked:.3g}% of the time; guaranteed for every "
-            f"review: {math.floor(1000 * reached) / 10:g}%{shortfall}"
+            f"The best guess of a review's writer should be wrong {100 * self.demand:.3g}% of the time; guaranteed for "
+            f"every review: {math.floor(1000 * reached) / 10:g}%{shortfall}"
         )
 
     def frame(self) -> pl.DataFrame:
@@ -66,12 +83,6 @@ class ConferenceDecision(Result):
             "line": self.line,
             "conference_error": self.conference_error,
         }
-
-    def draw(self, ax: Axes) -> None:
-        """How many papers are accepted and rejected."""
-        from peerveil.calibration.figures import draw_acceptance
-
-        draw_acceptance(ax, self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +99,8 @@ class ChairSheet(Pictured):
         One row per review: ``group``, ``paper``, ``reviewer``, ``settled``, ``adversary_error``, ``from_scores``.
     conference_error, least_error : float
         The expected share of papers on the wrong side of the line, and what it would be without privacy.
-    asked : float
-        The adversary error that was asked for.
+    demand : float
+        The adversary error that was demanded.
     simulated : bool
         Whether the decisions were drawn in a simulation.
     """
@@ -99,8 +110,10 @@ class ChairSheet(Pictured):
     reviews: pl.DataFrame = field(repr=False)
     conference_error: float
     least_error: float
-    asked: float
+    demand: float
     simulated: bool = False
+
+    draw = draw_protection
 
     @property
     def mark(self) -> str | None:
@@ -120,12 +133,12 @@ class ChairSheet(Pictured):
     def summary(self) -> str:
         """What is settled, what privacy costs, what an adversary can still guess."""
         papers = self.reviews.unique("paper")
-        protected = int((self.reviews["adversary_error"] >= self.asked - 1e-9).sum())
+        protected = int((self.reviews["adversary_error"] >= self.demand - 1e-9).sum())
         return (
             f"{papers['settled'].sum()} of {papers.height} papers settled whoever reviewed them; expected share of papers on "
             f"the wrong side {self.conference_error:.4f} (without privacy {self.least_error:.4f}); {protected} of "
-            f"{self.reviews.height} reviews protected as asked, the others as far as their scores allow; the best adversary "
-            f"names {100 * self.named:.1f}% of the writers ({100 * self.named_from_scores:.1f}% from scores alone)"
+            f"{self.reviews.height} reviews protected as demanded, the others as far as their scores allow; the best "
+            f"adversary names {100 * self.named:.1f}% of the writers ({100 * self.named_from_scores:.1f}% from scores alone)"
         )
 
     def __str__(self) -> str:
@@ -143,9 +156,3 @@ class ChairSheet(Pictured):
             "writers_named": self.named,
             "writers_named_from_scores": self.named_from_scores,
         }
-
-    def draw(self, ax: Axes) -> None:
-        """How well reviews are protected, sorted, against what the scores alone leave."""
-        from peerveil.calibration.figures import draw_protection
-
-        draw_protection(ax, self)

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 from tests.web.common.client import Client
 
 from peerveil.web.common import Journal
-from peerveil.web.console import Settings
-from peerveil.web.console.jobs import LANES
-from peerveil.web.console.pages import Console, create_app
-from peerveil.web.console.work import Worker
+from peerveil.web.console import ConsoleApp, ConsoleSettings
+from peerveil.web.console.jobs import QUEUES
+from peerveil.web.console.server import create_app
+from peerveil.web.console.worker import JobWorker
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,41 +40,40 @@ class Browser(Client):
         return self.send("/data", "/data/upload", files={"file": (name, content)})
 
 
-class Desk:
+class LocalConsole:
     """A console in a folder."""
 
     def __init__(self, folder: Path, *, local: bool = True, db: str | None = None, **settings: Any) -> None:
-        self.settings = Settings.make(folder / "console", db, **settings)
+        self.settings = ConsoleSettings.make(folder / "console", db, **settings)
         self.journal = io.StringIO()
-        self.console = Console(self.settings, local=local)
-        self.house = self.console.house
+        self.app = ConsoleApp(self.settings, local=local)
         self._browsers: list[Browser] = []
-        self.app = create_app(self.console, Journal("console", self.journal), workers=False)
+        self.asgi = create_app(self.app, Journal("console", self.journal), workers=False)
 
     def browser(self, address: str = ADDRESS) -> Browser:
         """A new browser."""
-        made = Browser(self.app, address)
+        made = Browser(self.asgi, address)
         self._browsers.append(made)
         return made
 
     def close(self) -> None:
         for browser in self._browsers:
             browser.close()
-        self.console.close()
+        self.app.close()
 
-    def work(self, *lanes: str) -> None:
-        """Do all that waits in some lanes: files and checks, and runs; simulations only if they are named."""
-        for lane in lanes or ("desk", "runs"):
-            assert lane in LANES.values()
-            worker = Worker(self.house, lane, Journal("console", self.journal))
+    def work(self, *queues: str) -> None:
+        """Do all jobs of some queues: files and checks, and runs; simulations only if they are named."""
+        for queue in queues or ("checks", "runs"):
+            assert queue in QUEUES.values()
+            worker = JobWorker(self.app, queue, Journal("console", self.journal))
             while worker.work():
                 pass
 
     def joined(self, name: str, role: str) -> Browser:
         """The browser of somebody new with a role, signed in."""
-        from peerveil.web.console import people
+        from peerveil.web.console import users
 
-        token = people.invite(self.house, people.Asker("", "", "operator"), role)
+        token = users.invite(self.app, users.User("", "", "operator"), role)
         browser = self.browser()
         answer = browser.send(f"/join/{token}", f"/join/{token}", {"name": name, "password": SENTENCE})
         assert answer.status_code == 303, answer.text

@@ -1,0 +1,326 @@
+"""The checker of all tables: columns as they came in, columns of the declared kinds out, every problem by row.
+
+Ids are whole numbers or text; a column whose every value is a plain whole number is held as numbers, so that the same
+table read from CSV, Parquet or JSON lines is the same table. Scores are finite floats. Labels are whole numbers, text
+or booleans. Nothing here loops over rows unless something is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.data.problems import MISSING, ProblemLog, TableSource
+from peerveil.data.times import python_times, utc_times
+
+if TYPE_CHECKING:
+    from peerveil.data.schema import Column, Schema
+
+PLAIN_INTEGER: Final = r"^(0|-?[1-9][0-9]{0,18})$"
+_BOOLEANS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_TYPE_WORDS: Final = {pl.Int64: "whole numbers", pl.String: "text", pl.Boolean: "true/false"}
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """What a reader yields: columns by our names, not yet checked; ``further`` are all others, by their own names."""
+
+    columns: dict[str, Any]
+    source: TableSource
+    further: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    """All columns by their own names, in the file's order."""
+
+    @classmethod
+    def in_memory(cls, schema: Schema, columns: Mapping[str, Any], further: object = None) -> RawTable:
+        """Columns that a caller passed, those that are None left out."""
+        if not isinstance(further, Mapping | None):
+            raise BadInput(schema.further.name, got=further, want="a mapping of names to columns")  # type: ignore[union-attr]
+        present = {name: values for name, values in columns.items() if values is not None}
+        return cls(present, TableSource(schema.table, in_memory=True), dict(further or {}))
+
+
+def check_columns(schema: Schema, raw: RawTable, zone: str = "UTC") -> tuple[dict[str, pl.Series], ProblemLog]:
+    """The columns of a table in the kinds that its schema declares, and the log of what is wrong with them.
+
+    The caller may add problems of its own to the log, and then raises them all.
+    """
+    for name in raw.further:
+        if not isinstance(name, str) or not name.strip() or name in schema.names:
+            argument = "columns" if schema.further is None else schema.further.name
+            raise BadInput(argument, got=name, want=f"a name other than {', '.join(schema.names)}")
+    declared = [schema[name] for name in (*(name for name in schema.names if name in raw.columns), *raw.further)]
+    values = {**raw.columns, **raw.further}
+    series = {column.name: as_series(column.name, values[column.name], column.kind) for column in declared}
+    _same_length(raw.source.name, series)
+    log = ProblemLog(raw.source)
+    checked: dict[str, pl.Series] = {}
+    for column in declared:
+        check = ColumnCheck(column, series[column.name], log, zone, checked)
+        if not (column.empty_is_absent and _is_empty(check.series)):
+            checked[column.name] = check.values()
+            _refuse_repeats(column, checked, log)
+    return checked, log
+
+
+@dataclass
+class ColumnCheck:
+    """One column on its way into a table. A cell is refused once, for the first thing that is wrong with it."""
+
+    column: Column
+    series: pl.Series
+    log: ProblemLog
+    zone: str = "UTC"
+    others: Mapping[str, pl.Series] = field(default_factory=dict)
+    _refused: pl.Series | None = None
+
+    def values(self) -> pl.Series:
+        """The column in its declared kind; what cannot be converted is refused, and empty cells unless allowed."""
+        values = _CONVERSIONS[self.column.kind](self).alias(self.column.name)
+        if values.null_count():
+            self.refuse(values.is_null() & ~self.missing() if self.column.gaps else values.is_null())
+        return values
+
+    def refuse(self, bad: pl.Series, want: str = "", shown: pl.Series | None = None) -> None:
+        """Note every row of a mask, with its cell as it came or as ``shown``."""
+        bad = bad.fill_null(value=False)
+        if not bad.any():
+            return
+        fresh = bad if self._refused is None else bad & ~self._refused
+        self._refused = bad if self._refused is None else bad | self._refused
+        cells = self.series if shown is None else shown
+        want = (want or self.column.want) + self.column.hint
+        self.log.add(self.column.name, fresh.arg_true().to_list(), got=lambda row: _cell(cells, row), want=want)
+
+    def refuse_kind(self, want: str = "") -> pl.Series:
+        """Note, at its first value, that a whole column cannot be used; returns empty cells in its place."""
+        first = pl.Series([self.series.is_not_null().arg_max() or 0])
+        self.refuse(pl.int_range(len(self.series), eager=True).is_in(first), want)
+        self._refused = pl.repeat(True, len(self.series), eager=True)
+        return pl.repeat(None, len(self.series), dtype=pl.Int64, eager=True)
+
+    def missing(self) -> pl.Series:
+        """Which cells are empty."""
+        if self.series.dtype == pl.String:
+            return self.series.is_null() | (self.series.str.strip_chars() == "").fill_null(value=True)
+        return self.series.is_null() | self.series.is_nan() if self.series.dtype.is_float() else self.series.is_null()
+
+
+def _is_empty(series: pl.Series) -> bool:
+    nothing = series.null_count() == len(series)
+    return nothing or (series.dtype == pl.String and bool((series == "").all(ignore_nulls=True)))
+
+
+def _cell(series: pl.Series, row: int) -> object:
+    value = series[row]
+    if isinstance(value, pl.Series):
+        return value.to_list()
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return MISSING
+    return Verbatim(value) if isinstance(value, datetime) else value
+
+
+def _refuse_repeats(column: Column, checked: Mapping[str, pl.Series], log: ProblemLog) -> None:
+    """Note rows that repeat an earlier one where a column must be unique."""
+    if not column.unique:
+        return
+    key = pl.DataFrame([checked[name] for name in column.unique])
+    if not key.is_duplicated().any():
+        return
+    rows = key.with_row_index("row").with_columns(first=pl.col("row").min().over(column.unique))
+    repeated = rows.filter((pl.col("row") != pl.col("first")) & pl.all_horizontal(pl.all().is_not_null()))
+    for row, first in repeated.select("row", "first").iter_rows():
+        want = f"{column.once} (row {log.source.locate(first)[0]} is another)"
+        log.add(column.name, [row], got=checked[column.name].__getitem__, want=want)
+
+
+def _same_length(table: str, columns: Mapping[str, pl.Series]) -> None:
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise BadInput(table, got=Verbatim(f"columns of different lengths ({listed})"), want="one length")
+    if not any(lengths.values()):
+        raise BadInput(table, got=Verbatim("no rows"), want="at least one row")
+
+
+# ---- one conversion per kind -----------------------------------------------------------------------------------------
+
+
+def _ids(check: ColumnCheck) -> pl.Series:
+    """Whole numbers or text; text that is plain whole numbers throughout as numbers."""
+    series, dtype = check.series, check.series.dtype
+    if isinstance(dtype, pl.Categorical | pl.Enum | pl.Boolean):
+        series, dtype = series.cast(pl.String), pl.String()
+    if dtype == pl.String:
+        return _tidy_text(series)
+    if dtype.is_integer() or dtype == pl.Null:
+        whole = series.cast(pl.Int64, strict=False)
+        return whole if whole.null_count() == series.null_count() else series.cast(pl.String)
+    want = f"{check.column.want}: a whole number or text"
+    if not dtype.is_float():
+        return check.refuse_kind(want)
+    floats = series.cast(pl.Float64).fill_nan(None)
+    check.refuse((floats != floats.floor()) | (floats.abs() >= 2.0**53), want)
+    return floats.cast(pl.Int64, strict=False)
+
+
+def _tidy_text(series: pl.Series) -> pl.Series:
+    """Text with empty cells as nulls; as whole numbers if every value is a plain one."""
+    if (series == "").any():
+        series = series.set(series == "", None)
+    first = series.is_not_null().arg_max()
+    if first is None or series[first] is None or not series.slice(first, 1).str.contains(PLAIN_INTEGER)[0]:
+        return series
+    if not series.str.contains(PLAIN_INTEGER).all(ignore_nulls=True):
+        return series
+    whole = series.cast(pl.Int64, strict=False)
+    return whole if whole.null_count() == series.null_count() else series
+
+
+def _floats(check: ColumnCheck) -> pl.Series:
+    series = check.series
+    if series.dtype == pl.String:
+        return series.str.strip_chars().cast(pl.Float64, strict=False)
+    numeric = series.dtype.is_numeric() or series.dtype == pl.Null
+    return (series if numeric else check.refuse_kind()).cast(pl.Float64)
+
+
+def _numbers(check: ColumnCheck) -> pl.Series:
+    values = _floats(check)
+    check.refuse(~values.is_finite(), "a finite number", values)
+    return values
+
+
+def _ranks(check: ColumnCheck) -> pl.Series:
+    values = _floats(check).fill_nan(None)
+    check.refuse((values != values.floor()) | (values.abs() > 2.0**31))
+    return values.cast(pl.Int64, strict=False)
+
+
+def _counts(check: ColumnCheck) -> pl.Series:
+    values = _floats(check)
+    check.refuse((values < 1) | (values != values.floor()) | (values > 2.0**53))
+    return values.cast(pl.Int64, strict=False)
+
+
+def _labels(check: ColumnCheck) -> pl.Series:
+    """Whole numbers, text or booleans; text that is true or false throughout as booleans."""
+    values = check.series if check.series.dtype == pl.Boolean else _ids(check)
+    first = values.is_not_null().arg_max()
+    if values.dtype != pl.String or first is None or values[first] not in _BOOLEANS:
+        return values
+    if not values.is_in(list(_BOOLEANS)).all(ignore_nulls=True):
+        return values
+    return values.replace_strict(_BOOLEANS, return_dtype=pl.Boolean)
+
+
+def _truths(check: ColumnCheck) -> pl.Series:
+    """Correct answers, in the kind of value that the labels are."""
+    labels, series = check.others["label"], check.series
+    if labels.dtype == series.dtype == pl.String:
+        return series.set(series == "", None)  # text as it stands: "True" among text labels is text
+    truth = _labels(check)
+    if truth.dtype == labels.dtype or truth.null_count() == len(truth):
+        return truth
+    if labels.dtype == pl.String and truth.dtype == pl.Int64:
+        return truth.cast(pl.String)
+    fitting = pl.repeat(None, len(truth), dtype=labels.dtype, eager=True)
+    if labels.dtype == pl.Int64 and truth.dtype == pl.String:
+        floats = truth.cast(pl.Float64, strict=False)  # 1.0 is what a whole number with gaps turns into
+        fractions = (floats != floats.floor()).fill_null(value=False)
+        fitting = floats.set(fractions, None).cast(pl.Int64, strict=False)
+    want = f"a right answer of the labels' kind ({_TYPE_WORDS[type(labels.dtype)]})"
+    check.refuse(fitting.is_null() & truth.is_not_null(), want)
+    return fitting
+
+
+def _as_it_came(check: ColumnCheck) -> pl.Series:
+    """Whole numbers, floats, text, booleans or times."""
+    series, dtype = check.series, check.series.dtype
+    if dtype == pl.Boolean or isinstance(dtype, pl.Datetime):
+        return series
+    if dtype == pl.Null:
+        return series.cast(pl.String)
+    if dtype.is_float():
+        return series.cast(pl.Float64).fill_nan(None)
+    if dtype == pl.String or dtype.is_integer() or isinstance(dtype, pl.Categorical | pl.Enum):
+        return _ids(check)
+    return pl.Series(series.name, [None if value is None else str(value) for value in series.to_list()])
+
+
+_CONVERSIONS: Final[dict[str, Callable[[ColumnCheck], pl.Series]]] = {
+    "id": _ids,
+    "number": _numbers,
+    "time": utc_times,
+    "label": _labels,
+    "truth": _truths,
+    "rank": _ranks,
+    "count": _counts,
+    "any": _as_it_came,
+}
+
+
+# ---- whatever holds values, as a Polars column -----------------------------------------------------------------------
+
+
+def as_series(name: str, values: object, kind: str = "any") -> pl.Series:
+    """A Polars column from a list, tuple, NumPy array, Polars or pandas column.
+
+    >>> as_series("paper", [1, None]).to_list()
+    [1, None]
+    """
+    if isinstance(values, pl.Series):
+        return values.alias(name)
+    if kind == "time" and isinstance(values, list | tuple):
+        times = python_times(name, values)
+        if times is not None:
+            return times
+    if isinstance(values, str | bytes | dict) or not hasattr(values, "__len__"):
+        raise BadInput(name, got=values, want="a list or an array with one value per row")
+    if hasattr(values, "to_numpy"):
+        values = np.asarray(values.to_numpy())
+    if isinstance(values, np.ndarray):
+        return _from_numpy(name, values)
+    if not isinstance(values, Iterable):
+        raise BadInput(name, got=values, want="a list or an array with one value per row")
+    return _from_objects(name, list(values))
+
+
+def _from_numpy(name: str, values: np.ndarray[Any, Any]) -> pl.Series:
+    if values.ndim != 1:
+        raise BadInput(name, got=Verbatim(f"an array of shape {values.shape}"), want="one dimension")
+    if values.dtype.kind in "OUT":
+        return _from_objects(name, values.tolist())
+    if values.dtype.kind not in "biufM":
+        raise BadInput(name, got=Verbatim(f"an array of {values.dtype}"), want="numbers, text or times")
+    if values.dtype == np.float16:
+        values = values.astype(np.float32)
+    if values.dtype.kind == "M" and np.datetime_data(values.dtype)[0] not in ("ms", "us", "ns"):
+        values = values.astype("datetime64[us]")
+    # a copy: what the caller does to the array later must not reach the table
+    return pl.Series(name, np.array(values, order="C"))
+
+
+def _from_objects(name: str, values: list[Any]) -> pl.Series:
+    kinds = {type(value) for value in values if value is not None}
+    if kinds == {str, float}:  # pandas says "missing" with a float among text
+        values = [None if value != value else value for value in values]
+        kinds = {type(value) for value in values if value is not None}
+    try:
+        if kinds == {int, float}:
+            return pl.Series(name, [None if value is None else float(value) for value in values], dtype=pl.Float64)
+        if len(kinds) <= 1:
+            return pl.Series(name, values)
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+        pass
+    if kinds == {int}:  # ids too long for any whole-number type
+        return pl.Series(name, [None if value is None else str(value) for value in values], dtype=pl.String)
+    shown = ", ".join(sorted(kind.__name__ for kind in kinds)) or "nothing"
+    raise BadInput(name, got=Verbatim(f"values of kind {shown}"), want="numbers, text or times of one kind")

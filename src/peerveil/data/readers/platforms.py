@@ -1,0 +1,165 @@
+"""What the exports of review platforms have in common: records with places in the file, and forms with scores."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import polars as pl
+
+from peerveil.core.errors import Verbatim
+from peerveil.data.check import RawTable
+from peerveil.data.problems import TableSource
+from peerveil.data.readers.files import csv_rows
+from peerveil.data.schema import listed, plain_name, refuse_absent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from peerveil.data.readers.files import InputFile
+    from peerveil.data.readers.tabular import ReadOptions
+
+_T = TypeVar("_T")
+_LEADING = re.compile(r"^\s*([-+−]?\d+(?:\.\d+)?)\s*(?:$|[.:)–—-](?!\d)|\()")
+
+
+@dataclass(frozen=True)
+class Record(Generic[_T]):
+    """One entry of an export, with its row and, where there are lines, its line in the file."""
+
+    row: int
+    line: int | None
+    content: _T
+
+
+def csv_records(file: InputFile, separator: str = ",") -> tuple[list[str], list[Record[list[str]]]]:
+    """The header and every row that is not blank; a row of another length is refused."""
+    (_, header), *rows = csv_rows(file.text(), separator)
+    records = []
+    for row, (line, cells) in enumerate(rows, start=1):
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) != len(header):
+            got = Verbatim(f"{len(cells)} cells in row {row}")
+            raise file.refusal(got, f"{len(header)}, as in the header", line=line)
+        records.append(Record(row, line, cells))
+    if not records:
+        raise file.refusal(Verbatim("a header and no rows"), "at least one row")
+    return header, records
+
+
+def records_source(file: InputFile, records: Sequence[Record[Any]], names: Mapping[str, str]) -> TableSource:
+    """Where the rows of a table came from that has one row per record; ``names`` are the platform's for our columns."""
+    return TableSource(
+        file.name,
+        lambda position: (records[position].row, records[position].line),
+        names=tuple(names.items()),
+    )
+
+
+def text_column(records: Sequence[Record[_T]], get: Callable[[_T], object]) -> pl.Series:
+    """Text, gaps kept."""
+    return _as_text([get(record.content) for record in records])
+
+
+def _as_text(values: Sequence[object]) -> pl.Series:
+    return pl.Series([None if value in (None, "") else str(value) for value in values], dtype=pl.String)
+
+
+def whole_column(records: Sequence[Record[_T]], get: Callable[[_T], object]) -> pl.Series:
+    """Whole numbers, gaps kept; if there is anything else, text for the checker to refuse."""
+    values = [get(record.content) for record in records]
+    if all(value is None or type(value) is int for value in values):
+        try:
+            return pl.Series(values, dtype=pl.Int64)
+        except (OverflowError, TypeError, pl.exceptions.PolarsError):
+            pass
+    return _as_text(values)
+
+
+def further_columns(records: Sequence[Record[dict[str, Any]]], names: Sequence[str]) -> dict[str, pl.Series]:
+    """The columns among ``names`` that any record has."""
+    columns = {name: whole_column(records, lambda entry, name=name: entry.get(name)) for name in names}  # type: ignore[misc]
+    return {name: values for name, values in columns.items() if values.null_count() < len(values)}
+
+
+def counted_note(count: int, note: str) -> tuple[str, ...]:
+    """A note on what was left out, if anything was; ``{}`` in it stands for the number."""
+    return (note.format(f"{count:,}"),) if count else ()
+
+
+def leading_number(value: object) -> float | None:
+    """The number that an answer is, or begins with.
+
+    >>> [leading_number(value) for value in (8, "6: marginally above", "3. Weak accept", "-2 (reject)", "good")]
+    [8.0, 6.0, 3.0, -2.0, None]
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value) if abs(value) < 1e15 else None
+    match = _LEADING.match(value) if isinstance(value, str) else None
+    return float(match[1].replace("−", "-")) if match else None
+
+
+def review_table(
+    source: TableSource,
+    columns: Mapping[str, pl.Series],
+    forms: Sequence[Mapping[str, object]],
+    options: ReadOptions,
+    usual: Sequence[str],
+    notes: tuple[str, ...] = (),
+) -> RawTable:
+    """Reviews from the forms that reviewers filled in, one per row of the other columns.
+
+    The score is the field that ``columns={"score": ...}`` names, else the first of the ``usual`` ones. Without named
+    criteria, every field that holds a number in each review is one; a field with gaps is left out and noted.
+    """
+    fields = list(dict.fromkeys(name for form in forms for name in form))
+    answers = {name: [form.get(name) for form in forms] for name in fields}
+    score = _score_field(source, answers, options, usual)
+    if options.further is not None:
+        refuse_absent(source, options.further, fields, "field")
+        names = options.further
+    else:
+        scores = [name for name in fields if name != score and _holds_scores(answers[name])]
+        gaps = {name: sum(value in (None, "") for value in answers[name]) for name in scores}
+        names = tuple(name for name in scores if not gaps[name])
+        notes += tuple(
+            f"left out the criterion {name!r}: empty in {count} of {len(forms)} reviews"
+            for name, count in gaps.items()
+            if count
+        )
+    named = TableSource(source.name, source.locate, names=(*source.names, ("score", score)))
+    criteria = {name: _numbers(answers[name]) for name in names}
+    return RawTable({**columns, "score": _numbers(answers[score])}, named, criteria, notes)
+
+
+def _score_field(
+    source: TableSource, answers: Mapping[str, Sequence[object]], options: ReadOptions, usual: Sequence[str]
+) -> str:
+    fields = list(answers)
+    if "score" in options.columns:
+        refuse_absent(source, [options.columns["score"]], fields, "field")
+        return options.columns["score"]
+    plain = {plain_name(name): name for name in reversed(fields)}
+    score = next((plain[plain_name(name)] for name in usual if plain_name(name) in plain), None)
+    if score is None:
+        raise source.refusal(
+            Verbatim("no overall score"),
+            f"a field such as {', '.join(usual[:3])} among {listed(fields)}: to say which one it is",
+            suggestion={"score": next((name for name in fields if _holds_scores(answers[name])), "...")},
+        )
+    return score
+
+
+def _holds_scores(answers: Sequence[object]) -> bool:
+    numbers = [leading_number(value) for value in answers if value not in (None, "")]
+    return bool(numbers) and None not in numbers
+
+
+def _numbers(answers: Sequence[object]) -> pl.Series:
+    """Answers by their leading numbers; any that has none stays text, for the checker to refuse."""
+    numbers = [leading_number(value) for value in answers]
+    if all(number is not None or value is None for number, value in zip(numbers, answers, strict=True)):
+        return pl.Series(numbers, dtype=pl.Float64)
+    return _as_text([value if number is None else number for number, value in zip(numbers, answers, strict=True)])

@@ -1,0 +1,296 @@
+"""The columns of every table, declared once: what each holds, what an error asks for, and what others call it.
+
+Readers, the checker (:mod:`peerveil.data.check`), format detection and descriptions all follow these declarations.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final, Literal, cast
+
+from peerveil.core.errors import BadInput, Verbatim
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from peerveil.data.problems import TableSource
+
+Kind = Literal["id", "number", "time", "label", "truth", "rank", "count", "any"]
+TIME_WANTED: Final = "a time such as 2026-03-01T09:30:00Z, or seconds or milliseconds since 1970"
+# second clocks and counters that platforms publish beside the time: they can give an order away
+SECOND_CLOCKS: Final = ("tcdate", "tmdate", "cdate", "mdate", "pdate", "odate", "submitted_at")
+ORDER_LEAKS: Final = ("number", "letter", "vtag", *SECOND_CLOCKS)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Attributes
+    ----------
+    name : str
+        What we call it.
+    kind : str
+        What its cells hold; :mod:`peerveil.data.check` has one conversion for each.
+    want : str
+        What an error says is needed in a cell.
+    meaning : str
+        What a description says about it.
+    required : bool
+        Whether the table needs it.
+    gaps : bool
+        Whether cells may be empty.
+    empty_is_absent : bool
+        Whether a column that is empty throughout is left out instead of refused.
+    unique : tuple of str
+        Columns whose values, taken together, may occur in one row only; ``once`` is what an error then asks for.
+    other_names : tuple of str
+        What other programs call it. Suggested to people, never taken silently.
+    """
+
+    name: str
+    kind: Kind
+    want: str
+    meaning: str = ""
+    required: bool = True
+    gaps: bool = False
+    empty_is_absent: bool = False
+    unique: tuple[str, ...] = ()
+    once: str = ""
+    hint: str = ""  # added to everything that an error asks for
+    other_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of one kind of table, and what else a file of it may hold.
+
+    Attributes
+    ----------
+    table : str
+        The table's name.
+    columns : tuple of Column
+    identity : tuple of str
+        The columns that say who judged what and how.
+    further : Column or None
+        What further columns hold, if the table can keep any; it is called like the argument that chooses them.
+    may_be_wide : bool
+        Whether the table has another layout that needs none of the columns.
+    """
+
+    table: str
+    columns: tuple[Column, ...]
+    identity: tuple[str, str, str] = ("", "", "")
+    further: Column | None = None
+    may_be_wide: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Our names of all columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Our names of the columns that the table needs."""
+        return tuple(column.name for column in self.columns if column.required)
+
+    def __getitem__(self, name: str) -> Column:
+        """The column of a name: one of ours, or a further one."""
+        column = next((column for column in self.columns if column.name == name), None)
+        if column is not None or self.further is None:
+            return cast("Column", column)
+        if self.further.kind == "any" and name in SECOND_CLOCKS:
+            return replace(self.further, name=name, kind="time", want=TIME_WANTED)
+        return replace(self.further, name=name)
+
+
+REVIEWS: Final = Schema(
+    "Reviews",
+    (
+        Column(
+            "paper", "id", "a paper's id", "the paper that was reviewed",
+            other_names=(
+                "submission", "paper_id", "paper_number", "submission_number", "submission_no", "paper_no", "submission_id",
+                "pid", "forum", "item", "thread",
+            ),
+        ),
+        Column(
+            "score", "number", "a number", "overall score",
+            other_names=(
+                "rating", "overall", "overall_score", "overall_rating", "recommendation", "overall_merit", "grade", "value",
+                "label",
+            ),
+        ),
+        Column(
+            "reviewer", "id", "a reviewer's id in every row, or in none", "who wrote the review",
+            required=False, empty_is_absent=True, unique=("paper", "reviewer"), once="one review per person and paper",
+            other_names=(
+                "reviewer_id", "member", "pc_member", "reviewer_name", "email", "user", "author", "actor", "worker",
+            ),
+        ),
+        Column(
+            "time", "time", TIME_WANTED, "when the review was written", required=False, empty_is_absent=True,
+            other_names=(
+                "timestamp", "posted", "posted_at", "submitted", "date", "datetime", "created", "created_at", "cdate",
+                "submitted_at",
+            ),
+        ),
+    ),
+    identity=("reviewer", "paper", "score"),
+    further=Column(
+        "criteria", "number", "a number", "score on a criterion",
+        hint=" (or choose the criteria to keep with criteria=[...])",
+    ),
+)  # fmt: skip
+EVENTS: Final = Schema(
+    "Events",
+    (
+        Column(
+            "actor", "id", "an actor's id", "who posted",
+            other_names=("user", "author", "reviewer", "editor", "worker", "username", "member", "sender"),
+        ),
+        Column(
+            "thread", "id", "a thread's id", "where: a paper, a page or a topic",
+            other_names=("page", "paper", "forum", "title", "topic", "submission", "task", "item"),
+        ),
+        Column("time", "time", TIME_WANTED, "when it was posted", other_names=REVIEWS["time"].other_names),
+        Column(
+            "id", "id", "an event's id", "id of the post", required=False, unique=("id",), once="every id once",
+            other_names=("event", "event_id", "comment_id", "revid", "rcid", "note"),
+        ),
+        Column(
+            "reply_to", "id", "an id", "id of the post that it answers", required=False, gaps=True, empty_is_absent=True,
+            other_names=("replyto", "parent", "in_reply_to", "parent_id"),
+        ),
+    ),
+    identity=("actor", "thread", "time"),
+    further=Column("extra", "any", "a value", "further column, kept as it came", gaps=True),
+)  # fmt: skip
+RANKINGS: Final = Schema(
+    "Rankings",
+    (
+        Column(
+            "ranking", "id", "a ranking's id", other_names=("voter", "ballot", "ranking_id", "reviewer", "user"),
+        ),
+        Column(
+            "item", "id", "an item", unique=("ranking", "item"), once="every item at most once in a ranking",
+            other_names=("alternative", "candidate", "paper", "option"),
+        ),
+        Column("rank", "rank", "a rank: a whole number from 0 or 1", other_names=("position", "place")),
+        Column(
+            "count", "count", "a whole number of at least 1", required=False, other_names=("multiplicity", "votes", "n"),
+        ),
+    ),
+    may_be_wide=True,
+)  # fmt: skip
+LABELS: Final = Schema(
+    "Labels",
+    (
+        Column(
+            "task", "id", "a task's id", "the task that was answered",
+            other_names=(
+                "item", "question", "image", "document", "picture", "sentence", "example", "task_id", "unit", "paper",
+            ),
+        ),
+        Column(
+            "worker", "id", "a worker's id", "who answered",
+            other_names=("annotator", "user", "worker_id", "performer", "rater", "reviewer"),
+        ),
+        Column(
+            "label", "label", "a label", "the answer",
+            other_names=("answer", "response", "annotation", "class", "vote", "value", "rating"),
+        ),
+        Column(
+            "truth", "truth", "a label", "the correct answer, where it is known", required=False, gaps=True,
+            empty_is_absent=True,
+            other_names=("gold", "true_label", "ground_truth"),
+        ),
+    ),
+    identity=("worker", "task", "label"),
+)  # fmt: skip
+SCHEMAS: Final = {schema.table: schema for schema in (REVIEWS, EVENTS, RANKINGS, LABELS)}
+
+
+# ---- names of columns ------------------------------------------------------------------------------------------------
+
+
+def plain_name(name: str) -> str:
+    """A name without capitals, spaces and signs.
+
+    >>> plain_name("Overall merit"), plain_name("Paper #")
+    ('overall_merit', 'paper')
+    """
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Column names for an error message."""
+    text = ", ".join(names[:20])
+    return f"{text}, ... ({len(names)} in all)" if len(names) > 20 else text or "(none)"
+
+
+def refuse_absent(source: TableSource, wanted: Iterable[str], names: Sequence[str], noun: str = "column") -> None:
+    """Refuse a file that lacks some of the wanted columns."""
+    absent = [name for name in wanted if name not in names]
+    if absent:
+        raise source.refusal(Verbatim(f"no {noun} {', '.join(absent)}"), f"some of {listed(names)}")
+
+
+def map_columns(
+    schema: Schema, source: TableSource, names: Sequence[str], columns: Mapping[str, str]
+) -> dict[str, str]:
+    """Our name for a column to theirs; refuses with the columns that are there and a suggestion."""
+    for ours, theirs in columns.items():
+        if ours not in schema.names:
+            want = f"names for {', '.join(schema.names)}"
+            raise BadInput("columns", got=Verbatim(f"a name for {ours!r}"), want=want)
+        if theirs not in names:
+            want = f"one of {listed(names)}, since columns= names it for {ours}"
+            raise source.refusal(Verbatim(f"no column {theirs!r}"), want)
+    mapping = {ours: columns.get(ours, ours) for ours in schema.names}
+    present = {ours: theirs for ours, theirs in mapping.items() if theirs in names}
+    free = [name for name in names if name not in present.values()]
+    for ours in schema.names:  # capitals and signs are no difference: "Paper #" is paper
+        alike = [name for name in free if plain_name(name) == ours]
+        if ours not in present and len(alike) == 1:
+            present[ours] = alike[0]
+            free.remove(alike[0])
+    missing = [ours for ours in schema.required if ours not in present]
+    if missing and not schema.may_be_wide:
+        one, other = ("one", "it has another name") if len(missing) == 1 else ("one of each", "they have other names")
+        guess = suggest_columns(schema, names, columns)
+        likely = {ours: theirs for ours, theirs in guess.items() if ours != theirs}
+        raise source.refusal(
+            Verbatim(f"no column {', '.join(missing)}"),
+            f"{one} among {listed(names)}: if {other}",
+            suggestion=likely | {ours: "..." for ours in missing if ours not in likely},
+        )
+    return {ours: present[ours] for ours in schema.names if ours in present}
+
+
+def suggest_columns(schema: Schema, names: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
+    """What our columns are probably called: for a person to check, never taken silently.
+
+    >>> suggest_columns(LABELS, ["image", "annotator", "has_bird"], {"task": "image"})
+    {'task': 'image', 'worker': 'annotator', 'label': 'has_bird'}
+    """
+    guess = dict(given)
+    free = [name for name in names if name not in guess.values()]
+    for certain in (True, False):
+        for column in schema.columns:
+            if column.name in guess:
+                continue
+            plain = {plain_name(name): name for name in reversed(free)}
+            candidates = [column.name, *(() if certain else column.other_names)]
+            if not certain and column.required:
+                candidates += get_close_matches(column.name, plain, n=1, cutoff=0.7)
+            theirs = next((plain[candidate] for candidate in candidates if candidate in plain), None)
+            if theirs is not None:
+                guess[column.name] = theirs
+                free.remove(theirs)
+    left = [ours for ours in schema.required if ours not in guess]
+    if len(left) == len(free) == 1 and len(guess) >= len(schema.required) - 1:
+        guess[left[0]] = free[0]
+    return {ours: guess[ours] for ours in schema.names if ours in guess}

@@ -1,0 +1,181 @@
+"""What all explorations share: their parts, the epsilon slider, the attacker's bound, and sweeps over settings.
+
+Each module declares the same parts for a setting: a headline, the attack, facts, a sentence, charts and a recommendation.
+
+**Why one formula serves every prior.** Let an attacker consider several cases possible before anything is published, the
+likeliest with probability p: that guess is correct with probability p. Whatever is published is at most e^epsilon times as
+likely in one case as in another, so after it no case is likelier than p e^epsilon/(p e^epsilon + 1 - p), which grows with p.
+The best guess is therefore correct at most that often. Values are rounded up.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from peerveil.core.exact import exp_bounds
+from peerveil.core.guarantee import read_epsilon
+from peerveil.core.guarantee.wording import rounded
+from peerveil.web.console.explore.charts import Chart, Control, Series
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from peerveil.web.console.explore.charts import Figure
+
+EPSILONS: Final = ("0.1", "0.2", "0.3", "0.5", "1", "2", "3", "5", "10")
+"""The values of epsilon sliders."""
+SMOOTHED: Final = " Simulated values use a few draws per setting, and their curves are smoothed."
+"""Added wherever a curve was smoothed."""
+_MAX_EPSILON: Final = 30  # nothing is guaranteed above it
+_EPSILON_HELP: Final = (
+    "Strength of the guarantee. A smaller epsilon reveals less about one person and makes the result less accurate."
+)
+
+
+class Attack(NamedTuple):
+    """How often an attacker is correct about ``target``, in percent: before, and with the setting.
+
+    ``guaranteed`` says that the setting's value is an upper bound; otherwise it is an average from a simulation.
+    """
+
+    target: str
+    before: str
+    after: str
+    guaranteed: bool = True
+    note: str = ""
+
+    @property
+    def fact(self) -> str:
+        """In short."""
+        return f"{self._limit} {self.after} correct about {self.target}; {self.before} today"
+
+    @property
+    def sentence(self) -> str:
+        """As a sentence, the same for every module."""
+        text = (
+            f"An attacker who is correct {self.before} of the time today about {self.target} would be correct "
+            f"{self._limit} {self.after} of the time with this setting."
+        )
+        return f"{text} {self.note}".rstrip()
+
+    @property
+    def _limit(self) -> str:
+        return "at most" if self.guaranteed else "about"
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """What one setting of a module means. Computed from public facts or from synthetic data, never from private data.
+
+    A module declares the first group of fields; :func:`peerveil.web.console.explore.explore` adds the second.
+
+    Attributes
+    ----------
+    facts : tuple of (str, str)
+        Accuracy, delay, cost: a name, and the value in words.
+    recommended : mapping
+        The recommended values of controls; the others stay as chosen.
+    about : str
+        What all of it was computed from.
+    steps : tuple of mappings
+        The study steps for this setting, without data and account.
+    """
+
+    headline: str
+    attack: Attack
+    facts: tuple[tuple[str, str], ...]
+    sentence: str
+    charts: tuple[Chart, ...]
+    recommended: Mapping[str, str]
+    reason: str
+    about: str
+    steps: tuple[Mapping[str, Any], ...]
+
+    module: str = ""
+    controls: tuple[Control, ...] = ()
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    figures: tuple[Figure, ...] = ()
+
+
+def epsilon_control(label: str) -> Control:
+    """The epsilon slider."""
+    return Control("epsilon", label, EPSILONS, "1", _EPSILON_HELP)
+
+
+def success_bound(epsilon: str, prior: Fraction) -> Fraction:
+    """How often an attacker is correct at most, who is correct with probability ``prior`` without the release."""
+    exact = read_epsilon(epsilon)
+    if exact > _MAX_EPSILON:
+        return Fraction(1)
+    high = exp_bounds(exact)[1]
+    return prior * high / (1 - prior + prior * high)
+
+
+def success_percent(epsilon: str, prior: Fraction) -> str:
+    """The bound in percent, rounded up.
+
+    >>> success_percent("0.2", Fraction(1, 10)), success_percent("1", Fraction(1, 2))
+    ('12%', '73.2%')
+    """
+    return f"{rounded(100 * success_bound(epsilon, prior), math.ceil)}%"
+
+
+def success_chart(prior: Fraction, target: str) -> Chart:
+    """How often an attacker can be correct, against epsilon; exact."""
+    return Chart(
+        f"How often the best attacker can be correct about {target}.",
+        "correct guesses (%)",
+        (
+            Series("at most, with\nthis guarantee", [float(success_bound(e, prior)) for e in EPSILONS], "leak"),
+            Series("today", float(prior), "truth", dashed=True),
+        ),
+    )
+
+
+def percent(share: float) -> str:
+    """A simulated share in percent.
+
+    >>> percent(0.2514), percent(1.0), percent(0.004), percent(0.0)
+    ('25%', '100%', '0.4%', '0%')
+    """
+    value = 100 * share
+    return f"{value:.1f}".removesuffix(".0") + "%" if 0 < value < 9.95 else f"{value:.0f}%"
+
+
+def first_epsilon(suffices: Iterable[bool]) -> str | None:
+    """The smallest epsilon that suffices, if one does."""
+    return next((epsilon for epsilon, enough in zip(EPSILONS, suffices, strict=True) if enough), None)
+
+
+def sweep(progress: Callable[[float], None], compute: Callable[..., Any], *values: Iterable[str]) -> dict[str, Any]:
+    """A function at every combination of values, by the values joined with spaces; reports progress."""
+    settings = list(product(*values))
+    results = {}
+    for done, setting in enumerate(settings):
+        progress(done / len(settings))
+        results[" ".join(setting)] = compute(*setting)
+    return results
+
+
+def rising(values: Sequence[float]) -> list[float]:
+    """The nearest values (least squares) that never fall.
+
+    A few draws may suggest that more epsilon makes a result worse. It never does: whoever has more epsilon can add noise
+    until they have less.
+
+    >>> rising([1.0, 3.0, 2.0, 4.0])
+    [1.0, 2.5, 2.5, 4.0]
+    """
+    return [float(value) for value in isotonic_regression(np.asarray(values, dtype=np.float64)).x]
+
+
+def falling(values: Sequence[float]) -> list[float]:
+    """The nearest values that never rise."""
+    return [-value for value in rising([-value for value in values])]

@@ -1,0 +1,252 @@
+"""The worker processes of a console: one for file inspection and checks, one for simulations, one for runs.
+
+``python -m peerveil.web.console.worker QUEUE``, started by the server, with the console's settings in the environment. A worker
+ends when the server is gone, after its current job.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from peerveil.core.errors import PeerveilError
+from peerveil.core.exact import printed
+from peerveil.ledger import BudgetExceeded
+from peerveil.web.common import Journal, database_time
+from peerveil.web.console import explore, files, jobs, simulations
+from peerveil.web.console.app import ConsoleApp, ConsoleSettings
+from peerveil.web.console.limits import admit
+from peerveil.web.console.runs import set_state
+
+if TYPE_CHECKING:
+    from peerveil.study import Study
+    from peerveil.web.console.jobs import QueuedJob
+
+VARIABLE: Final = "PEERVEIL_CONSOLE_SETTINGS"
+_PAUSE_SECONDS: Final = 0.15
+_FIRST: Final = {"runs": ("runs", "checks"), "simulations": ("simulations",)}
+"""Queues whose jobs start a process: a check is usually followed by a run."""
+INTERNAL: Final = "an internal error ({}); the server's journal has the details"
+
+
+class Stopped(BaseException):
+    """The server is stopping; the current job continues when it is started again."""
+
+
+class JobWorker:
+    """Does the jobs of a queue, one after another."""
+
+    def __init__(self, app: ConsoleApp, queue: str, journal: Journal) -> None:
+        self.app, self.queue, self.journal = app, queue, journal
+
+    def work(self) -> bool:
+        """Do the next job; whether there was one."""
+        job = jobs.claim(self.app, self.queue)
+        if job is None:
+            return False
+        try:
+            if job.attempts > jobs.MAX_ATTEMPTS:
+                self._give_up(job, f"its process died {jobs.MAX_ATTEMPTS} times; perhaps memory ran out")
+            else:
+                getattr(self, f"_{job.kind}")(job)
+        except Stopped:
+            jobs.put_back(self.app, job)
+            raise
+        except BudgetExceeded as error:
+            self._give_up(job, _over_budget(error))
+        except PeerveilError as error:
+            self._give_up(job, str(error))
+        except Exception as error:  # whatever it was: the page must say so, and the queue must continue
+            self.journal.error("job", error, reason=job.kind)
+            self._give_up(job, INTERNAL.format(type(error).__name__))
+        return True
+
+    def _give_up(self, job: QueuedJob, reason: str) -> None:
+        with self.app.writing() as connection:
+            if job.kind == "inspect":
+                files.store_inspection(connection, job.subject, {"refused": reason})
+            elif job.kind == "simulate":
+                simulations.store(connection, job.subject, {"failed": reason})
+            else:
+                state = "refused" if job.kind == "check" else "failed"
+                set_state(connection, job.subject, state, problem=reason, ended=database_time(connection))
+            jobs.finish(connection, job)
+
+    def _inspect(self, job: QueuedJob) -> None:
+        file = files.by_id(self.app, job.subject)
+        if file is not None:
+            admit(file.path, self.app.settings)
+        inspection = {} if file is None else files.inspect(file)
+        with self.app.writing() as connection:
+            files.store_inspection(connection, job.subject, inspection)
+            jobs.finish(connection, job)
+
+    def _check(self, job: QueuedJob) -> None:
+        from peerveil.study import check_study
+
+        checked = check_study(self._study(job))
+        costs = {
+            name: {"amount": printed(amount, "up"), "remaining": printed(checked.remaining[name], "down")}
+            for name, amount in checked.spends.items()
+        }
+        steps = [
+            {
+                **dict(zip(("name", "does", "spends", "output"), row, strict=True)),
+                "guarantee": "" if step.guarantee is None else str(step.guarantee),
+                "short": "" if step.guarantee is None else step.guarantee.short,
+                "cautions": step.action.cautions(step.inputs),
+            }
+            for row, step in zip(checked.rows(), checked.planned, strict=True)
+        ]
+        check = json.dumps({"spends": costs, "steps": steps}, ensure_ascii=False)
+        with self.app.writing() as connection:
+            set_state(connection, job.subject, "ready", check=check, problem="")
+            jobs.finish(connection, job)
+
+    def _study(self, job: QueuedJob) -> Study:
+        """The study of a run. Its ledger is the console's, which the file omits where the address has a password."""
+        from peerveil.study import Study
+
+        study = Study.read(self.app.runs_folder / job.subject / "study.toml")
+        for file in study.data.values():  # one that stays where it is may have grown since it was inspected
+            admit(file.path, self.app.settings)
+        return replace(study, ledger=self.app.settings.ledger)
+
+    def _run(self, job: QueuedJob) -> None:
+        from peerveil.study import run_study
+
+        def on_step(done: int, total: int, name: str) -> None:
+            jobs.advance(self.app, job, done / max(total, 1), name)
+
+        with self.app.writing() as connection:
+            set_state(connection, job.subject, "running")
+        run_study(self._study(job), self.app.runs_folder / job.subject / "out", progress=False, on_step=on_step)
+        with self.app.writing() as connection:
+            set_state(connection, job.subject, "done", ended=database_time(connection), problem="")
+            jobs.finish(connection, job)
+
+    def _simulate(self, job: QueuedJob) -> None:
+        module, _, source = job.subject.partition(":")
+        file = files.by_id(self.app, source) if source else None
+        if file is not None:
+            admit(file.path, self.app.settings)
+        table = None if file is None else file.read(explore.MODULES[module].kind)
+        simulation = explore.simulate(module, table, lambda share: jobs.advance(self.app, job, share))
+        with self.app.writing() as connection:
+            simulations.store(connection, job.subject, simulation)
+            jobs.finish(connection, job)
+
+
+def _over_budget(error: BudgetExceeded) -> str:
+    return (
+        f"The account {error.account!r} has {error.remaining:g} left, and this would spend {error.requested:g}. Nothing was "
+        "spent. A budget is never refilled: what was published stays published, and every further release reveals more. "
+        f"Choose an epsilon of at most {error.remaining:g}, omit a step, or run a simulation, which costs nothing."
+    )
+
+
+# ---- processes -------------------------------------------------------------------------------------------------------
+
+
+def environment(settings: ConsoleSettings) -> dict[str, str]:
+    """The environment of a worker; addresses of databases may contain passwords, so they are not arguments."""
+    return {**os.environ, VARIABLE: json.dumps(asdict(settings), default=str)}
+
+
+def settings_from(text: str) -> ConsoleSettings:
+    """The settings that :func:`environment` wrote."""
+    values = json.loads(text)
+    paths = {name: Path(values[name]) for name in ("folder", "data_folder") if values[name] is not None}
+    return ConsoleSettings(**{**values, **paths})
+
+
+class WorkerProcesses:
+    """The processes of all queues: started when there is work, and again when one dies.
+
+    The process for checks is started at once, since the first thing that users do is to upload a file.
+    """
+
+    def __init__(self, app: ConsoleApp, journal: Journal) -> None:
+        self._app, self._journal = app, journal
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        """Watch over all queues from now on."""
+        self._thread.start()
+
+    def _watch(self) -> None:
+        pause_seconds = 0.0
+        while not self._stop.wait(pause_seconds):
+            pause_seconds = 0.5
+            try:
+                for queue in sorted(set(jobs.QUEUES.values())):
+                    self._ensure(queue)
+            except (PeerveilError, OSError) as error:  # the database is away, or no process can be started: try again
+                self._journal.error("workers", error)
+                pause_seconds = 5.0
+
+    def _ensure(self, queue: str) -> None:
+        """Start a queue's process, if it is needed and not running."""
+        process = self._processes.get(queue)
+        if process is not None and process.poll() is None:
+            return
+        if queue in _FIRST and not jobs.waiting(self._app, *_FIRST[queue]):
+            return
+        if process is not None:
+            self._journal.write("worker", level="warning", reason=queue, status=process.returncode)
+        command = [sys.executable, "-m", "peerveil.web.console.worker", queue]
+        self._processes[queue] = subprocess.Popen(  # noqa: S603
+            command, env=environment(self._app.settings), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+
+    def stop(self) -> None:
+        """End all processes; a current run continues when the console is started again."""
+        self._stop.set()
+        self._thread.join(5)
+        for process in self._processes.values():
+            process.send_signal(signal.SIGTERM)
+        for process in self._processes.values():
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def main(queue: str) -> int:
+    """Work until the server is gone."""
+    signal.signal(signal.SIGTERM, _stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the server, which then stops its workers
+    parent = os.getppid()
+    os.nice(10 if queue == "simulations" else 0)
+    settings = settings_from(os.environ[VARIABLE])
+    try:
+        with ConsoleApp(settings) as app, (settings.folder / f"{queue}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # a worker of an earlier server finishes its job first
+            jobs.recover(app, queue)
+            worker = JobWorker(app, queue, Journal("console"))
+            while os.getppid() == parent:
+                if not worker.work():
+                    time.sleep(_PAUSE_SECONDS)
+    except Stopped:
+        pass
+    return 0
+
+
+def _stop(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
+    raise Stopped
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
