@@ -1,6 +1,6 @@
 """Reading and validating 10 million labels against Polars' own read, in one run, best of three.
 
-python benchmarks/bench_judgments.py [rows]
+python benchmarks/bench_data.py [rows]
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def peak():
 Path("/proc/self/clear_refs").write_text("5")  # forget the peak of whoever started this process
 before = peak()
 how, path = sys.argv[1:]
-kept = Labels.read(path) if how == "ours" else getattr(polars, "read_" + how)(path)
+table = Labels.read(path) if how == "ours" else getattr(polars, "read_" + how)(path)
 print(peak() - before)
 """
 
@@ -134,14 +134,19 @@ def _preflib(folder: Path, rows: int, rng: np.random.Generator) -> Result:
         try:
             Rankings.read(broken)
         except ValueError as error:
-            seen = "alternative 3 twice" in str(error)
+            named = "alternative 3 twice" in str(error)
         else:
-            seen = False
-        if not seen:
+            named = False
+        if not named:
             raise RuntimeError("the bad line was not named")
 
-    found = best(name_it, repeats=1)
-    return f"read {rows:,} PrefLib lines of 5 items", ours, float("nan"), f"one bad line named in {found:.1f} s"
+    refusal_seconds = best(name_it, repeats=1)
+    return (
+        f"read {rows:,} PrefLib lines of 5 items",
+        ours,
+        float("nan"),
+        f"one bad line named in {refusal_seconds:.1f} s",
+    )
 
 
 def main() -> None:

@@ -44,13 +44,14 @@ def bench() -> list[Row]:
 
 
 def month() -> list[Row]:
-    """The whole audit, attack before and after at three strengths, delays from the secure lane."""
+    """The whole audit, attack before and after at three strengths, delays from the secure randomness."""
     audit_log(many_events(5_000))  # compile
     events = many_events(MONTH)
     start, busy = time.perf_counter(), time.process_time()
-    found = audit_log(events)
+    audit = audit_log(events)
     took, used = time.perf_counter() - start, time.process_time() - busy
-    note = f"limit: 60 s on two idle cores; {len(found.protected)} strengths, secure lane, {len(found.raw.threshold)} cut-offs"
+    cuts = len(audit.raw.threshold)
+    note = f"limit: 60 s on two idle cores; {len(audit.protected)} strengths, secure randomness, {cuts} cut-offs"
     return [
         Row(f"audit of {MONTH:,} events with attacks, wall clock", took, 60.0, "s", note),
         Row("the same, processor time (does not grow with what else runs)", used, 120.0, "s", "limit: two cores, 60 s"),
@@ -76,7 +77,7 @@ def day() -> Row:
 
 
 def row_by_row(events: Any, mechanism: FollowUp, cuts: Any) -> dict[str, Any]:
-    """A direct transcription: status by looking back, one draw a row, then every pair within the largest cut-off."""
+    """A direct transcription: status by looking back, one draw per row, then every pair within the largest cut-off."""
     rng = np.random.default_rng(1)
     rows = [(row["time"].timestamp(), row["actor"], row["thread"]) for row in events.frame.iter_rows(named=True)]
     low, end = mechanism.gap, mechanism.max_delay
@@ -131,7 +132,7 @@ def database() -> list[Row]:
         path = f"{folder}/log.parquet"
         events.frame.write_parquet(path)
         start = time.perf_counter()
-        found = audit_table(path, window=300, thresholds=cuts, memory=LITTLE)
+        table_audit = audit_table(path, window=300, thresholds=cuts, memory=LITTLE)
         theirs = time.perf_counter() - start
         start = time.perf_counter()
         attack, batches = (
@@ -139,9 +140,9 @@ def database() -> list[Row]:
             find_batches(events, window=300, baseline=False),
         )
         mine = time.perf_counter() - start
-    equal = found.attack.flagged.tolist() == attack.flagged.tolist()
-    equal &= found.attack.right.tolist() == attack.right.tolist()
-    equal &= (found.batched, found.same_rate) == (int(batches.batched.sum()), batches.same_rate)
+    equal = table_audit.attack.flagged.tolist() == attack.flagged.tolist()
+    equal &= table_audit.attack.right.tolist() == attack.right.tolist()
+    equal &= (table_audit.batched, table_audit.same_rate) == (int(batches.batched.sum()), batches.same_rate)
     assert equal, "the database counts otherwise"
     note = "peer: in memory; equal answers"
     return [Row(f"rates and attack on {MONTH:,} events, DuckDB with {LITTLE}", theirs, mine, "s", note)]

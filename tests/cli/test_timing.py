@@ -37,7 +37,7 @@ def test_audit(events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert not (tmp_path / "audit" / "public").exists()
     page = tmp_path / "audit" / "private" / "audit.html"
     assert "<svg " in page.read_text()
-    assert "Release replies causally (the default), so that none appears before what it answers." in page.read_text()
+    assert "Post replies causally (the default), so that none appears before what it answers." in page.read_text()
     assert stat.S_IMODE(page.stat().st_mode) == 0o600
     again = ("timing", "audit", events, "--json", "--epsilon", "0.5", "--gap", "2h", "--out", tmp_path / "two")
     code, out, _ = run(capsys, *again)

@@ -29,11 +29,11 @@ def of(labels: list[object], truth: list[object] | None = None) -> Labels:
     ],
 )
 def test_codes(labels: list[object], classes: object, codes: list[int]) -> None:
-    found = of(labels).codes(classes)  # type: ignore[arg-type]
-    assert found.tolist() == codes
-    assert found.dtype == np.int32
+    encoded = of(labels).codes(classes)  # type: ignore[arg-type]
+    assert encoded.tolist() == codes
+    assert encoded.dtype == np.int32
     with pytest.raises(ValueError, match="read-only"):
-        found[0] = 0
+        encoded[0] = 0
 
 
 @pytest.mark.parametrize(

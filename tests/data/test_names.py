@@ -53,10 +53,10 @@ def test_optional_columns_are_suggested_too(tmp_path: Path) -> None:
 def test_the_nearest_kind(tmp_path: Path, header: str, kind: str | None, columns: dict[str, str]) -> None:
     path = tmp_path / "table.csv"
     path.write_text(f"{header}\n1,2,3\n")
-    found = nearest(path)
+    guess = nearest(path)
     if kind is None:
-        assert found is None
+        assert guess is None
     else:
-        assert found is not None
-        assert found[0] == kind
-        assert found[1] == columns
+        assert guess is not None
+        assert guess[0] == kind
+        assert guess[1] == columns

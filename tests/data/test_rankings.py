@@ -111,14 +111,14 @@ def test_from_orders() -> None:
 
 
 def test_fingerprint_counts_people_not_rows() -> None:
-    one = Rankings([[0, 1], [1, 0]], counts=[2, 1], items=["a", "b"])
-    two = Rankings([[1, 0], [0, 1], [0, 1]], items=["a", "b"])
+    counted = Rankings([[0, 1], [1, 0]], counts=[2, 1], items=["a", "b"])
+    repeated = Rankings([[1, 0], [0, 1], [0, 1]], items=["a", "b"])
     turned = Rankings([[1, 0], [0, 1]], counts=[2, 1], items=["b", "a"])
-    assert one == two == turned
-    assert hash(one) == hash(two)
-    assert one != Rankings([[0, 1], [1, 0]], counts=[1, 2], items=["a", "b"])
-    assert one != Rankings([[0, 1], [1, 0]], counts=[2, 1], items=["a", "c"])
-    assert one != "something else"
+    assert counted == repeated == turned
+    assert hash(counted) == hash(repeated)
+    assert counted != Rankings([[0, 1], [1, 0]], counts=[1, 2], items=["a", "b"])
+    assert counted != Rankings([[0, 1], [1, 0]], counts=[2, 1], items=["a", "c"])
+    assert counted != "something else"
 
 
 def test_wide_and_long_frames_from_zero_and_from_one() -> None:

@@ -165,12 +165,14 @@ def test_assignments_are_balanced(demand: list[int], people: int, seed: int) -> 
 
 
 def test_unequal_demand_and_the_smallest_conference() -> None:
-    made = synthetic_conference(papers=3, reviewers=3, reviews_per_paper=[1, 2, 3], ranked_items=2, answers_per_task=2)
-    assert made.reviews.frame.group_by("paper").len().sort("paper")["len"].to_list() == [1, 2, 3]
-    one = synthetic_conference(
+    unequal = synthetic_conference(
+        papers=3, reviewers=3, reviews_per_paper=[1, 2, 3], ranked_items=2, answers_per_task=2
+    )
+    assert unequal.reviews.frame.group_by("paper").len().sort("paper")["len"].to_list() == [1, 2, 3]
+    smallest = synthetic_conference(
         papers=1, reviewers=1, reviews_per_paper=1, ranked_items=1, answers_per_task=1, comments_per_review=0
     )
-    assert (len(one.reviews), len(one.events), len(one.rankings), len(one.labels)) == (1, 1, 1, 1)
+    assert (len(smallest.reviews), len(smallest.events), len(smallest.rankings), len(smallest.labels)) == (1, 1, 1, 1)
 
 
 @pytest.mark.parametrize(

@@ -106,11 +106,11 @@ def test_fingerprint_notices_a_changed_cell(table: Reviews, data: st.DataObject)
 
 
 def test_fingerprint_notices_a_repeated_row_and_where_text_ends() -> None:
-    one = Labels(task=[1, 2], worker=[1, 1], label=["a", "b"])
-    assert one != Labels(task=[1, 2, 2], worker=[1, 1, 1], label=["a", "b", "b"])
+    labels = Labels(task=[1, 2], worker=[1, 1], label=["a", "b"])
+    assert labels != Labels(task=[1, 2, 2], worker=[1, 1, 1], label=["a", "b", "b"])
     left = Labels(task=["ab", "c"], worker=["x", "x"], label=["p", "q"])
     assert left != Labels(task=["a", "bc"], worker=["x", "x"], label=["p", "q"])
-    assert one != Labels(task=[1, 2], worker=[1, 1], label=["a", "b"], truth=["a", None])
+    assert labels != Labels(task=[1, 2], worker=[1, 1], label=["a", "b"], truth=["a", None])
     assert Labels(task=[1], worker=[1], label=[1]) != Labels(task=[1], worker=[1], label=[True])
     assert Reviews(paper=[1], score=[0.0]) == Reviews(paper=[1], score=[-0.0])
 

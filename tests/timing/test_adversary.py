@@ -175,8 +175,8 @@ def test_choosing_a_gap(edits: Events) -> None:
     assert share / (share + math.e) >= 0.2  # Proposition 5.1 then leaves at least this
     per = choose_gaps(edits, percentile=50, per="wiki", between="actor", window=300)
     assert set(per) == set(edits.frame["wiki"].unique().to_list())
-    one = edits.frame.filter(edits.frame["wiki"] == "de.wikipedia")
-    threads = choose_gaps(Events.from_frame(one), percentile=50, default=600)
+    log = edits.frame.filter(edits.frame["wiki"] == "de.wikipedia")
+    threads = choose_gaps(Events.from_frame(log), percentile=50, default=600)
     assert 600 in threads.values()
     with pytest.raises(BadInput, match="history"):
         choose_gap(Events(actor=["a"], thread=[1], time=[1e9]), percentile=50)
@@ -186,37 +186,37 @@ def test_choosing_a_gap(edits: Events) -> None:
 
 
 def test_the_real_edits_end_to_end_with_a_picture(edits: Events, tmp_path: Path) -> None:
-    found = audit_log(edits, within="wiki", randomness=Randomness.simulation(1))
-    assert found.events == 20_025
-    assert found.actors == 7_463
-    assert 0.3 < found.batches.same_rate < 0.35
-    assert found.raw.precision_at(0.5) > 5 * found.protected[0].attack.precision_at(0.5)
-    assert found.recommended is not None
-    assert found.recommended.best_attack.crossover >= 0.25
-    assert "Delay every post once" in found.recommendation
-    assert "by predecessor" not in found.recommendation  # plain words
-    assert str(found).count("epsilon") >= 3
-    page = audit_page(found, edits).write(tmp_path / "audit.html").read_text()
+    audit = audit_log(edits, within="wiki", randomness=Randomness.simulation(1))
+    assert audit.events == 20_025
+    assert audit.actors == 7_463
+    assert 0.3 < audit.batches.same_rate < 0.35
+    assert audit.raw.precision_at(0.5) > 5 * audit.protected[0].attack.precision_at(0.5)
+    assert audit.recommended is not None
+    assert audit.recommended.best_attack.crossover >= 0.25
+    assert "Delay every post once" in audit.recommendation
+    assert "by predecessor" not in audit.recommendation  # plain words
+    assert str(audit).count("epsilon") >= 3
+    page = audit_page(audit, edits).write(tmp_path / "audit.html").read_text()
     assert page.count("<svg ") == 3
-    assert found.to_dict()["batches"] == len(find_batches(edits, window=300))
+    assert audit.to_dict()["batches"] == len(find_batches(edits, window=300))
 
 
 def test_audits_of_small_and_strange_logs() -> None:
-    one = Events(actor=["a"], thread=[1], time=[1e9])
-    found = audit_log(one)
-    assert "No name appears on two threads" in found.recommendation
-    assert found.summary().startswith("This log cannot tell.")
+    log = Events(actor=["a"], thread=[1], time=[1e9])
+    audit = audit_log(log)
+    assert "No name appears on two threads" in audit.recommendation
+    assert audit.summary().startswith("This log cannot tell.")
     apart = audit_log(Events(actor=["a", "a"], thread=[1, 2], time=[1e9, 1e9 + 86_400]))
     assert "Nobody in this log commented on two threads in one sitting" in apart.recommendation
     assert apart.summary().startswith("Not by this")
-    assert found.protected == ()
-    audit_page(found, one)
+    assert audit.protected == ()
+    audit_page(audit, log)
     pair = Events(actor=["a", "a"], thread=[1, 2], time=[1e9, 1e9 + 60], extra={"number": [1, 2]})
     assert "Too little history" in audit_log(pair).recommendation
-    found = audit_log(pair, gap=3600)
-    assert len(found.protected) == 3
-    assert "number" in found.recommendation
-    audit_page(found, pair)
+    audit = audit_log(pair, gap=3600)
+    assert len(audit.protected) == 3
+    assert "number" in audit.recommendation
+    audit_page(audit, pair)
 
 
 def test_partial_adoption_protects_those_who_adopt() -> None:
@@ -230,7 +230,7 @@ def test_partial_adoption_protects_those_who_adopt() -> None:
 
 @pytest.mark.slow
 def test_an_audit_of_a_month_of_wikipedia() -> None:
-    found = audit_log(many_events(3_500_000), randomness=Randomness.simulation(1))
-    assert found.events == 3_500_000
-    assert 0 < found.batches.other_error < 0.01 * found.batches.other_rate
-    assert found.raw.best[1] > 100 * found.protected[0].attack.best[1]
+    audit = audit_log(many_events(3_500_000), randomness=Randomness.simulation(1))
+    assert audit.events == 3_500_000
+    assert 0 < audit.batches.other_error < 0.01 * audit.batches.other_rate
+    assert audit.raw.best[1] > 100 * audit.protected[0].attack.best[1]

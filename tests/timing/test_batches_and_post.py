@@ -34,39 +34,39 @@ def log_of(rows: list[tuple[int, int, int]]) -> Events:
 @settings(max_examples=60, deadline=None)
 def test_batches_and_rates_agree_with_a_direct_transcription(rows: list[tuple[int, int, int]], minutes: int) -> None:
     events = log_of(rows)
-    found = find_batches(events, window=60 * minutes)
+    batches = find_batches(events, window=60 * minutes)
     a, t, s = events.column("actor"), events.column("thread"), events.times // 1_000_000
     near = [
         any(a[i] == a[j] and t[i] != t[j] and abs(s[i] - s[j]) <= 60 * minutes for j in range(len(a)))
         for i in range(len(a))
     ]
-    assert found.batched.tolist() == near
-    assert (found.follow_up <= found.batched).all()
-    assert found.sizes.sum() == found.batched.sum()
+    assert batches.batched.tolist() == near
+    assert (batches.follow_up <= batches.batched).all()
+    assert batches.sizes.sum() == batches.batched.sum()
     steps, close = 0, 0
     for person in set(a.tolist()):
         own = sorted((i for i in range(len(a)) if a[i] == person), key=lambda i: (s[i], t[i]))
         for i, j in pairwise(own):
             steps += t[i] != t[j]
             close += t[i] != t[j] and s[j] - s[i] <= 60 * minutes
-    assert found.steps == steps
-    assert found.same_rate == pytest.approx(close / steps if steps else 0)
+    assert batches.steps == steps
+    assert batches.same_rate == pytest.approx(close / steps if steps else 0)
     people = sorted(set(a.tolist()))
     met = sum(
         any(abs(s[i] - s[j]) <= 60 * minutes for i in range(len(a)) for j in range(len(a)) if a[i] == p and a[j] == q)
         for p, q in combinations(people, 2)
     )
     pairs = len(people) * (len(people) - 1) // 2
-    assert found.pairs == pairs
-    assert found.other_rate == pytest.approx(met / pairs if pairs else 0)
+    assert batches.pairs == pairs
+    assert batches.other_rate == pytest.approx(met / pairs if pairs else 0)
 
 
 def test_the_last_comment_of_a_batch_is_batched_too() -> None:
-    """Erratum, Algorithm 3: its partner lies behind it."""
+    """Erratum, Algorithm 3: its partner comes before it."""
     events = log_of([(0, 0, 0), (0, 1, 4), (0, 2, 30)])
-    found = find_batches(events, window=300)
-    assert found.batched.tolist() == [True, True, False]
-    assert found.follow_up.tolist() == [False, True, False]
+    batches = find_batches(events, window=300)
+    assert batches.batched.tolist() == [True, True, False]
+    assert batches.follow_up.tolist() == [False, True, False]
     assert Uniform(epsilon=1, gap=600, window=300).status(np.zeros(3), np.arange(3), events.times).tolist() == [
         True,
         True,
@@ -77,7 +77,7 @@ def test_the_last_comment_of_a_batch_is_batched_too() -> None:
         True,
         False,
     ]
-    assert found.cost(1.0) == (1.0, 1.0)
+    assert batches.cost(1.0) == (1.0, 1.0)
 
 
 def test_a_sample_of_people_estimates_the_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,14 +251,14 @@ def _outputs(batch: bool, count: int, seed: int, *, broken: bool = False) -> Any
     """Which of two kinds of comment leaves in each of three steps, under i.i.d. arrivals with or without a batch."""
     rng = np.random.default_rng(seed)
     minutes = np.array([0, 0, 1, 2]) if batch else np.array([0, 1, 2])
-    seen = []
+    outcomes = []
     for k in range(count):
         kind = rng.integers(0, 2, minutes.size)
         _, out = Queue(step=60).schedule(np.arange(minutes.size), minutes * 60_000_000, Randomness.simulation(seed + k))
         if broken:  # the whole batch at once
             out = (minutes + 1) * 60_000_000
-        seen.append(tuple(tuple(sorted(kind[out == 60_000_000 * s])) for s in (1, 2, 3)))
-    return seen
+        outcomes.append(tuple(tuple(sorted(kind[out == 60_000_000 * s])) for s in (1, 2, 3)))
+    return outcomes
 
 
 def test_proposition_c2_by_counting_and_a_queue_that_posts_batches_at_once_is_caught() -> None:
@@ -276,10 +276,10 @@ def test_proposition_c2_by_counting_and_a_queue_that_posts_batches_at_once_is_ca
 
 
 def test_one_event_and_unsorted_and_duplicate_times() -> None:
-    one = Events(actor=["a"], thread=[1], time=[1_600_000_000])
-    found = find_batches(one, window=300)
-    assert (len(found), found.same_rate, found.other_rate, found.pairs) == (0, 0, 0, 0)
-    assert len(post(one, mechanism=FollowUp(epsilon=1, gap=60)).public) == 1
+    log = Events(actor=["a"], thread=[1], time=[1_600_000_000])
+    batches = find_batches(log, window=300)
+    assert (len(batches), batches.same_rate, batches.other_rate, batches.pairs) == (0, 0, 0, 0)
+    assert len(post(log, mechanism=FollowUp(epsilon=1, gap=60)).public) == 1
     unsorted = Events(actor=["a", "a"], thread=[1, 2], time=[1_600_000_100, 1_600_000_000])
     assert find_batches(unsorted, window=300).follow_up.tolist() == [False, True]
     same = Events(actor=["a"] * 4, thread=[1, 2, 1, 3], time=[1_600_000_000] * 4)
@@ -303,8 +303,8 @@ def test_an_actor_with_a_million_events() -> None:
     rng = np.random.default_rng(0)
     when = np.sort(rng.integers(0, 3_000_000, size)) * 1_000_000 + 1_600_000_000_000_000
     events = Events(actor=np.zeros(size, dtype=int), thread=rng.integers(0, 1000, size), time=when)
-    found = find_batches(events, window=300)
-    assert found.batched.mean() > 0.999
+    batches = find_batches(events, window=300)
+    assert batches.batched.mean() > 0.999
     assert (
         post(
             events, mechanism=FollowUp(epsilon=1, gap=600, window=300), randomness=Randomness.simulation(1)
@@ -333,7 +333,7 @@ def test_wrong_things_are_named() -> None:
      ("openreview_details.jsonl", {"cdate"}), ("hotcrp_reviewcsv.csv", {"letter"})],
 )  # fmt: skip
 def test_leaks_of_platforms_are_found(file: str, columns: set[str]) -> None:
-    """Shapes of real exports, invented content: second clocks and serial numbers stand beside the time."""
+    """Shapes of real exports, synthetic content: second clocks and serial numbers stand beside the time."""
     log = Events.read(Path(__file__).parents[1] / "data" / "data" / file)
     assert {leak.column for leak in find_leaks(log)} == columns
 

@@ -1,4 +1,4 @@
-"""The delay distributions: closed forms, draws, densities, exact and sampled privacy, planted faults."""
+"""The delay distributions: closed forms, draws, densities, exact and sampled privacy, deliberately broken mechanisms."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_closed_forms_agree_with_a_million_draws(mechanism: DelayMechanism) -> N
         assert float(part.max()) <= mechanism.max_delay
         # the distribution function, and no delay at all as often as it says
         at = np.quantile(part, [0.1, 0.5, 0.9])
-        seen = np.array([np.mean(part <= x) for x in at])
-        assert np.abs(delay.below(at) - seen).max() < 6 * 0.5 / math.sqrt(part.size)
+        shares = np.array([np.mean(part <= x) for x in at])
+        assert np.abs(delay.below(at) - shares).max() < 6 * 0.5 / math.sqrt(part.size)
         assert abs(float(np.mean(part == 0)) - delay.atom) < 6 * 0.5 / math.sqrt(part.size)
 
 

@@ -22,11 +22,11 @@ def same(events: Events, folder: Path, engine: str) -> None:
     # arrivals as timestamps, posting times as whole microseconds: both are understood
     path = folder / "log.parquet"
     events.frame.with_columns(pl.Series("posted", schedule.posted)).write_parquet(path)
-    found = find_batches(events, window=300)
+    batches = find_batches(events, window=300)
     raw = audit_table(path, window=300, thresholds=CUTS, engine=engine, baseline=True)
-    assert (raw.batched, raw.follow_ups) == (found.batched.sum(), found.follow_up.sum())
-    assert (raw.steps, raw.same_rate) == (found.steps, found.same_rate)
-    assert raw.other_rate == pytest.approx(found.other_rate)
+    assert (raw.batched, raw.follow_ups) == (batches.batched.sum(), batches.follow_up.sum())
+    assert (raw.steps, raw.same_rate) == (batches.steps, batches.same_rate)
+    assert raw.other_rate == pytest.approx(batches.other_rate)
     after = audit_table(path, window=300, thresholds=CUTS, engine=engine, posted="posted")
     for ours, theirs in (
         (linkage_attack(events, thresholds=CUTS, window=300), raw),

@@ -131,10 +131,10 @@ def test_the_command_gives_equal_shares_and_refuses_what_an_engine_cannot_do(
 ) -> None:
     path = write(log_of(recent("s")), tmp_path / "log.csv")
     arguments = ("timing", "audit", path, "--json", "--force", "--out", tmp_path / "out")
-    found = json.loads(run(capsys, *arguments, "--engine", "duckdb")[1])["operator_only"]["results"]
+    in_database = json.loads(run(capsys, *arguments, "--engine", "duckdb")[1])["operator_only"]["results"]
     batches = find_batches(Events.read(path), window=300)
-    assert found["batched"] == batches.batched.sum()
-    assert 0 < found["batched"] < 0.9 * found["events"]
+    assert in_database["batched"] == batches.batched.sum()
+    assert 0 < in_database["batched"] < 0.9 * in_database["events"]
     in_memory = json.loads(run(capsys, *arguments)[1])["operator_only"]["results"]
     assert in_memory["batched_share"] == batches.batched.mean()
     for option in (("--time-zone", "Europe/Zurich"), ("--format", "csv")):

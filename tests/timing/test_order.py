@@ -23,11 +23,11 @@ MECHANISM = FollowUp(epsilon=1, gap=600, window=300)
 
 def shown_early(log: Any, thread: str, draws: int = 100) -> int:
     """How often the post on this thread appears before the moment at which it arrives in the harmless log."""
-    found = 0
+    early = 0
     for seed in range(draws):
         public = post(log, mechanism=MECHANISM, randomness=Randomness.simulation(seed)).public.frame()
-        found += public.filter(pl.col("thread") == thread)["time"][0].timestamp() < START + APART
-    return found
+        early += public.filter(pl.col("thread") == thread)["time"][0].timestamp() < START + APART
+    return early
 
 
 @pytest.mark.parametrize(("first", "second"), [("T", "S"), ("S", "T")])
@@ -113,8 +113,8 @@ def test_the_random_order_keeps_epsilon_where_either_was_first_exactly() -> None
         alone = (np.outer(u, shifted) + np.outer(shifted, u)) / 2
         together = (np.outer(u, b) + np.outer(b, u)) / 2
         assert (together <= bound * alone).all()
-        seen = alone > 0
-        worst_by_name = max(worst_by_name, float((np.outer(u, b)[seen] / alone[seen]).max()))
+        possible = alone > 0
+        worst_by_name = max(worst_by_name, float((np.outer(u, b)[possible] / alone[possible]).max()))
         assert (np.outer(b, u)[np.outer(u, shifted) == 0] > 0).any()  # known who came first, and the wrong one taken
     assert worst_by_name > 1.5 * bound  # the deliberately broken order: always the same one first
 

@@ -158,12 +158,12 @@ def test_every_function_takes_a_table_a_frame_or_a_file(form: str, tmp_path: Pat
     renamed.write_parquet(tmp_path / "log.parquet")
     data: Any = {"events": events, "frame": renamed, "file": tmp_path / "log.parquet"}[form]
     columns = None if form == "events" else {"actor": "user"}
-    lane = Randomness.simulation
+    simulation = Randomness.simulation
 
     def results(data: Any, columns: Any) -> list[Any]:
         return [
-            post(data, mechanism=MECHANISM, columns=columns, randomness=lane(1)).public.to_dict(),
-            audit_log(data, percentile=25, epsilons=[1], columns=columns, randomness=lane(1)).to_dict(),
+            post(data, mechanism=MECHANISM, columns=columns, randomness=simulation(1)).public.to_dict(),
+            audit_log(data, percentile=25, epsilons=[1], columns=columns, randomness=simulation(1)).to_dict(),
             audit_table(data, columns=columns).to_dict(),
             plan_delays(data, columns=columns).to_dict(),
             find_batches(data, window=300, columns=columns).to_dict(),

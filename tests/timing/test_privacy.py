@@ -1,4 +1,4 @@
-"""What is claimed and what is shown: nothing public tells the truth, no promise is larger than its proof."""
+"""What is claimed and what is shown: nothing public reveals arrivals, no guarantee is larger than its proof."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ EPSILONS, PERCENTILES = ["0.5", "1", "2"], [25, 50, 75]
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_at_equal_epsilon_and_gap(edits: Events, epsilon: str, percentile: int) -> None:
     """Half the delay at the 25th percentile (the window is a third of it), less of a saving at longer gaps; never a lower
-    cross-over against lone comments up to the gap apart, which is what both promise."""
+    cross-over against lone comments up to the gap apart, which is what both guarantee."""
     gap = choose_gap(edits, percentile=percentile, window=300)
     ours, paper = (
         FollowUp(epsilon=epsilon, gap=gap, window=300),
@@ -200,10 +200,10 @@ def test_at_equal_epsilon_and_gap(edits: Events, epsilon: str, percentile: int) 
 def test_at_equal_epsilon_and_delay(edits: Events, epsilon: str, percentile: int) -> None:
     """The saving spent on a longer gap: over all of history the best test errs more often, whether or not it knows the
     order; one that knows it within sittings only gains at most 0.015."""
-    found = find_batches(edits, window=300, baseline=False)
+    batches = find_batches(edits, window=300, baseline=False)
     paper = ZeroInflatedUniform(epsilon=epsilon, gap=choose_gap(edits, percentile=percentile, window=300), window=300)
-    wanted = paper.hold + _mean(paper, float(found.batched.mean()))
-    gap = 1000 * wanted / _mean(FollowUp(epsilon=epsilon, gap=1000, window=300), float(found.follow_up.mean()))
+    wanted = paper.hold + _mean(paper, float(batches.batched.mean()))
+    gap = 1000 * wanted / _mean(FollowUp(epsilon=epsilon, gap=1000, window=300), float(batches.follow_up.mean()))
     ours, waits = FollowUp(epsilon=epsilon, gap=gap, window=300), intervals(edits, window=300)
     assert gap > 1.4 * paper.gap
     for order, least in (("unknown", 0.012), ("known", 0.003), ("known in batches", -0.015)):
@@ -216,14 +216,14 @@ def _mean(mechanism: DelayMechanism, share: float) -> float:
 
 def test_the_audit_counts_history_beyond_the_gap_too(edits: Events) -> None:
     """Half of all pauses are longer than a median gap: the test that counts them errs less, and the advice says so."""
-    found = audit_log(edits, within="wiki", baseline=False, epsilons=(1,), randomness=Randomness.simulation(1))
-    (one,) = found.protected
-    assert one.all_history.covered == pytest.approx(0.5, abs=0.01)
-    assert one.all_history.crossover < one.best_attack.crossover - 0.05
-    assert "longer than the gap" in found.recommendation
-    assert f"--gap {found.gap:.0f}s" in found.recommendation
-    assert found.to_dict()["for"].startswith("the operator only")
-    head, rows = found.comparison()
+    audit = audit_log(edits, within="wiki", baseline=False, epsilons=(1,), randomness=Randomness.simulation(1))
+    (trial,) = audit.protected
+    assert trial.all_history.covered == pytest.approx(0.5, abs=0.01)
+    assert trial.all_history.crossover < trial.best_attack.crossover - 0.05
+    assert "longer than the gap" in audit.recommendation
+    assert f"--gap {audit.gap:.0f}s" in audit.recommendation
+    assert audit.to_dict()["for"].startswith("the operator only")
+    head, rows = audit.comparison()
     assert all(len(row) == len(head) for row in rows)
     assert [row[0] for row in rows] == ["none", "1"]
 

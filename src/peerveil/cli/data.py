@@ -23,7 +23,6 @@ from peerveil.cli.base import (
     stop_with,
     time_zone_option,
 )
-from peerveil.core.errors import BadInput
 from peerveil.core.files import check_out
 
 if TYPE_CHECKING:
@@ -48,10 +47,14 @@ def recognize(file: Path, as_json: bool) -> None:
     """Show the format of a file and the tables that can be read from it."""
     from peerveil.data import recognize
 
-    seen = recognize(file)
-    result = {"format": seen.format, "kinds": [kind.lower() for kind in seen.kinds], "why": seen.why}
+    recognized = recognize(file)
+    result = {
+        "format": recognized.format,
+        "kinds": [kind.lower() for kind in recognized.kinds],
+        "why": recognized.why,
+    }
     kinds = ", ".join(result["kinds"]) or "no table by itself; map its columns with `peerveil data check --column`"
-    emit(result, as_json, f"{file}: {seen.format} ({seen.why})\ncan be read as: {kinds}")
+    emit(result, as_json, f"{file}: {recognized.format} ({recognized.why})\ncan be read as: {kinds}")
 
 
 @data.command(
@@ -164,14 +167,10 @@ def _kinds(file: Path) -> tuple[list[str], str]:
     from peerveil.data.problems import column_options
     from peerveil.data.readers.recognize import EVERY, nearest, recognize
 
-    seen = recognize(file)
-    if not seen.kinds:
-        raise BadInput("--kind", got=None, want=f"reviews, events, rankings or labels: {file} could be any of them")
-    if seen.kinds != EVERY:
-        return [name.lower() for name in seen.kinds], ""
-    guess = nearest(file)
+    kinds = recognize(file).kinds
+    guess = nearest(file) if kinds == EVERY else None
     if guess is None:
-        return [name.lower() for name in EVERY], ""
+        return [name.lower() for name in kinds], ""
     kind, columns = guess
     options = column_options({ours: theirs for ours, theirs in columns.items() if ours != theirs})
     command = f"peerveil data check {shlex.quote(str(file))} --kind {kind.lower()} {options}"

@@ -12,6 +12,7 @@ peerveil.core.errors.BadInput: epsilon: got -1, need a number above 0
 from __future__ import annotations
 
 from difflib import get_close_matches
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,11 +41,7 @@ class BadInput(PeerveilError, ValueError):
         super().__init__(f"{argument}: got {show(got)}, need {want}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_bad_input, (type(self), self.argument, Verbatim(show(self.got)), self.want)
-
-
-def _rebuild_bad_input(kind: type[BadInput], argument: str, got: object, want: str) -> BadInput:
-    return kind(argument, got=got, want=want)
+        return partial(type(self), self.argument, got=Verbatim(show(self.got)), want=self.want), ()
 
 
 def unknown(place: str, name: object, known: Iterable[str], noun: str) -> BadInput:

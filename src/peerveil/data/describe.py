@@ -327,6 +327,6 @@ def _printable(text: str) -> str:
 
 
 def _shortened(name: str) -> str:
-    """A name as a figure has room for it."""
+    """A name short enough for a figure."""
     text = _printable(name)
     return text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"

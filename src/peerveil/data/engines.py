@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -70,31 +70,23 @@ def open_table(
     texts
         Columns of a CSV file to take as texts, where the engine must not guess what they are (times).
     """
-    if engine not in ENGINES:
-        raise BadInput("engine", got=engine, want="'duckdb' or 'spark'")
+    _check_engine(engine)
     if is_table(source):
         yield _checked(source, columns, argument)
         return
-    if connection is not None:
-        yield _checked(_read(connection, source, argument, texts), columns, argument)
-        return
-    ibis = _ibis()
-    if engine == "duckdb":
-        with tempfile.TemporaryDirectory(prefix="peerveil-") as folder:
-            connection = _duckdb(ibis, memory, folder)
-            try:
-                yield _checked(_read(connection, source, argument, texts), columns, argument)
-            finally:
-                connection.disconnect()
-        return
-    if texts and _is_csv(source):
+    if connection is None and engine == "spark" and texts and _is_csv(source):
         raise BadInput(argument, got=str(source), want="a Parquet file: Spark guesses what times in a CSV file are")
-    session, ours = _spark(memory)
-    try:
-        yield _checked(_read(ibis.pyspark.connect(session), source, argument), columns, argument)
-    finally:
-        if ours:
-            session.stop()
+    with ExitStack() as stack:
+        if connection is None and engine == "duckdb":
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="peerveil-"))
+            connection = _duckdb(memory, folder)
+            stack.callback(connection.disconnect)
+        elif connection is None:
+            session, is_ours = _spark(memory)
+            if is_ours:
+                stack.callback(session.stop)
+            connection = _ibis().pyspark.connect(session)
+        yield _checked(_read(connection, source, argument, texts), columns, argument)
 
 
 def connect(engine: str, *, memory: str | None = None, master: str | None = None) -> Any:
@@ -109,12 +101,16 @@ def connect(engine: str, *, memory: str | None = None, master: str | None = None
     master
         For Spark the address of the cluster, such as ``"spark://head:7077"`` or ``"local[2]"``.
     """
-    if engine == "duckdb":
-        folder = Path(tempfile.gettempdir()) / f"peerveil-duckdb-{os.getpid()}"  # where it works when memory ends
-        return _duckdb(_ibis(), memory, str(folder))
-    if engine != "spark":
+    _check_engine(engine)
+    if engine == "spark":
+        return _ibis().pyspark.connect(_spark(memory, master)[0])
+    folder = Path(tempfile.gettempdir()) / f"peerveil-duckdb-{os.getpid()}"  # where it works when memory ends
+    return _duckdb(memory, str(folder))
+
+
+def _check_engine(engine: str) -> None:
+    if engine not in ENGINES:
         raise BadInput("engine", got=engine, want="'duckdb' or 'spark'")
-    return _ibis().pyspark.connect(_spark(memory, master)[0])
 
 
 def is_table(source: Any) -> bool:
@@ -123,39 +119,35 @@ def is_table(source: Any) -> bool:
 
 
 def rows_of(expression: Any) -> list[dict[str, Any]]:
-    """What an Ibis expression gives, as one dictionary a row; for few rows of plain numbers and texts.
+    """What an Ibis expression gives, as one dictionary per row; for few rows of plain numbers and texts.
 
     Neither pandas nor Arrow stands in between, so that it is the same with every version of them.
     """
     backend = expression.get_backend()
-    names = list(expression.columns)
-    if backend.name == "duckdb":
-        found = backend.con.execute(str(backend.compile(expression))).fetchall() if _plain(expression) else None
+    if backend.name == "duckdb" and not _uses_memory(expression):
+        rows = backend.con.execute(str(backend.compile(expression))).fetchall()
     elif backend.name == "pyspark":
-        found = backend.raw_sql(str(backend.compile(expression))).collect()
+        rows = backend.raw_sql(str(backend.compile(expression))).collect()
     else:
-        found = None
-    if found is None:
         with quiet():
             return list(expression.to_pyarrow().to_pylist())
-    return [dict(zip(names, row, strict=True)) for row in found]
+    return [dict(zip(expression.columns, row, strict=True)) for row in rows]
 
 
 def builtin(name: str) -> Any:
     """A function that the database has and Ibis does not know."""
-    ibis = _ibis()
 
     def function(x):  # type: ignore[no-untyped-def]  # pragma: no cover
         ...
 
     function.__name__ = name
     function.__annotations__ = {"return": int}
-    return ibis.udf.scalar.builtin(function)
+    return _ibis().udf.scalar.builtin(function)
 
 
-def _plain(expression: Any) -> bool:
-    """Whether an expression needs nothing but tables that the database has already."""
-    return not any(type(node).__name__ == "InMemoryTable" for node in expression.op().find(object))
+def _uses_memory(expression: Any) -> bool:
+    """Whether an expression needs a table that the database does not have yet."""
+    return any(type(node).__name__ == "InMemoryTable" for node in expression.op().find(object))
 
 
 @contextmanager
@@ -167,16 +159,18 @@ def quiet() -> Iterator[None]:
 
 
 def _ibis() -> Any:
+    return _import("ibis", "no Ibis", "pip install 'ibis-framework[duckdb]' for tables beyond memory")
+
+
+def _import(module: str, got: str, want: str) -> Any:
     try:
-        return import_module("ibis")
+        return import_module(module)
     except ImportError:
-        raise BadInput(
-            "engine", got="no Ibis", want="pip install 'ibis-framework[duckdb]' for tables beyond memory"
-        ) from None
+        raise BadInput("engine", got=got, want=want) from None
 
 
-def _duckdb(ibis: Any, memory: str | None, folder: str) -> Any:
-    connection = ibis.duckdb.connect()
+def _duckdb(memory: str | None, folder: str) -> Any:
+    connection = _ibis().duckdb.connect()
     try:
         connection.raw_sql("SET TimeZone = 'UTC'")
         connection.con.execute(f"SET temp_directory = '{folder}'")
@@ -192,19 +186,15 @@ def _duckdb(ibis: Any, memory: str | None, folder: str) -> Any:
 def _spark(memory: str | None, master: str | None = None) -> tuple[Any, bool]:
     """A session, and whether it was started here; ``master`` asks for a new one there."""
     size = {} if memory is None else {"spark.driver.memory": _spark_size(memory)}
-    try:
-        builder = import_module("pyspark.sql").SparkSession
-    except ImportError:
-        raise BadInput(
-            "engine", got="spark", want="pip install 'peerveil[spark]' (and Java 17) for the Spark engine"
-        ) from None
-    active = builder.getActiveSession()
+    want = "pip install 'peerveil[spark]' (and Java 17) for the Spark engine"
+    session = _import("pyspark.sql", "spark", want).SparkSession
+    active = session.getActiveSession()
     if active is not None and master is None:
-        mine = active.newSession()  # its own settings on the same cluster: yours stay as they are
+        separate = active.newSession()  # its own settings on the same cluster: the user's stay as they are
         for key in ("spark.sql.session.timeZone", "spark.sql.legacy.parquet.nanosAsLong"):
-            mine.conf.set(key, SPARK_SETTINGS[key])
-        return mine, False
-    start = builder.builder.appName("peerveil").master(master or "local[*]")
+            separate.conf.set(key, SPARK_SETTINGS[key])
+        return separate, False
+    start = session.builder.appName("peerveil").master(master or "local[*]")
     here = master is None or master.startswith("local")
     for key, value in {**SPARK_SETTINGS, **size}.items():
         if here or not key.startswith("spark.driver."):  # the driver of a remote cluster has an address of its own
@@ -212,9 +202,8 @@ def _spark(memory: str | None, master: str | None = None) -> tuple[Any, bool]:
     try:
         return start.getOrCreate(), True
     except Exception as error:
-        raise PeerveilError(
-            f"Spark could not be started; it needs Java 17 or later ({type(error).__name__})"
-        ) from error
+        reason = f"Spark could not be started; it needs Java 17 or later ({type(error).__name__})"
+        raise PeerveilError(reason) from error
 
 
 def _spark_size(memory: str) -> str:
@@ -251,8 +240,7 @@ def _checked(table: Any, columns: Sequence[str], argument: str) -> Any:
         raise BadInput(argument, got=list(table.columns), want=want)
     if columns:
         gaps = rows_of(table.aggregate(**{name: table[name].isnull().cast("int64").sum() for name in columns}))[0]
-        holes = {name: int(count) for name, count in gaps.items() if count}
-        if holes:
-            text = ", ".join(f"{count:,} rows without {name}" for name, count in holes.items())
+        text = ", ".join(f"{int(count):,} rows without {name}" for name, count in gaps.items() if count)
+        if text:
             raise BadInput(argument, got=Verbatim(text), want=f"every row with {', '.join(columns)}")
     return table

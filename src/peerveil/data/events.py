@@ -128,7 +128,7 @@ class Events(Table):
         return name in ORDER_LEAKS
 
     def _fill(self, frame: pl.DataFrame, notes: Sequence[str] = ()) -> None:
-        """The row of the input is kept beside the content: it says nothing about what happened."""
+        """The row of the input is kept beside the content, of which it is no part."""
         super()._fill(frame.drop(_ROW, strict=False), notes)
         if _ROW in frame.columns:
             self._cache["rows"] = read_only(frame[_ROW].cast(pl.Int64).to_numpy())

@@ -146,7 +146,7 @@ for an item that is left out
         if chosen in TABULAR:
             return cls._wrap(*ranks_of_table(read_tabular(file, chosen, RANKINGS, options), options))
         if layout is not None:
-            raise BadInput("layout", got=layout, want="nothing for PrefLib, which says what is what")
+            raise BadInput("layout", got=layout, want="no layout: PrefLib has only one")
         return cls._wrap(read_preflib(file))
 
     @classmethod

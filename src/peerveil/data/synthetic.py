@@ -249,13 +249,13 @@ contribution; 2026-01-05 to 2026-03-03
     # the crowd's question: which part of the field is this paper in?
     answer = (np.argsort(np.argsort(quality)) * classes) // papers
     confusion = draw_confusion(reviewers, classes, ability, label_rng)
-    asked = np.sort(label_rng.permutation(papers)[:number])
+    questions = np.sort(label_rng.permutation(papers)[:number])
     task, worker = balanced_assignment(np.full(number, answers_per_task), reviewers, label_rng, what="answers_per_task")
-    correct = answer[asked[task]]
+    correct = answer[questions[task]]
     label = draw_answers(confusion, worker, correct, label_rng)
     is_gold = label_rng.random(number) < gold_rate
     labels = Labels(
-        task=names.gather(asked[task]),
+        task=names.gather(questions[task]),
         worker=people.gather(worker),
         label=label.astype(np.int64),
         truth=pl.Series("truth", correct).set(pl.Series(~is_gold[task]), None),

@@ -41,21 +41,7 @@ _PLATFORMS: dict[tuple[str, str], Callable[[InputFile, ReadOptions], RawTable]] 
 
 
 class Table:
-    """A frozen, checked table. Two tables are equal when they say the same, in whatever order.
-
-    Attributes
-    ----------
-    frame : polars.DataFrame
-        The content. What you do to the frame you get does not change the table.
-    fingerprint : str
-        SHA-256 of the content in hex: the same for any row order and file format, another one for any
-        changed cell or repeated row. Computed on first use.
-    identity : str
-        SHA-256 of who judged what and how, in hex: what a ledger knows the data by. Further columns, the kind of table
-        and the types of columns do not matter. Computed on first use.
-    notes : tuple of str
-        What the reader left out of the file, in words.
-    """
+    """A frozen, checked table. Two tables are equal when they say the same, in whatever order."""
 
     _schema: ClassVar[Schema]
     _frame: pl.DataFrame
@@ -124,12 +110,15 @@ class Table:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the content in hex."""
+        """SHA-256 of the content in hex: the same for any row order and file format, another for any changed cell."""
         return str(self._once("fingerprint", self._digest))
 
     @property
     def identity(self) -> str:
-        """SHA-256 of who judged what and how, in hex."""
+        """SHA-256 of who judged what and how, in hex: what a ledger knows the data by.
+
+        Further columns, the kind of table and the types of columns do not matter.
+        """
         return str(self._once("identity", self._identity))
 
     def _identity(self) -> str:

@@ -136,7 +136,7 @@ def unit_of(size: float) -> float:
 
 
 def in_calendar(micro: float) -> bool:
-    """Whether a time lies between the years 1 and 9999."""
+    """Whether a time is between the years 1 and 9999."""
     return _FIRST <= micro <= _LAST
 
 

@@ -7,13 +7,14 @@ account 'iclr': requested 0.5, remaining 0.3, 0.2 too much; nothing was spent
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import Literal
+from functools import partial
+from typing import TYPE_CHECKING
 
 from peerveil.core.errors import PeerveilError
 from peerveil.core.exact import printed, words
 
-_SHORT_DENOMINATOR = 1_000_000
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 
 class LedgerError(PeerveilError):
@@ -31,11 +32,7 @@ class LedgerError(PeerveilError):
         super().__init__(message)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_ledger_error, (type(self), str(self), self.maybe_spent)
-
-
-def _rebuild_ledger_error(kind: type[LedgerError], message: str, maybe_spent: bool) -> LedgerError:
-    return kind(message, maybe_spent=maybe_spent)
+        return partial(type(self), str(self), maybe_spent=self.maybe_spent), ()
 
 
 class SimulationRefused(PeerveilError):
@@ -61,9 +58,9 @@ class BudgetExceeded(PeerveilError):
         self.exact_remaining = remaining
         self.exact_difference = requested - remaining
         super().__init__(
-            f"account {account!r}: requested {safe_words(requested, 'up')}, "
-            f"remaining {safe_words(remaining, 'down')}, "
-            f"{safe_words(self.exact_difference, 'up')} too much; nothing was spent"
+            f"account {account!r}: requested {words(requested, 'up')}, "
+            f"remaining {words(remaining, 'down')}, "
+            f"{words(self.exact_difference, 'up')} too much; nothing was spent"
         )
 
     @property
@@ -82,13 +79,8 @@ class BudgetExceeded(PeerveilError):
         return printed(self.exact_difference, "up")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_exceeded, (type(self), self.account, self.exact_requested, self.exact_remaining)
-
-
-def _rebuild_exceeded(
-    kind: type[BudgetExceeded], account: str, requested: Fraction, remaining: Fraction
-) -> BudgetExceeded:
-    return kind(account, requested=requested, remaining=remaining)
+        exact = {"requested": self.exact_requested, "remaining": self.exact_remaining}
+        return partial(type(self), self.account, **exact), ()
 
 
 class DataBound(PeerveilError):
@@ -127,20 +119,4 @@ class DataBound(PeerveilError):
         return cls(message, account=account, owner=account)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_bound, (type(self), str(self), self.account, self.owner)
-
-
-def _rebuild_bound(kind: type[DataBound], message: str, account: str, owner: str) -> DataBound:
-    return kind(message, account=account, owner=owner)
-
-
-def safe_words(value: Fraction, rounding: Literal["up", "down"]) -> str:
-    """An exact number as people write it, and rounded in the stated direction where it is too long for that.
-
-    >>> safe_words(Fraction(1, 3), "down"), safe_words(Fraction(1, 3) + Fraction(1, 10**9 + 7), "down")
-    ('1/3', '0.3333333343333333')
-    """
-    decimal = printed(value, rounding)
-    if value.denominator < _SHORT_DENOMINATOR or Fraction(repr(decimal)) == value:
-        return words(value)
-    return repr(decimal)
+        return partial(type(self), str(self), account=self.account, owner=self.owner), ()

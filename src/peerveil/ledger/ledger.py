@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from sqlalchemy import insert, select, update
 
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import exact
+from peerveil.core.exact import exact, words
 from peerveil.core.guarantee import read_epsilon
 from peerveil.ledger.account import LIBRARY, Account, account_dict
 from peerveil.ledger.checks import fingerprint, read_name
 from peerveil.ledger.database import LedgerDatabase
 from peerveil.ledger.entry import opening_seal, timestamp
-from peerveil.ledger.errors import DataBound, safe_words
+from peerveil.ledger.errors import DataBound
 from peerveil.ledger.records import AccountState, all_accounts, find_account, find_owner, read_entries, refuse_second
 from peerveil.ledger.schema import VERSION, accounts, header, prepare
 from peerveil.ledger.verify import Verification, verify_database
@@ -114,7 +114,7 @@ class Ledger:
             with self._database.writing("account") as connection:
                 state = find_account(connection, name) or self._new_account(connection, name, budget)
         if budget is not None and budget != state.epsilon:
-            want = f"{safe_words(state.epsilon, 'up')}, with which account {name!r} was opened, or None"
+            want = f"{words(state.epsilon, 'up')}, with which account {name!r} was opened, or None"
             raise BadInput("epsilon", got=epsilon, want=want)
         return self._account(state)
 
@@ -222,9 +222,9 @@ class Ledger:
                             "purpose": entry.purpose,
                             "notion": entry.notion.value,
                             "unit": entry.guarantee.unit,
-                            "epsilon": "" if epsilon is None else safe_words(epsilon, "up"),
-                            "debited": safe_words(entry.exact_debit, "up"),
-                            "remaining": safe_words(left, "down"),
+                            "epsilon": "" if epsilon is None else words(epsilon, "up"),
+                            "debited": words(entry.exact_debit, "up"),
+                            "remaining": words(left, "down"),
                             "guarantee": entry.words,
                             "data": entry.fingerprint,
                             "digest": entry.digest,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
@@ -14,7 +14,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.guarantee import Guarantee, Notion
-from peerveil.ledger.entry import Entry, canonical, timestamp
+from peerveil.ledger.entry import Entry, canonical
 from peerveil.ledger.errors import BudgetExceeded, DataBound, LedgerError
 from peerveil.ledger.schema import accounts, bindings, entries
 
@@ -182,47 +182,30 @@ def refuse_second(connection: Connection, state: AccountState, fingerprint: str,
 
 def entry_row(entry: Entry) -> dict[str, Any]:
     """An entry as its row holds it, all but the account's number."""
-    epsilon = entry.exact_epsilon
-    return {
-        "serial": entry.serial,
-        "at": timestamp(entry.when),
-        "purpose": entry.purpose,
-        "key": entry.key,
-        "notion": entry.notion.value,
-        "epsilon": None if epsilon is None else str(epsilon),
-        "debit": str(entry.exact_debit),
-        "guarantee": canonical(entry.guarantee.to_dict()),
-        "words": entry.words,
-        "fingerprint": entry.fingerprint,
-        "lane": entry.lane,
-        "library": entry.library,
-        "previous": entry.previous,
-        "digest": entry.digest,
-    }
+    row = entry.to_dict()
+    del row["account"], row["debited"]
+    row["at"] = row.pop("when")
+    row["guarantee"] = canonical(row["guarantee"])
+    return row
 
 
 def entry_from_row(row: Row[Any], account: str) -> Entry | None:
     """The entry in a row; ``None`` if the row does not hold exactly what :func:`entry_row` writes."""
+    stored = row._mapping
+    values = {field.name: stored[field.name] for field in fields(Entry) if field.name in stored}
     try:
         entry = Entry(
-            account=account,
-            serial=row.serial,
-            when=datetime.fromisoformat(row.at),
-            purpose=row.purpose,
-            key=row.key,
-            guarantee=_guarantee(row.guarantee),
-            exact_debit=Fraction(row.debit),
-            words=row.words,
-            fingerprint=row.fingerprint,
-            lane=row.lane,
-            library=row.library,
-            previous=row.previous,
-            digest=row.digest,
+            **values
+            | {
+                "account": account,
+                "when": datetime.fromisoformat(row.at),
+                "guarantee": _guarantee(row.guarantee),
+                "exact_debit": Fraction(row.debit),
+            }
         )
         written = entry_row(entry)
     except (ValueError, TypeError, ArithmeticError):
         return None
-    stored = row._mapping
     return entry if all(stored[name] == value for name, value in written.items()) else None
 
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from peerveil.core.exact import printed
-from peerveil.ledger.errors import safe_words
+from peerveil.core.exact import printed, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,7 +55,7 @@ class Subtotal:
         whom = f"{self.unit} ({self.notion.value}; neighbors: {self.neighbors})"
         if self.exact_epsilon is not None:
             together = " together" if self.releases > 1 else ""
-            return f"{whom}: {count}, epsilon {safe_words(self.exact_epsilon, 'up')}{together}"
+            return f"{whom}: {count}, epsilon {words(self.exact_epsilon, 'up')}{together}"
         each = "it holds" if self.releases == 1 else "each holds by itself, they do not add up"
         return f"{whom}: {count} recorded, nothing debited ({each})"
 
@@ -90,9 +89,9 @@ class Statement:
 
     def __str__(self) -> str:
         lines = [
-            f"Account {self.account!r}: epsilon {safe_words(self.exact_spent, 'up')} of "
-            f"{safe_words(self.exact_epsilon, 'up')} is spent, "
-            f"{safe_words(self.exact_remaining, 'down')} remains."
+            f"Account {self.account!r}: epsilon {words(self.exact_spent, 'up')} of "
+            f"{words(self.exact_epsilon, 'up')} is spent, "
+            f"{words(self.exact_remaining, 'down')} remains."
         ]
         lines += [f"- {subtotal}" for subtotal in self.subtotals]
         if self.subtotals:

@@ -30,11 +30,10 @@ from peerveil.timing.batches import find_batches
 from peerveil.timing.check import exact_check
 from peerveil.timing.engine import audit_table
 from peerveil.timing.exposure import TimingAudit, audit_log
-from peerveil.timing.mechanisms import Exponential, FollowUp, Staircase, Uniform, ZeroInflatedUniform
+from peerveil.timing.mechanisms import Exponential, FollowUp, Queue, Staircase, Uniform, ZeroInflatedUniform
 from peerveil.timing.optimal import optimal_attack
 from peerveil.timing.plan import DelayPlan, choose_gap, choose_gaps, plan_delays
 from peerveil.timing.post import Posted, post
-from peerveil.timing.queue import Queue
 from peerveil.timing.schedule import PostingSchedule
 
 __all__ = [

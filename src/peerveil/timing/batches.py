@@ -286,22 +286,25 @@ def _count_close(starts, left, right, actor, people, chosen):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True)
-def count_within(group, value, limits):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """For each limit, the number of pairs in one group whose values differ by at most it.
+def _first_within(group, value, limit):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """For each row the first one of its group whose value is at most the limit below; rows by group, then value."""
+    first = np.empty(group.size, dtype=np.int64)
+    low = 0
+    for i in range(group.size):
+        while group[low] != group[i] or value[i] - value[low] > limit:
+            low += 1
+        first[i] = low
+    return first
 
-    Rows are sorted by group, then value. Two fingers walk once a limit.
-    """
-    out = np.zeros(limits.size, dtype=np.int64)
+
+@njit(cache=True, nogil=True)
+def count_within(group, value, limits):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """For each limit, the number of pairs in one group whose values differ by at most it; rows by group, then value."""
+    pairs = np.zeros(limits.size, dtype=np.int64)
+    rows = np.arange(group.size)
     for k in range(limits.size):
-        limit = limits[k]
-        low = 0
-        total = 0
-        for i in range(value.size):
-            while group[low] != group[i] or value[i] - value[low] > limit:
-                low += 1
-            total += i - low
-        out[k] = total
-    return out
+        pairs[k] = (rows - _first_within(group, value, limits[k])).sum()
+    return pairs
 
 
 @njit(cache=True, nogil=True)
@@ -312,68 +315,60 @@ def count_joint(group, arrival, posted, window, limits):  # type: ignore[no-unty
     done pair by pair, or, where it has too many pairs for that, with a Fenwick tree over the posting times: then the work
     is (limits) x (events) x log(events), whatever the number of pairs.
     """
-    width = limits.size
-    bins = np.zeros(width + 1, dtype=np.int64)  # the last one: posted further apart than every limit
-    everything = 0
+    first = _first_within(group, arrival, window)
+    earlier = np.arange(group.size) - first
+    bins = np.zeros(limits.size + 1, dtype=np.int64)  # the last one: posted further apart than every limit
     start = 0
-    size = group.size
-    while start < size:
-        stop = start
-        while stop < size and group[stop] == group[start]:
+    while start < group.size:
+        stop = start + 1
+        while stop < group.size and group[stop] == group[start]:
             stop += 1
-        pairs = 0
-        low = start
-        for i in range(start, stop):
-            while arrival[i] - arrival[low] > window:
-                low += 1
-            pairs += i - low
-        everything += pairs
         count = stop - start
-        if pairs <= 4 * width * count * (1 + np.log2(count)):
-            low = start
+        if earlier[start:stop].sum() <= 4 * limits.size * count * (1 + np.log2(count)):
             for i in range(start, stop):
-                while arrival[i] - arrival[low] > window:
-                    low += 1
-                for j in range(low, i):
+                for j in range(first[i], i):
                     bins[np.searchsorted(limits, abs(posted[i] - posted[j]))] += 1
         else:
-            _by_tree(arrival[start:stop], posted[start:stop], window, limits, bins)
+            _count_by_tree(first[start:stop] - start, posted[start:stop], limits, bins)
         start = stop
-    result = np.empty(width + 1, dtype=np.int64)
-    result[:width] = np.cumsum(bins[:width])
-    result[width] = everything
-    return result
+    pairs = np.cumsum(bins)
+    pairs[-1] = earlier.sum()
+    return pairs
 
 
 @njit(cache=True, nogil=True)
-def _by_tree(arrival, posted, window, limits, bins):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _count_by_tree(first, posted, limits, bins):  # type: ignore[no-untyped-def]  # pragma: no cover
     """A window slides over arrivals; a Fenwick tree counts the posting times in it that are close enough."""
-    count = arrival.size
-    sorted_posted = np.sort(posted)
-    rank = np.searchsorted(sorted_posted, posted)
+    ordered = np.sort(posted)
+    rank = np.searchsorted(ordered, posted)
     before = 0
     for k in range(limits.size):
-        tree = np.zeros(count + 1, dtype=np.int64)
+        tree = np.zeros(posted.size + 1, dtype=np.int64)
         total = 0
         low = 0
-        for i in range(count):
-            while arrival[i] - arrival[low] > window:
-                at = rank[low] + 1
-                while at <= count:
-                    tree[at] -= 1
-                    at += at & -at
+        for i in range(posted.size):
+            while low < first[i]:
+                _add(tree, rank[low], -1)
                 low += 1
-            top = np.searchsorted(sorted_posted, posted[i] + limits[k], side="right")
-            bottom = np.searchsorted(sorted_posted, posted[i] - limits[k], side="left")
-            while top > 0:
-                total += tree[top]
-                top -= top & -top
-            while bottom > 0:
-                total -= tree[bottom]
-                bottom -= bottom & -bottom
-            at = rank[i] + 1
-            while at <= count:
-                tree[at] += 1
-                at += at & -at
+            total += _sum_below(tree, np.searchsorted(ordered, posted[i] + limits[k], side="right"))
+            total -= _sum_below(tree, np.searchsorted(ordered, posted[i] - limits[k], side="left"))
+            _add(tree, rank[i], 1)
         bins[k] += total - before
         before = total
+
+
+@njit(cache=True, nogil=True)
+def _add(tree, rank, amount):  # type: ignore[no-untyped-def]  # pragma: no cover
+    node = rank + 1
+    while node < tree.size:
+        tree[node] += amount
+        node += node & -node
+
+
+@njit(cache=True, nogil=True)
+def _sum_below(tree, rank):  # type: ignore[no-untyped-def]  # pragma: no cover
+    total = 0
+    while rank > 0:
+        total += tree[rank]
+        rank -= rank & -rank
+    return total

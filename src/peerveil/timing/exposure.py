@@ -105,8 +105,6 @@ class TimingAudit(Pictured):
     events: int
     actors: int
     gap: float
-    percentile: float
-    intervals: int
     batches: Batches
     raw: LinkageAttack
     protected: tuple[DelayTrial, ...]
@@ -346,8 +344,6 @@ def audit_log(
         events=len(log),
         actors=len(log.numbered("actor")[1]),
         gap=gap_seconds,
-        percentile=percentile,
-        intervals=int(waits.size),
         batches=batches,
         raw=raw,
         protected=tuple(trials),

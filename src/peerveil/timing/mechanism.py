@@ -44,8 +44,10 @@ class DelayMechanism(ABC):
     ----------
     batched, unbatched : Delay
         The two distributions, B and U in the paper.
-    exact_epsilon : Fraction
+    epsilon, exact_epsilon : float, Fraction
         The guarantee for a pair of comments.
+    gap : float
+        How far apart (in seconds) two comments may be in the harmless case and still be covered.
     gap_ticks, window_ticks : int
         The gap, and the width of one sitting.
     """
@@ -61,23 +63,15 @@ class DelayMechanism(ABC):
         if self.exact_epsilon > MOST_EPSILON:
             want = f"at most {MOST_EPSILON}; an epsilon above 10 guarantees very little"
             raise BadInput("epsilon", got=epsilon, want=want)
+        self.epsilon = float(self.exact_epsilon)
         self.gap_ticks = read_duration(gap, "gap")
+        self.gap = self.gap_ticks / TICKS
         self.window_ticks = read_duration(window, "window", zero=True)
         if self.window_ticks >= self.gap_ticks:
             raise BadInput("window", got=window, want=f"less than the gap ({in_words(self.gap)})")
         self._options = options
 
     # ---- parameters ---------------------------------------------------------------------------------------------
-
-    @property
-    def epsilon(self) -> float:
-        """The guarantee for a pair of comments."""
-        return float(self.exact_epsilon)
-
-    @property
-    def gap(self) -> float:
-        """How far apart (in seconds) two comments may be in the harmless case and still be covered."""
-        return self.gap_ticks / TICKS
 
     @property
     def window(self) -> float:

@@ -20,8 +20,8 @@ from peerveil.core.result import Outputs, Result
 from peerveil.timing.durations import TICKS, in_words, read_duration
 from peerveil.timing.log import ORDER_UNKNOWN, codes, file_order, parents_of, read_log, shuffle_ties
 from peerveil.timing.mechanism import DelayMechanism, check_mechanism, checked_randomness
+from peerveil.timing.mechanisms import Queue
 from peerveil.timing.plan import read_gaps
-from peerveil.timing.queue import Queue
 from peerveil.timing.schedule import PostingSchedule, behind_parents
 
 if TYPE_CHECKING:

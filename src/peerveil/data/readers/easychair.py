@@ -65,15 +65,15 @@ def read_events(file: InputFile, options: ReadOptions) -> RawTable:  # noqa: ARG
 
 
 def _rows(file: InputFile) -> list[Row]:
-    header, records = csv_records(file, separator_of(file, "csv"))
-    names = [name.strip().lower() for name in header]
-    if not set(names) >= HEADER:
-        absent = ", ".join(sorted(HEADER - set(names), reverse=True))
-        raise file.refusal(Verbatim(f"the columns {listed(names)}"), f"EasyChair's columns {absent}")
-    return [
-        Record(row.row, row.line, dict(zip(names, (cell.strip() for cell in row.content), strict=True)))
-        for row in records
+    rows = [
+        Record(row.row, row.line, {name.strip().lower(): cell.strip() for name, cell in row.content.items()})
+        for row in csv_records(file, separator_of(file, "csv"))
     ]
+    names = list(rows[0].content)
+    absent = sorted(HEADER - set(names), reverse=True)
+    if absent:
+        raise file.refusal(Verbatim(f"the columns {listed(names)}"), f"EasyChair's columns {', '.join(absent)}")
+    return rows
 
 
 def _columns(file: InputFile, rows: Sequence[Row], *, actor: str, thread: str) -> tuple[dict[str, Any], TableSource]:

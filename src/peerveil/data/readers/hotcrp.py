@@ -6,7 +6,6 @@ export is long, one row per field of a review or comment, with the second it was
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from peerveil.core.errors import Verbatim
@@ -37,32 +36,6 @@ _NOT_FORM = frozenset({
 })  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Contribution:
-    """One review or comment of the long export."""
-
-    paper: str
-    review: str
-    email: str
-    status: str
-    time: str
-    vtag: str
-    answers: dict[str, str]
-
-    @property
-    def is_review(self) -> bool:
-        return not self.status.endswith(("comment", "response"))
-
-    @property
-    def is_draft(self) -> bool:
-        return "draft" in self.status or "not started" in self.status
-
-    @property
-    def letter(self) -> str | None:
-        """The letter that HotCRP gives a review in order of assignment: 12C is C."""
-        return self.review.removeprefix(self.paper) if self.is_review else None
-
-
 def is_web(names: Sequence[str]) -> bool:
     """Whether a header is that of the review page."""
     return set(names) >= WEB and bool({"reviewername", "email", "title"} & set(names)) and "pid" not in names
@@ -85,55 +58,60 @@ def read_events(file: InputFile, options: ReadOptions) -> RawTable:  # noqa: ARG
     if not set(names) >= LONG | {"submitted_at"}:
         want = "the export of 'batch/reviewcsv.php -c -x' with submitted_at (the web CSV has no times)"
         raise file.refusal(Verbatim(f"the columns {listed(names)}"), want)
-    posts, notes = _contributions(file)
+    groups, notes = _contributions(file)
+    posts = [rows[0] for rows in groups.values()]
     columns = {
-        "actor": text_column(posts, lambda post: post.email),
-        "thread": text_column(posts, lambda post: post.paper),
-        "time": text_column(posts, lambda post: post.time),
-        "id": text_column(posts, lambda post: f"{post.paper}/{post.review}"),
+        "actor": text_column(posts, lambda post: post["email"]),
+        "thread": text_column(posts, lambda post: post["pid"]),
+        "time": text_column(posts, lambda post: post["submitted_at"]),
+        "id": text_column(posts, lambda post: f"{post['pid']}/{post['review']}"),
     }
-    further = {"letter": text_column(posts, lambda post: post.letter)}
-    if any(post.content.vtag for post in posts):
-        further["vtag"] = text_column(posts, lambda post: post.vtag)
+    further = {"letter": text_column(posts, _letter)}
+    if any(post.content.get("vtag") for post in posts):
+        further["vtag"] = text_column(posts, lambda post: post["vtag"])
     their_names = {"actor": "email", "thread": "pid", "time": "submitted_at", "id": "review"}
     return RawTable(columns, records_source(file, posts, their_names), further, notes)
 
 
-def _contributions(file: InputFile) -> tuple[list[Record[_Contribution]], tuple[str, ...]]:
-    """Rows of the long export put together by review or comment; drafts are left out, and noted."""
-    header, rows = csv_records(file)
-    grouped: dict[tuple[str, str], Record[_Contribution]] = {}
-    for row in rows:
-        cells = dict(zip(header, row.content, strict=True))
-        key = (cells["pid"], cells["review"])
-        if key not in grouped:
-            times = cells.get("submitted_at", ""), cells.get("vtag", "")
-            post = _Contribution(*key, cells["email"], cells["status"], *times, {})
-            grouped[key] = Record(row.row, row.line, post)
-        grouped[key].content.answers.setdefault(cells["field"], cells["data"])
-    submitted = [post for post in grouped.values() if not post.content.is_draft]
+def _is_review(post: dict[str, str]) -> bool:
+    return not post["status"].endswith(("comment", "response"))
+
+
+def _letter(post: dict[str, str]) -> str | None:
+    """The letter that HotCRP gives a review in order of assignment: 12C is C."""
+    return post["review"].removeprefix(post["pid"]) if _is_review(post) else None
+
+
+def _contributions(file: InputFile) -> tuple[dict[str, list[Record[dict[str, str]]]], tuple[str, ...]]:
+    """Rows of the long export by review or comment; drafts are left out, and noted."""
+    groups: dict[str, list[Record[dict[str, str]]]] = {}
+    for row in csv_records(file):
+        groups.setdefault(f"{row.content['pid']}/{row.content['review']}", []).append(row)
+    status = {key: rows[0].content["status"] for key, rows in groups.items()}
+    submitted = {key: groups[key] for key in groups if "draft" not in status[key] and "not started" not in status[key]}
     if not submitted:
         raise file.refusal(Verbatim("a header and no submitted review or comment"), "at least one row")
-    return submitted, counted_note(len(grouped) - len(submitted), "left out drafts: {}")
+    return submitted, counted_note(len(groups) - len(submitted), "left out drafts: {}")
 
 
 def _long_reviews(file: InputFile, options: ReadOptions) -> RawTable:
-    posts, notes = _contributions(file)
-    reviews = [post for post in posts if post.content.is_review]
-    if not reviews:
-        raise file.refusal(Verbatim(f"{len(posts)} comments and no review"), "at least one review")
+    groups, notes = _contributions(file)
+    answers = [rows for rows in groups.values() if _is_review(rows[0].content)]
+    if not answers:
+        raise file.refusal(Verbatim(f"{len(groups)} comments and no review"), "at least one review")
+    reviews = [rows[0] for rows in answers]
     columns = {
-        "paper": text_column(reviews, lambda post: post.paper),
-        "reviewer": text_column(reviews, lambda post: post.email),
-        "time": text_column(reviews, lambda post: post.time),
+        "paper": text_column(reviews, lambda review: review["pid"]),
+        "reviewer": text_column(reviews, lambda review: review["email"]),
+        "time": text_column(reviews, lambda review: review.get("submitted_at")),
     }
     source = records_source(file, reviews, {"paper": "pid", "reviewer": "email", "time": "submitted_at"})
-    return review_table(source, columns, [review.content.answers for review in reviews], options, _SCORES, notes)
+    forms = [{row.content["field"]: row.content["data"] for row in reversed(rows)} for rows in answers]
+    return review_table(source, columns, [dict(reversed(form.items())) for form in forms], options, _SCORES, notes)
 
 
 def _web_reviews(file: InputFile, options: ReadOptions) -> RawTable:
-    header, rows = csv_records(file)
-    reviews = [Record(row.row, row.line, dict(zip(header, row.content, strict=True))) for row in rows]
+    reviews = csv_records(file)
     columns = {"paper": text_column(reviews, lambda cells: cells["paper"])}
     people = (name for name in ("email", "reviewername", "reviewer") if any(row.content.get(name) for row in reviews))
     reviewer = next(people, None)

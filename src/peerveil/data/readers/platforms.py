@@ -33,8 +33,8 @@ class Record(Generic[_T]):
     content: _T
 
 
-def csv_records(file: InputFile, separator: str = ",") -> tuple[list[str], list[Record[list[str]]]]:
-    """The header and every row that is not blank; a row of another length is refused."""
+def csv_records(file: InputFile, separator: str = ",") -> list[Record[dict[str, str]]]:
+    """Every row that is not blank, its cells by column; a row of another length is refused."""
     (_, header), *rows = csv_rows(file.text(), separator)
     records = []
     for row, (line, cells) in enumerate(rows, start=1):
@@ -43,10 +43,10 @@ def csv_records(file: InputFile, separator: str = ",") -> tuple[list[str], list[
         if len(cells) != len(header):
             got = Verbatim(f"{len(cells)} cells in row {row}")
             raise file.refusal(got, f"{len(header)}, as in the header", line=line)
-        records.append(Record(row, line, cells))
+        records.append(Record(row, line, dict(zip(header, cells, strict=True))))
     if not records:
         raise file.refusal(Verbatim("a header and no rows"), "at least one row")
-    return header, records
+    return records
 
 
 def records_source(file: InputFile, records: Sequence[Record[Any]], names: Mapping[str, str]) -> TableSource:

@@ -46,7 +46,7 @@ def recognize(path: str | os.PathLike[str]) -> Recognized:
     """Detect a file's format from its content and its suffix.
 
     ``kinds`` names the tables whose columns are there; for a plain table none of whose columns fit, it names all
-    four, since ``columns=`` can say what is what.
+    four, since ``columns=`` can name the columns.
     """
     return recognize_file(InputFile.open(path))
 

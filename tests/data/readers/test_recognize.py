@@ -26,9 +26,9 @@ EVERY = ("Reviews", "Events", "Rankings", "Labels")
     ],
 )
 def test_every_format_is_recognized(name: str, format_: str, kinds: tuple[str, ...]) -> None:
-    found = recognize(DATA / name)
-    assert found[:2] == (format_, kinds)
-    assert found.why
+    recognized = recognize(DATA / name)
+    assert recognized[:2] == (format_, kinds)
+    assert recognized.why
 
 
 def test_content_wins_over_the_suffix(tmp_path: Path) -> None:

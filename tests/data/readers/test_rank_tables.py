@@ -47,9 +47,11 @@ def test_columns_of_places_that_hold_items(header: str, people: str, tmp_path: P
 
 def test_the_order_of_the_columns_does_not_matter_and_gaps_are_left_out(tmp_path: Path) -> None:
     file = write(tmp_path, "voter,rank2,rank1,rank3,count", [[1, "milk", "tea", "juice", 2], [2, "", "milk", "tea", 1]])
-    found = Rankings.read(file)
-    assert found == Rankings.from_orders([["tea", "milk", "juice"], ["milk", "tea"]], ["juice", "milk", "tea"], [2, 1])
-    assert "voter" in found.notes[0]
+    rankings = Rankings.read(file)
+    assert rankings == Rankings.from_orders(
+        [["tea", "milk", "juice"], ["milk", "tea"]], ["juice", "milk", "tea"], [2, 1]
+    )
+    assert "voter" in rankings.notes[0]
 
 
 def test_numbers_under_places_are_a_question_and_never_a_guess(tmp_path: Path) -> None:
@@ -65,8 +67,8 @@ def test_numbers_under_places_are_a_question_and_never_a_guess(tmp_path: Path) -
 
 
 def test_words_among_numbers_are_items(tmp_path: Path) -> None:
-    found = Rankings.read(write(tmp_path, "rank1,rank2", [["7up", 42], [42, "7up"]]))
-    assert found.items == ("42", "7up")
+    rankings = Rankings.read(write(tmp_path, "rank1,rank2", [["7up", 42], [42, "7up"]]))
+    assert rankings.items == ("42", "7up")
     with pytest.raises(BadTable, match="numbers in the columns rank1, rank2"):
         Rankings.read(write(tmp_path, "rank1,rank2,rank3", [[1, 2, 3], [3, 2, "x"]]))
     with pytest.raises(BadTable, match="no cell with an item in the column rank1"):
@@ -75,13 +77,13 @@ def test_words_among_numbers_are_items(tmp_path: Path) -> None:
 
 def test_forms_and_long_tables_of_people(tmp_path: Path) -> None:
     rows = [[f"2024-01-0{i + 1}", f"p{i}", *order] for i, order in enumerate(ORDERS)]
-    found = Rankings.read(write(tmp_path, "Timestamp,Email Address,1st choice,2nd choice,3rd choice", rows))
-    assert found == WANTED
-    assert found.notes == ("left out Timestamp, Email Address: by its name no item",)
+    rankings = Rankings.read(write(tmp_path, "Timestamp,Email Address,1st choice,2nd choice,3rd choice", rows))
+    assert rankings == WANTED
+    assert rankings.notes == ("left out Timestamp, Email Address: by its name no item",)
     long = [[f"p{i}", item, place + 1] for i, order in enumerate(ORDERS) for place, item in enumerate(order)]
-    found = Rankings.read(write(tmp_path, "voter,item,rank", long))
-    assert found == WANTED
-    assert "voter" in found.notes[0]
+    rankings = Rankings.read(write(tmp_path, "voter,item,rank", long))
+    assert rankings == WANTED
+    assert "voter" in rankings.notes[0]
 
 
 def test_people_beside_items_are_left_out(tmp_path: Path) -> None:
