@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -213,7 +212,7 @@ class RandomizedRanking:
             raise BadInput("randomized ranking", got=line, want=want) from None
         match data:
             case {"protocol": str(protocol), "question": int(question), "bits": str(bits), **rest} if (
-                not rest and type(question) is int and question >= 0 and re.fullmatch("[0-9a-f]+", bits)
+                not rest and type(question) is int and question >= 0 and bits and set(bits) <= set("0123456789abcdef")
             ):
                 return cls(protocol, question, int(bits, 16))
         raise BadInput("randomized ranking", got=line, want=want)
