@@ -162,13 +162,13 @@ class AverageCase:
         prices = np.linspace(0.0, 1.0, points)[1:-1]
         mass, cost, _, _ = self._moments(prices, 1e-6)
         middle = [(start[0] + c, start[1] + m) for m, c in zip(mass.tolist(), cost.tolist(), strict=True)]
-        points = [start]
+        corners = [start]
         for point in (*middle, end):
-            if point[0] > points[-1][0] and point[1] > points[-1][1]:
-                points.append(point)
+            if point[0] > corners[-1][0] and point[1] > corners[-1][1]:
+                corners.append(point)
         # between two prices the true curve is above the chord by less than the triangle of its two tangents
-        gap = max((b[1] - a[1]) / (points - 1) / 4 for a, b in pairwise(points))
-        return Frontier(tuple(points), gap=float(gap), what=what)
+        gap = max((b[1] - a[1]) / (points - 1) / 4 for a, b in pairwise(corners))
+        return Frontier(tuple(corners), gap=float(gap), what=what)
 
     def strategy(
         self, *, conference_error: float | None = None, adversary_error: float | None = None
