@@ -235,7 +235,7 @@ FAULTS: Final = (
     ),
     Fault(
         "the-first-class-is-not-normalized",
-        "truth/kernels.py",
+        "truth/memory.py",
         "    for z in range(score.size):\n        score[z] /= total",
         "    for z in range(1, score.size):\n        score[z] /= total",
         ("tests/truth/test_estimate.py::test_without_privacy_it_is_dawid_and_skene",),
@@ -243,8 +243,8 @@ FAULTS: Final = (
     Fault(
         "a-person-spends-epsilon-on-every-answer",
         "truth/randomize.py",
-        "response = Response(budget / reports_each, listed)",
-        "response = Response(budget, listed)",
+        "response = Response(budget / answers_each, class_list)",
+        "response = Response(budget, class_list)",
         ("tests/truth/test_randomize.py::test_per_person_sends_the_few_that_the_budget_allows",),
     ),
     # ---- studies, services, surfaces -------------------------------------------------------------------------------
