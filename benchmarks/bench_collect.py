@@ -16,7 +16,7 @@ import psycopg
 from benchmarks.timing import Row
 from peerveil.truth import Client
 from peerveil.web.collect import Campaign, Store
-from peerveil.web.collect.exporting import count_reports
+from peerveil.web.collect.exporting import count_answers
 
 ROOT = Path(__file__).parents[1]
 
@@ -64,7 +64,7 @@ def intake(url: str, folder: Path) -> tuple[dict[str, float], float]:
         server.stop()
     told: dict[str, float] = json.loads(done.stdout)
     with Store(url) as store:
-        assert told["accepted"] == count_reports(store, store.known("load")) == REPORTS
+        assert told["accepted"] == count_answers(store, store.known("load")) == REPORTS
     return told, spent / REPORTS
 
 

@@ -27,8 +27,8 @@ from tests.postgres import Server, binaries, free_port
 from benchmarks.load import Answered, Load
 from benchmarks.timing import Row
 from peerveil.web.common import Journal, Vault
-from peerveil.web.common.clock import SECOND, database_time
-from peerveil.web.gateway import Gateway, Space, Worker
+from peerveil.web.common.database import SECOND, database_time
+from peerveil.web.gateway import Gateway, GatewayWorker, Space
 from peerveil.web.gateway.intake import Submit
 from peerveil.web.gateway.tables import held
 from peerveil.web.gateway.watch import Watch
@@ -94,7 +94,7 @@ def release_all(gateway: Gateway, ahead: Ahead) -> float:
     """Seconds to release everything that is held."""
     ahead.by = 10 * 86_400 * SECOND
     start = time.perf_counter()
-    Worker(gateway, Journal("bench")).step()
+    GatewayWorker(gateway, Journal("bench")).step()
     return time.perf_counter() - start
 
 
@@ -135,7 +135,7 @@ def task_queue(url: str, count: int) -> tuple[float, list[int]]:
         async def one(number: int) -> None:
             order.append(number)
 
-        release = app.task(name="release", queue="posts")(one)
+        release = app.task(name="publishing", queue="posts")(one)
 
         async with app.open_async():
             await app.schema_manager.apply_schema_async()
@@ -158,12 +158,12 @@ def lateness(server: Server) -> Row:
     with gateway.database.writing("bench") as connection:
         ids = list(connection.execute(select(held.c.id)).scalars())
         due = {post: -(-(k * SECOND // DUE_A_SECOND) // 10_000) * 10_000 for k, post in enumerate(ids)}
-        spread = update(held).where(held.c.id == bindparam("post")).values(release_at=bindparam("moment"))
+        spread = update(held).where(held.c.id == bindparam("post")).values(due_at=bindparam("moment"))
         connection.execute(spread, [{"post": post, "moment": moment} for post, moment in due.items()])
         start = database_time(connection) // 10_000 * 10_000 + 3 * SECOND  # when all this is done
-        connection.execute(update(held).values(release_at=held.c.release_at + start))
-    due = {gateway.release.public_id(post): start + moment for post, moment in due.items()}
-    worker = Worker(gateway, Journal("bench"))
+        connection.execute(update(held).values(due_at=held.c.due_at + start))
+    due = {gateway.publisher.public_id(post): start + moment for post, moment in due.items()}
+    worker = GatewayWorker(gateway, Journal("bench"))
     thread = threading.Thread(target=worker.run)
     thread.start()
     late: list[float] = []

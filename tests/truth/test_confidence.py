@@ -17,8 +17,8 @@ from peerveil.study import run_study
 from peerveil.truth import Client, randomize_answers
 from peerveil.truth.result import CONFIDENCE
 from peerveil.web.collect import Campaign, Store, infer
-from peerveil.web.collect.operator import operator_page
-from peerveil.web.collect.store import Job, report_key
+from peerveil.web.collect.results import operator_page
+from peerveil.web.collect.store import Submission, hash_key
 from peerveil.web.common.tokens import hash_token
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def test_a_campaign_claims_no_share_of_correct_labels(tmp_path: Path, capsys: py
             digest = hash_token(token)
             for task in terms["tasks"]:
                 line = Client(known.campaign.described()).randomize(task, "yes")
-                jobs.append(Job(known, digest, report_key(digest, task), known.intake.read(line.encode())))
+                jobs.append(Submission(known, digest, hash_key(digest, task), known.reader.read(line.encode())))
         with store.database.writing("take") as connection:
             assert all(store.take(connection, jobs))
         for so_far in (True, False):

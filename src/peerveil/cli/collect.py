@@ -140,7 +140,7 @@ def campaign(file: Path | None, close: str | None, example: str | None, db: str,
 def token(campaign: str, count: int, role: str, links: str | None, db: str, as_json: bool) -> None:
     """Create invitations, or an operator's token. They are shown once; the database keeps only their hashes."""
     from peerveil.web.collect import Store
-    from peerveil.web.collect.invitations import invitation_links
+    from peerveil.web.collect.store import invitation_links
 
     if links is not None:
         invitation_links(links, campaign, [])  # before anything is made
@@ -174,13 +174,13 @@ def export(campaign: str, to: Path, force: bool, db: str, as_json: bool) -> None
     """Write all reports of a campaign, for `peerveil truth infer` or `peerveil rankings aggregate`."""
     from peerveil.core.progress import progress_bar
     from peerveil.web.collect import Store
-    from peerveil.web.collect.exporting import count_reports
+    from peerveil.web.collect.exporting import count_answers
     from peerveil.web.collect.exporting import export as write
 
     check_file(to, force)
     with Store(db) as store:
         known = store.known(campaign)
-        total = count_reports(store, known)
+        total = count_answers(store, known)
         with progress_bar("exporting", total=total) as advance:
             path = write(store, known, to, advance=advance)
         each = known.campaign.each
@@ -224,12 +224,12 @@ def infer(campaign: str, so_far: bool, model: str, engine: str, level: float, db
     """Infer the result of a closed campaign from its reports, and store it. This may be repeated."""
     from peerveil.core.progress import progress_bar
     from peerveil.web.collect import Store
-    from peerveil.web.collect.exporting import count_reports
+    from peerveil.web.collect.exporting import count_answers
     from peerveil.web.collect.inference import infer as run
 
     with Store(db) as store:
         known = store.known(campaign)
-        with progress_bar("reading reports", total=count_reports(store, known)) as advance:
+        with progress_bar("reading reports", total=count_answers(store, known)) as advance:
             result = run(store, known, so_far=so_far, model=model, engine=engine, level=level, advance=advance)
     emit({"campaign": campaign, **result}, as_json, _told(result))
 
@@ -269,7 +269,7 @@ def serve(db: str, host: str, port: int, processes: int) -> None:
     import os
 
     from peerveil.web.collect import Store
-    from peerveil.web.collect.background import Inferrer
+    from peerveil.web.collect.service import Inferrer
 
     try:
         from peerveil.web.collect.service import build_app

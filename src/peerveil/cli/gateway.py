@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +29,7 @@ from peerveil.core.files import check_out
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from peerveil.web.gateway import Gateway, Settings
+    from peerveil.web.gateway import Gateway, GatewaySettings
 
 _db_option = click.option(
     "--db",
@@ -52,9 +51,9 @@ def gateway() -> None:
     """Run a posting service that publishes each post after a random delay."""
 
 
-def _settings(config: Path | None, db: str | None) -> Settings:
+def _settings(config: Path | None, db: str | None) -> GatewaySettings:
     from peerveil.storage import Address
-    from peerveil.web.gateway import Settings
+    from peerveil.web.gateway import GatewaySettings
     from peerveil.web.gateway.settings import PREFIX
 
     if db is not None and Address.read(db).has_password:
@@ -62,11 +61,11 @@ def _settings(config: Path | None, db: str | None) -> Settings:
             f"an address without one: everybody on this machine can read it. Use PGPASSWORD, ~/.pgpass or {PREFIX}_DB"
         )
         raise BadInput("--db", got=Verbatim("an address with a password"), want=want)
-    return Settings.find(config, db)
+    return GatewaySettings.find(config, db)
 
 
 @contextmanager
-def _opened(config: Path | None, db: str | None) -> Iterator[tuple[Gateway, Settings]]:
+def _opened(config: Path | None, db: str | None) -> Iterator[tuple[Gateway, GatewaySettings]]:
     from peerveil.web.gateway import Gateway
 
     settings = _settings(config, db)
@@ -182,27 +181,27 @@ def work(db: str | None, config: Path | None) -> None:
 
     from peerveil.web.common import Journal
     from peerveil.web.common.journal import quiet_libraries
-    from peerveil.web.gateway import Worker
-    from peerveil.web.gateway.pulse import Pulse
+    from peerveil.web.common.serving import on_signal
+    from peerveil.web.gateway import GatewayWorker
+    from peerveil.web.gateway.health import Heartbeat
 
     journal = Journal("gateway-worker")
     quiet_libraries(journal)
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    on_signal(stop.set)
     with _opened(config, db) as (gateway, _):
-        worker = Worker(gateway, journal)
+        worker = GatewayWorker(gateway, journal)
         worker.start()
-        pulse = Pulse(gateway, journal, worker.alive)
-        pulse.start()
+        heartbeat = Heartbeat(gateway, journal, worker.alive)
+        heartbeat.start()
         journal.write("working")
-        while not stop.wait(1.0) and not pulse.dead():
+        while not stop.wait(1.0) and all(heartbeat.alive().values()):
             pass
-        dead = pulse.dead()
-        pulse.stop()
+        healthy = all(heartbeat.alive().values())
+        heartbeat.stop()
         worker.stop()
         journal.write("stopped")
-    if dead:  # whoever supervises this process starts it again
+    if not healthy:  # whoever supervises this process starts it again
         stop_with(CHECK_FAILED)
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-STATIC = Path(__file__).parents[2] / "src" / "peerveil" / "collect" / "static"
+STATIC = Path(__file__).parents[3] / "src" / "peerveil" / "web" / "collect" / "static"
 
 
 @pytest.fixture(scope="session")

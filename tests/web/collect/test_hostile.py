@@ -9,7 +9,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import event
+from sqlalchemy import event, select
 from tests.web.collect.test_service import Bench
 from tests.web.common.client import Client as Http
 
@@ -134,7 +134,7 @@ def test_the_journal_says_what_failed_but_not_what_was_sent(lite: Bench, monkeyp
     def fail(*_: object) -> None:
         raise RuntimeError("my secret")
 
-    monkeypatch.setattr(type(lite.known.intake), "read", fail)
+    monkeypatch.setattr(type(lite.known.reader), "read", fail)
     answer = lite.send(lite.token(), lite.line(1))
     assert answer.status_code == 500
     assert "my secret" not in answer.text + lite.log.getvalue()
@@ -142,14 +142,14 @@ def test_the_journal_says_what_failed_but_not_what_was_sent(lite: Bench, monkeyp
 
 
 def test_a_budget_read_without_its_lock_would_be_exceeded(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planted fault: two servers that read the budget without locking it take more than it allows."""
+    """The deliberate fault: two servers that read the budget without locking it take more than it allows."""
     import time
 
-    from peerveil.web.collect import statements, store
+    from peerveil.web.collect import store, tables
 
     bench = Bench(postgres_url)
     second = Http(build_app(bench.store, Journal("collect", io.StringIO())))
-    real = statements.used_keys
+    real = tables.used_keys
 
     def slow(connection: Any, keys: Any) -> Any:
         time.sleep(0.3)  # time enough for the other server to read the same budget
@@ -170,7 +170,12 @@ def test_a_budget_read_without_its_lock_would_be_exceeded(postgres_url: str, mon
 
     try:
         assert race() == 1
-        monkeypatch.setattr(statements, "_PEOPLE", statements._PEOPLE.replace(" FOR UPDATE", ""))
+
+        def unlocked(connection: Any, hashes: list[str]) -> dict[str, Any]:
+            rows = connection.execute(select(tables.people).where(tables.people.c.hash.in_(hashes)))
+            return {row.hash: row for row in rows}
+
+        monkeypatch.setattr(store, "locked_people", unlocked)
         assert race() == 2
     finally:
         second.close()

@@ -13,8 +13,8 @@ from tests.web.collect.server import Server
 
 from peerveil.core.errors import BadInput
 from peerveil.web.collect import Campaign, CollectClient, Store, infer
-from peerveil.web.collect.client import Refused
-from peerveil.web.collect.outcomes import stored_result
+from peerveil.web.collect.results import stored_result
+from peerveil.web.common.client import Refused
 from peerveil.web.common.errors import Conflict
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def test_inference_waits_for_the_end_and_for_reports(tmp_path: Path) -> None:
         with pytest.raises(BadInput, match="a closed campaign, or --so-far"):
             infer(store, known)
         store.end(known, now=True)
-        with pytest.raises(BadInput, match="no reports"):
+        with pytest.raises(BadInput, match="no answers"):
             infer(store, known)
         assert store.participation(known)["inference"]["state"] == "done"
         assert stored_result(store, known, "final") is None
@@ -46,7 +46,7 @@ def test_inference_waits_for_the_end_and_for_reports(tmp_path: Path) -> None:
 def test_one_inference_at_a_time_unless_it_has_died(tmp_path: Path) -> None:
     from sqlalchemy import update
 
-    from peerveil.web.collect.schema import campaigns
+    from peerveil.web.collect.tables import campaigns
 
     with Store(str(tmp_path / "c.db"), create=True) as store:
         store.add(Campaign.from_dict(TERMS))
@@ -66,7 +66,7 @@ def test_one_inference_at_a_time_unless_it_has_died(tmp_path: Path) -> None:
 
 def _report(store: Store, count: int) -> None:
     from peerveil.truth import Client
-    from peerveil.web.collect.store import Job, report_key
+    from peerveil.web.collect.store import Submission, hash_key
     from peerveil.web.common.tokens import hash_token
 
     known = store.known("lake")
@@ -75,7 +75,7 @@ def _report(store: Store, count: int) -> None:
         digest = hash_token(token)
         for task in ("a", "b", "c"):
             line = Client(known.campaign.described()).randomize(task, "yes")
-            jobs.append(Job(known, digest, report_key(digest, task), known.intake.read(line.encode())))
+            jobs.append(Submission(known, digest, hash_key(digest, task), known.reader.read(line.encode())))
     with store.database.writing("take") as connection:
         assert store.take(connection, jobs) == [True] * len(jobs)
 

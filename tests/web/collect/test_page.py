@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import delete, select
 from tests.web.collect.server import Server
+from tests.web.collect.test_campaign import width
 
 from peerveil.web.collect import Campaign, Store
-from peerveil.web.collect.reports import width
-from peerveil.web.collect.schema import reports
+from peerveil.web.collect.tables import answers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +74,7 @@ class Desk:
 
     def stored(self) -> list[tuple[int, int]]:
         with Store(self.url) as store, store.database.reading() as connection:
-            rows = connection.execute(select(reports.c.question, reports.c.code))
+            rows = connection.execute(select(answers.c.question, answers.c.code))
             return [(row.question, row.code) for row in rows]
 
     def count(self, campaign: str) -> int:
@@ -94,7 +94,7 @@ def desk(serving: Desk, chromium: Browser) -> Iterator[Desk]:
     """The server as if nobody had reported yet."""
     serving.requests = []
     with Store(serving.url) as store, store.database.writing("open") as connection:
-        connection.execute(delete(reports))
+        connection.execute(delete(answers))
     yield serving
     for context in [c for c in chromium.contexts if any("127.0.0.1" in p.url for p in c.pages)]:
         context.close()

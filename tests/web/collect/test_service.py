@@ -13,11 +13,11 @@ from sqlalchemy import func, select, text
 from tests.web.common.client import Client as Http
 
 from peerveil.data import Labels
-from peerveil.rankings import aggregate_reports
+from peerveil.rankings import aggregate_rankings
 from peerveil.truth import Client, PrivateDawidSkene, read_answers
 from peerveil.web.collect import Campaign, Store, export, infer
-from peerveil.web.collect.schema import people, reports
 from peerveil.web.collect.service import build_app
+from peerveil.web.collect.tables import answers, people
 from peerveil.web.common import Journal
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Bench:
         """How many reports there are, and how many answers are left in all."""
         with self.store.database.reading() as connection:
             return (
-                connection.execute(select(func.count()).select_from(reports)).scalar_one(),
+                connection.execute(select(func.count()).select_from(answers)).scalar_one(),
                 int(connection.execute(select(func.coalesce(func.sum(people.c.left), 0))).scalar_one()),
             )
 
@@ -279,7 +279,7 @@ def test_results_are_the_librarys_on_the_exported_reports(bench: Bench, tmp_path
                     text("SELECT person, reports, ability FROM collect_abilities ORDER BY person")
                 )
                 kept = [tuple(row) for row in rows]
-            assert kept == workers.frame().select("worker", "reports", "ability").rows()
+            assert kept == workers.frame().select("worker", "answers", "ability").rows()
     short = bench.http.get("/v1/campaigns/lake/results?limit=5").json()
     assert [one["number"] for one in short["labels"]] == [0, 1, 2, 3, 4]
     rest = bench.http.get(f"/v1/campaigns/lake/results?after={short['next']}&limit=100").json()
@@ -310,7 +310,7 @@ def test_votes_go_all_the_way(bench: Bench, tmp_path: Path) -> None:
     assert found["reject"]
     assert found["reports"] == 120
     for suffix in (".csv", ".parquet"):
-        test = aggregate_reports(export(bench.store, known, tmp_path / f"votes{suffix}"))
+        test = aggregate_rankings(export(bench.store, known, tmp_path / f"votes{suffix}"))
         assert (test.pvalue, test.statistic) == (found["pvalue"], found["statistic"])
         assert test.guarantee.exact_epsilon == 2
     answer = bench.http.get("/v1/campaigns/drinks/results").json()

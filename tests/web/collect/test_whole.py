@@ -17,8 +17,8 @@ from tests.web.collect.server import Server
 from peerveil.data import Labels
 from peerveil.truth import Client, PrivateDawidSkene, simulate_crowd
 from peerveil.web.collect import Campaign, Store, export
-from peerveil.web.collect.outcomes import stored_result
-from peerveil.web.collect.schema import abilities, people, reports
+from peerveil.web.collect.results import stored_result
+from peerveil.web.collect.tables import abilities, answers, people
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -176,7 +176,7 @@ def test_kills_lose_nothing_and_count_nothing_twice(kind: str, tmp_path: Path, r
     assert not crowd.refused
     assert len(crowd.acknowledged) == crowd.expected == 1500
     with Store(db) as store, store.database.reading() as connection:
-        rows = connection.execute(select(reports.c.person, reports.c.question, reports.c.code)).all()
+        rows = connection.execute(select(answers.c.person, answers.c.question, answers.c.code)).all()
         left = [row.left for row in connection.execute(select(people.c.left))]
         numbers = {row.hash: row.person for row in connection.execute(select(people))}
     from peerveil.web.common.tokens import hash_token

@@ -24,10 +24,10 @@ from peerveil.web.common import (
     Tokens,
     Vault,
     open_database,
-    read_config,
 )
+from peerveil.web.common.database import end_of_day
 from peerveil.web.common.errors import Clash, Forbidden, Unauthorized, Unavailable, Unprocessable
-from peerveil.web.common.records import end_of_day, read_key, record_table
+from peerveil.web.common.records import read_key, record_table
 from peerveil.web.common.tokens import token_table
 from peerveil.web.common.vault import CannotOpen
 
@@ -120,14 +120,14 @@ def test_a_vault_without_a_key_says_where_it_looked(monkeypatch: pytest.MonkeyPa
 def test_the_same_key_with_another_body_is_refused(database: ServiceDatabase) -> None:
     kept = Records(records, Vault.read(Vault.new_key()))
     with database.writing("take") as connection:
-        kept.keep(connection, [Record("k", "body 1", b"answer")], until=5)
+        kept.keep(connection, [Record("k", "body 1", b"answer")], until={"k": 5})
         assert b"answer" not in bytes(connection.execute(select(records.c.answer)).scalar_one())
         found = kept.find(connection, ["k", "other"])
     assert found["k"].answer_for("body 1") == b"answer"
     with pytest.raises(Unprocessable, match="another body"):
         found["k"].answer_for("body 2")
     with pytest.raises(Clash), database.writing("take") as connection:
-        kept.keep(connection, [Record("k", "body 1", b"answer")], until=5)
+        kept.keep(connection, [Record("k", "body 1", b"answer")], until={"k": 5})
     with database.writing("take") as connection:
         kept.forget(connection, end_of_day(5) - 1)
         assert kept.find(connection, ["k"])
@@ -214,24 +214,3 @@ def test_the_journal_cannot_hold_what_people_send() -> None:
         "dropped": 4,
     }  # fmt: skip
     assert lines[1]["error"] == "ValueError"
-
-
-def test_configuration_names_and_types_are_checked(tmp_path: Path) -> None:
-    file = tmp_path / "c.toml"
-    file.write_text('port = 80\nhost = "a"\n[spaces.iclr]\ngap = "1h"\n')
-    read = {"prefix": "PV", "options": {"port": int, "host": str, "open": bool}, "tables": ["spaces"]}
-    found = read_config(file, **read, environment={"PV_PORT": "81", "PV_OPEN": "yes"})  # type: ignore[arg-type]
-    assert found == {"port": 81, "host": "a", "open": True, "spaces": {"iclr": {"gap": "1h"}}}
-    for text, said in [
-        ("prot = 1", r"'port'\?"),
-        ('port = "x"', "type int"),
-        ("port = true", "type int"),
-        ("=", "a TOML file"),
-    ]:
-        file.write_text(text)
-        with pytest.raises(BadInput, match=said):
-            read_config(file, **read, environment={})  # type: ignore[arg-type]
-    with pytest.raises(BadInput, match="a file that exists"):
-        read_config(tmp_path / "none", **read, environment={})  # type: ignore[arg-type]
-    with pytest.raises(BadInput, match="PV_PORT"):
-        read_config(None, **read, environment={"PV_PORT": "x"})  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes
 
 import pytest
 from tests.web.common.client import Client
-from tests.web.gateway.house import KEY
+from tests.web.gateway.helpers import KEY
 
 from peerveil.cli.collect import LABELS_EXAMPLE
 from peerveil.web.collect import Campaign, Store

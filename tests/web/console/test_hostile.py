@@ -15,7 +15,7 @@ from sqlalchemy import update
 from tests.web.console.clients import ADDRESS, SENTENCE, Browser, LocalConsole, said, token_of, where
 
 from peerveil.data import synthetic_conference
-from peerveil.web.common.clock import SECOND
+from peerveil.web.common.database import SECOND
 from peerveil.web.console import users
 from peerveil.web.console.schema import sessions
 from peerveil.web.console.schema import users as users_table

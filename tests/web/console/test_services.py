@@ -15,9 +15,9 @@ from tests.web.console.operator_client import LABELS, RANKINGS, OperatorConsole
 
 from peerveil.data import Labels
 from peerveil.web.collect import Campaign, Store
-from peerveil.web.collect.background import Inferrer
-from peerveil.web.collect.reports import Received
-from peerveil.web.collect.store import Job, report_key
+from peerveil.web.collect.answers import RandomizedAnswer
+from peerveil.web.collect.service import Inferrer
+from peerveil.web.collect.store import Submission, hash_key
 from peerveil.web.common import Journal
 from peerveil.web.common.tokens import hash_token
 from peerveil.web.console import jobs
@@ -49,7 +49,7 @@ def report(operator: OperatorConsole, people: int = 6) -> list[str]:
     for token in tokens:
         digest = hash_token(token)
         for question in range(2):
-            job = Job(known, digest, report_key(digest, str(question)), Received(question, question))
+            job = Submission(known, digest, hash_key(digest, str(question)), RandomizedAnswer(question, question))
             with store.database.writing("take") as connection:
                 assert store.take(connection, [job]) == [True]
     return tokens

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select, update
 from tests.web.console.operator_client import OperatorConsole
 from tests.web.console.test_services import said
-from tests.web.gateway.house import KEY, SETTINGS, submit
+from tests.web.gateway.helpers import KEY, SETTINGS, submit
 
 from peerveil.web.common import Vault
 from peerveil.web.gateway import Gateway, Space
@@ -52,14 +52,14 @@ def halt(url: str, seconds: int) -> list[int]:
 
 def due(gateway: Gateway) -> list[int]:
     with gateway.database.reading() as connection:
-        return sorted(connection.execute(select(held.c.release_at)).scalars())
+        return sorted(connection.execute(select(held.c.due_at)).scalars())
 
 
 def test_the_page_is_the_gateways_own_and_shows_nothing_that_is_held(gate: OperatorConsole, url: str) -> None:
     page = gate.get(PAGE)
     assert page.status_code == 200
     assert Space.read("forum", SETTINGS).in_words() in said(page)
-    assert "Nothing has been released yet" in said(page)
+    assert "Nothing has been published yet" in said(page)
     assert "Confirm and continue" not in page.text
     assert f"peerveil gateway serve --db {url}" in said(page)
     for path in (PAGE, "/services"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.web.gateway.house import FakeTime, open_gateway
+from tests.web.gateway.helpers import FakeTime, open_gateway
 
 from peerveil.web.gateway import Gateway
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select
-from tests.web.gateway.house import SECOND, FakeTime, everything, open_gateway, submit, work
+from tests.web.gateway.helpers import SECOND, FakeTime, everything, open_gateway, submit, work
 
 from peerveil.core.errors import BadInput
 from peerveil.web.gateway import Gateway
@@ -18,7 +18,7 @@ DAY = 86_400
 
 def due(gateway: Gateway) -> list[int]:
     with gateway.database.reading() as connection:
-        return sorted(connection.execute(select(held.c.release_at)).scalars())
+        return sorted(connection.execute(select(held.c.due_at)).scalars())
 
 
 def confirm(gateway: Gateway, what: str) -> int:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import func, insert, select, text, update
 from tests.web.common.client import Client
-from tests.web.gateway.house import SECOND, FakeTime, everything, job, rank_correlation, submit, work
+from tests.web.gateway.helpers import SECOND, FakeTime, everything, job, rank_correlation, submit, work
 
 from peerveil.web.common import Journal, Record, Records
 from peerveil.web.common.errors import Clash, Unprocessable
 from peerveil.web.gateway import Gateway, create_app
 from peerveil.web.gateway.intake import Edit, Intake
-from peerveil.web.gateway.release import Release
+from peerveil.web.gateway.publish import Publisher
 from peerveil.web.gateway.tables import feed, held, metadata, recent, spaces
 from peerveil.web.gateway.tally import BINS, BLOCK, metrics, read_tally
 
@@ -36,13 +36,13 @@ Make = Any
 MANY = 400
 
 
-def with_release(kind: type[Release]) -> type[Gateway]:
+def with_publisher(kind: type[Publisher]) -> type[Gateway]:
     """A gateway with a fault in how it releases."""
 
     class Faulty(Gateway):
         def __init__(self, *args: Any, **more: Any) -> None:
             super().__init__(*args, **more)
-            self.release = kind(self.vault, self.digests, self.records)
+            self.publisher = kind(self.vault, self.digests, self.records)
 
     return Faulty
 
@@ -68,21 +68,21 @@ def take_many(gateway: Gateway, count: int, **more: Any) -> None:
 # ---- order ------------------------------------------------------------------------------------------------------
 
 
-class InOrder(Release):
+class InOrder(Publisher):
     """A queue: what came first goes first. (The text tells the order of arrival.)"""
 
     def shuffle(self, rows: list[Any]) -> list[Any]:
         return sorted(rows, key=lambda pair: int(pair[1]["c"]))
 
 
-class ByDueTime(Release):
+class ByDueTime(Publisher):
     """A backlog in the order in which it was due."""
 
     def shuffle(self, rows: list[Any]) -> list[Any]:
-        return sorted(rows, key=lambda pair: pair[0].release_at)
+        return sorted(rows, key=lambda pair: pair[0].due_at)
 
 
-class Serial(Release):
+class Serial(Publisher):
     """Ids that grow."""
 
     def public_id(self, post: str) -> str:
@@ -91,15 +91,15 @@ class Serial(Release):
 
 
 @pytest.mark.parametrize(
-    ("kind", "leaks"), [(Release, False), (InOrder, True), (ByDueTime, True)], ids=["as it is", "queue", "due time"]
+    ("kind", "leaks"), [(Publisher, False), (InOrder, True), (ByDueTime, True)], ids=["as it is", "queue", "due time"]
 )
 def test_a_backlog_appears_in_random_order(
-    sqlite_url: str, make: Make, time: FakeTime, kind: type[Release], leaks: bool
+    sqlite_url: str, make: Make, time: FakeTime, kind: type[Publisher], leaks: bool
 ) -> None:
-    gateway = make(sqlite_url, with_release(kind))
+    gateway = make(sqlite_url, with_publisher(kind))
     take_many(gateway, MANY)
     with gateway.database.reading() as connection:
-        due = {gateway.release.public_id(row.id): row.release_at for row in connection.execute(select(held))}
+        due = {gateway.publisher.public_id(row.id): row.due_at for row in connection.execute(select(held))}
     time.advance(1000)
     work(gateway)
     items = everything(gateway)
@@ -114,11 +114,11 @@ def test_a_backlog_appears_in_random_order(
     assert (abs(found) > 5 / MANY**0.5) is leaks
 
 
-@pytest.mark.parametrize(("kind", "leaks"), [(Release, False), (Serial, True)], ids=["as it is", "serial"])
+@pytest.mark.parametrize(("kind", "leaks"), [(Publisher, False), (Serial, True)], ids=["as it is", "serial"])
 def test_ids_say_nothing_of_the_order(
-    sqlite_url: str, make: Make, time: FakeTime, kind: type[Release], leaks: bool
+    sqlite_url: str, make: Make, time: FakeTime, kind: type[Publisher], leaks: bool
 ) -> None:
-    gateway = make(sqlite_url, with_release(kind))
+    gateway = make(sqlite_url, with_publisher(kind))
     take_many(gateway, MANY)
     time.advance(1000)
     work(gateway)
@@ -126,18 +126,18 @@ def test_ids_say_nothing_of_the_order(
     assert (abs(rank_correlation(ids, range(MANY))) > 5 / MANY**0.5) is leaks
 
 
-class ToTheMicrosecond(Release):
+class ToTheMicrosecond(Publisher):
     """Published times as exact as the clock."""
 
     def items(self, space: Any, opened: list[Any], tick: int) -> list[dict[str, Any]]:
         return super().items(space, opened, tick + 123_456)
 
 
-@pytest.mark.parametrize(("kind", "leaks"), [(Release, False), (ToTheMicrosecond, True)], ids=["as it is", "exact"])
+@pytest.mark.parametrize(("kind", "leaks"), [(Publisher, False), (ToTheMicrosecond, True)], ids=["as it is", "exact"])
 def test_published_times_are_on_the_grid(
-    sqlite_url: str, make: Make, time: FakeTime, kind: type[Release], leaks: bool
+    sqlite_url: str, make: Make, time: FakeTime, kind: type[Publisher], leaks: bool
 ) -> None:
-    gateway = make(sqlite_url, with_release(kind), grid="5s")
+    gateway = make(sqlite_url, with_publisher(kind), grid="5s")
     take_many(gateway, 20)
     time.advance(60.7)
     work(gateway)
@@ -149,18 +149,20 @@ def test_published_times_are_on_the_grid(
 # ---- once, and nobody skipped -----------------------------------------------------------------------------------
 
 
-class AnotherIdEachTime(Release):
+class AnotherIdEachTime(Publisher):
     """Public ids that are drawn at release: nothing then stops a second release of the same post."""
 
     def public_id(self, post: str) -> str:
         return secrets.token_hex(16)
 
 
-@pytest.mark.parametrize(("kind", "doubles"), [(Release, False), (AnotherIdEachTime, True)], ids=["as it is", "drawn"])
+@pytest.mark.parametrize(
+    ("kind", "doubles"), [(Publisher, False), (AnotherIdEachTime, True)], ids=["as it is", "drawn"]
+)
 def test_a_post_that_comes_back_is_not_released_twice(
-    url: str, make: Make, time: FakeTime, kind: type[Release], doubles: bool
+    url: str, make: Make, time: FakeTime, kind: type[Publisher], doubles: bool
 ) -> None:
-    gateway = make(url, with_release(kind))
+    gateway = make(url, with_publisher(kind))
     submit(gateway)
     with gateway.database.reading() as connection:
         row = dict(connection.execute(select(held)).mappings().one())
@@ -176,7 +178,7 @@ def test_a_post_that_comes_back_is_not_released_twice(
     assert (len(everything(gateway)) == 2) is doubles
 
 
-class WithoutLock(Release):
+class WithoutLock(Publisher):
     """Positions from a sequence, as identity columns draw them: not ordered by commit."""
 
     def positions(self, connection: Connection, space: Any, count: int) -> int:
@@ -186,13 +188,13 @@ class WithoutLock(Release):
         return last
 
 
-@pytest.mark.parametrize(("kind", "skips"), [(Release, False), (WithoutLock, True)], ids=["as it is", "sequence"])
+@pytest.mark.parametrize(("kind", "skips"), [(Publisher, False), (WithoutLock, True)], ids=["as it is", "sequence"])
 def test_a_reader_never_misses_what_is_committed_late(
-    postgres_url: str, make: Make, time: FakeTime, kind: type[Release], skips: bool, monkeypatch: pytest.MonkeyPatch
+    postgres_url: str, make: Make, time: FakeTime, kind: type[Publisher], skips: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two workers at once: the one that drew its positions first commits last, while a reader reads."""
-    monkeypatch.setattr("peerveil.web.gateway.release.count_release", lambda *_: None)  # it locks rows, too
-    gateway = make(postgres_url, with_release(kind))
+    monkeypatch.setattr("peerveil.web.gateway.publish.count_published", lambda *_: None)  # it locks rows, too
+    gateway = make(postgres_url, with_publisher(kind))
     with gateway.database.writing("open") as connection:
         connection.execute(text("CREATE SEQUENCE planted"))
     take_many(gateway, 20)
@@ -207,12 +209,12 @@ def test_a_reader_never_misses_what_is_committed_late(
         seen.extend(item.id for item in items)
 
     def second() -> None:
-        with gateway.database.writing("release") as connection:
-            gateway.release.release(connection, space, time.now, 10)
+        with gateway.database.writing("publish") as connection:
+            gateway.publisher.publish(connection, space, time.now, 10)
 
     other = threading.Thread(target=second)
-    with gateway.database.writing("release") as connection:
-        gateway.release.release(connection, space, time.now, 10)
+    with gateway.database.writing("publish") as connection:
+        gateway.publisher.publish(connection, space, time.now, 10)
         other.start()
         other.join(1.0)  # with the lock it waits; without, it is done before us
         read()
@@ -223,19 +225,19 @@ def test_a_reader_never_misses_what_is_committed_late(
     assert (len(seen) < 20) is skips
 
 
-class Eager(Release):
+class Eager(Publisher):
     """Replies that do not wait for what they answer."""
 
     def claim(self, connection: Connection, space: Any, tick: int, limit: int) -> Any:
-        due = select(held).where(held.c.space == space.name, held.c.release_at <= tick)
+        due = select(held).where(held.c.space == space.name, held.c.due_at <= tick)
         return connection.execute(due.order_by(held.c.shuffle).limit(limit)).all()
 
 
-@pytest.mark.parametrize(("kind", "early"), [(Release, False), (Eager, True)], ids=["as it is", "eager"])
+@pytest.mark.parametrize(("kind", "early"), [(Publisher, False), (Eager, True)], ids=["as it is", "eager"])
 def test_no_reply_appears_before_its_parent(
-    sqlite_url: str, make: Make, time: FakeTime, kind: type[Release], early: bool
+    sqlite_url: str, make: Make, time: FakeTime, kind: type[Publisher], early: bool
 ) -> None:
-    gateway = make(sqlite_url, with_release(kind))
+    gateway = make(sqlite_url, with_publisher(kind))
     for k in range(30):
         parent = submit(gateway, "t", f"p{k}", actor=f"a{k}")["receipt"]
         submit(gateway, "t", f"r{k}", actor=f"a{k}", reply_to=parent)
@@ -256,7 +258,7 @@ class Redraws(Intake):
     def _change(self, connection: Connection, job: Any) -> Any:
         answer = super()._change(connection, job)
         moment = secrets.randbelow(100) * SECOND
-        connection.execute(update(held).values(release_at=held.c.release_at + moment + SECOND))
+        connection.execute(update(held).values(due_at=held.c.due_at + moment + SECOND))
         return answer
 
 
@@ -267,10 +269,10 @@ def test_delays_are_drawn_once(url: str, make: Make, time: FakeTime, kind: type[
 
     def due() -> list[int]:
         with gateway.database.reading() as connection:
-            return list(connection.execute(select(held.c.release_at)).scalars())
+            return list(connection.execute(select(held.c.due_at)).scalars())
 
     first = due()
-    gateway.take(Edit({"forum": "kim"}, receipt, "new"))
+    gateway.take(Edit("forum", "kim", receipt, "new"))
     submit(gateway, key="k")
     again = make(url, with_intake(kind))
     submit(again, key="k")
@@ -287,7 +289,7 @@ class TellsTheDelay(Intake):
         ((place, answer),) = super()._submit(connection, jobs)
         body = json.loads(answer)
         mine = held.c.receipt == sha256(body["receipt"].encode()).hexdigest()
-        due = connection.execute(select(held.c.release_at).where(mine)).scalar_one()
+        due = connection.execute(select(held.c.due_at).where(mine)).scalar_one()
         wait = (due - self._watch.now(connection)) // SECOND
         return [(place, json.dumps(body | {"longest_delay": wait}).encode())]
 
@@ -429,7 +431,7 @@ def test_what_is_held_is_not_in_the_files(
     gateway = make(sqlite_url)
     if not closed:
         gateway.intake._vault = Plain()
-        gateway.release._vault = Plain()
+        gateway.publisher._vault = Plain()
     receipt = submit(gateway, "thread-SECRET", "content-SECRET", actor="actor-SECRET", key="key-SECRET")["receipt"]
     files = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
     found = [
@@ -455,16 +457,18 @@ def test_what_is_held_is_not_in_the_files(
     )
 
 
-class Keeps(Release):
+class Keeps(Publisher):
     """Intake rows that stay after release."""
 
     def clean(self, connection: Connection, now: int) -> None:
         pass
 
 
-@pytest.mark.parametrize(("kind", "stays"), [(Release, False), (Keeps, True)], ids=["as it is", "keeps"])
-def test_arrivals_are_forgotten(sqlite_url: str, make: Make, time: FakeTime, kind: type[Release], stays: bool) -> None:
-    gateway = make(sqlite_url, with_release(kind))
+@pytest.mark.parametrize(("kind", "stays"), [(Publisher, False), (Keeps, True)], ids=["as it is", "keeps"])
+def test_arrivals_are_forgotten(
+    sqlite_url: str, make: Make, time: FakeTime, kind: type[Publisher], stays: bool
+) -> None:
+    gateway = make(sqlite_url, with_publisher(kind))
     arrival = time.now
     take_many(gateway, 5)
     time.advance(1000)

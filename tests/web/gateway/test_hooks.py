@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import select, update
 from tests.web.common.client import Client
-from tests.web.gateway.house import FakeTime, job, open_gateway, submit, work
+from tests.web.gateway.helpers import FakeTime, job, open_gateway, submit, work
 from tests.web.gateway.test_operating import Receiver
 
 from peerveil.web.common import Journal
-from peerveil.web.gateway import Worker, create_app, examine
-from peerveil.web.gateway.hooks import Deliveries
-from peerveil.web.gateway.pulse import Pulse
+from peerveil.web.gateway import GatewayWorker, create_app, examine
+from peerveil.web.gateway.health import Heartbeat
 from peerveil.web.gateway.tables import hooks
+from peerveil.web.gateway.webhooks import Deliveries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from peerveil.web.gateway import Gateway
-    from peerveil.web.gateway.doctor import Finding
+    from peerveil.web.gateway.health import HealthCheck
 
 PATIENCE = 60.0  # for what should happen at once, on a busy machine
 SECRET = "a secret of the platform"
@@ -128,8 +128,8 @@ def receivers() -> Iterator[Callable[[Any], Any]]:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads that look again at once instead of after a second."""
-    monkeypatch.setattr("peerveil.web.gateway.hooks._IDLE", 0.05)
-    monkeypatch.setattr("peerveil.web.gateway.worker._LONGEST_SLEEP", 0.05)
+    monkeypatch.setattr("peerveil.web.gateway.webhooks._IDLE_SECONDS", 0.05)
+    monkeypatch.setattr("peerveil.web.gateway.publish._LONGEST_PAUSE_SECONDS", 0.05)
 
 
 def with_hooks(url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, *urls: str) -> Gateway:
@@ -159,7 +159,7 @@ def test_bad_receivers_harm_no_other_and_no_shutdown(
     bad = [receivers(answer) for answer in ((drips, is_silent, floods) if hangs else map(says, BAD.values()))]
     good = receivers(None)
     gateway = with_hooks(sqlite_url, time, monkeypatch, *(one.url for one in bad), good.url)
-    worker = Worker(gateway, Journal("test"))
+    worker = GatewayWorker(gateway, Journal("test"))
     worker.start()
     stopping = threading.Thread(target=worker.stop, daemon=True)
     try:
@@ -256,11 +256,11 @@ def _dies(*_: Any, **__: Any) -> Any:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("part", ["release", "webhooks", "intake"])
+@pytest.mark.parametrize("part", ["publishing", "webhooks", "intake"])
 def test_a_dead_thread_is_seen_by_healthz_and_by_the_doctor(
     url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    monkeypatch.setattr("peerveil.web.gateway.pulse.EVERY", 0.05)
+    monkeypatch.setattr("peerveil.web.gateway.health._INTERVAL_SECONDS", 0.05)
     gateway, log = open_gateway(url, time), io.StringIO()
     token = gateway.issue_token(role="author", space="forum", actor="kim")
     assert {one.what: (one.ok, one.fails) for one in examine(gateway)}[f"{part} thread"] == (
@@ -271,7 +271,11 @@ def test_a_dead_thread_is_seen_by_healthz_and_by_the_doctor(
     try:
         assert client.get("/healthz").status_code == 200
         assert until(lambda: _finding(gateway, part).ok)
-        target = {"release": (Worker, "step"), "webhooks": (Deliveries, "begin"), "intake": (gateway.group, "_write")}
+        target = {
+            "publishing": (GatewayWorker, "step"),
+            "webhooks": (Deliveries, "begin"),
+            "intake": (gateway.group, "_write"),
+        }
         monkeypatch.setattr(*target[part], _dies)
         if part == "intake":
             with pytest.raises(Deadly):  # the request under way is answered all the same
@@ -292,23 +296,26 @@ def test_a_dead_thread_is_seen_by_healthz_and_by_the_doctor(
         gateway.close()
 
 
-def _finding(gateway: Gateway, part: str) -> Finding:
+def _finding(gateway: Gateway, part: str) -> HealthCheck:
     return next(one for one in examine(gateway) if one.what == f"{part} thread")
 
 
 def test_a_process_that_was_killed_falls_silent_and_one_that_was_stopped_does_not(url: str, time: FakeTime) -> None:
     gateway = open_gateway(url, time)
     try:
-        killed = Pulse(gateway, Journal("test"), lambda: {"release": True})
+        killed = Heartbeat(gateway, Journal("test"), lambda: {"publishing": True})
         killed._beat(stopping=False)  # and never again
-        assert _finding(gateway, "release").ok
+        assert _finding(gateway, "publishing").ok
         time.advance(61)
-        assert (_finding(gateway, "release").found, _finding(gateway, "release").fails) == ("silent, 61 s ago", True)
-        other = Pulse(gateway, Journal("test"), lambda: {"release": True})
+        assert (_finding(gateway, "publishing").found, _finding(gateway, "publishing").fails) == (
+            "silent, 61 s ago",
+            True,
+        )
+        other = Heartbeat(gateway, Journal("test"), lambda: {"publishing": True})
         other.start()
-        assert until(lambda: _finding(gateway, "release").ok)  # another one does the work
+        assert until(lambda: _finding(gateway, "publishing").ok)  # another one does the work
         other.stop()
         time.advance(61)
-        assert (_finding(gateway, "release").ok, _finding(gateway, "release").fails) == (False, False)
+        assert (_finding(gateway, "publishing").ok, _finding(gateway, "publishing").fails) == (False, False)
     finally:
         gateway.close()

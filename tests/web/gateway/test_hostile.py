@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import event
 from tests.web.common.client import Client
-from tests.web.gateway.house import FakeTime, everything, job, open_gateway, submit, work
+from tests.web.gateway.helpers import FakeTime, everything, job, open_gateway, submit, work
 
 from peerveil.web.common import Journal
 from peerveil.web.common.errors import Unavailable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -15,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.postgres import free_port
-from tests.web.gateway.house import KEY
+from tests.web.gateway.helpers import KEY
 
 from peerveil.core.errors import PeerveilError
 from peerveil.web.common import Vault
-from peerveil.web.gateway import Gateway, Space
-from peerveil.web.gateway.client import GatewayClient, Refused
+from peerveil.web.gateway import Gateway, GatewayClient, Refused, Space
 
 if TYPE_CHECKING:
     from tests.postgres import Server
@@ -62,10 +62,10 @@ class Sitting:
         self.sent.add(content)
         while not self.stop.is_set():
             try:
-                self.client._once(
+                self.client._send(
                     "POST",
                     "/v1/spaces/forum/posts",
-                    {"thread": thread, "content": content},
+                    json.dumps({"thread": thread, "content": content}).encode(),
                     {"Idempotency-Key": content},
                 )
             except Refused as refusal:

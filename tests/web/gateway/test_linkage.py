@@ -24,7 +24,7 @@ from sqlalchemy import MetaData, create_engine, select
 from tests.postgres import free_port
 from tests.web.common.client import Client
 from tests.web.common.process import Served
-from tests.web.gateway.house import KEY, FakeTime, everything, job, open_gateway, rank_correlation, work
+from tests.web.gateway.helpers import KEY, FakeTime, everything, job, open_gateway, rank_correlation, work
 
 from peerveil.storage import Address
 from peerveil.web.common import Journal

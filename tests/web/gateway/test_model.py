@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 from sqlalchemy import select
-from tests.web.gateway.house import SECOND, FakeTime, everything, job, open_gateway, work
+from tests.web.gateway.helpers import SECOND, FakeTime, everything, job, open_gateway, work
 
 from peerveil.web.common import Identity
 from peerveil.web.common.errors import Conflict, ServiceError, Unprocessable
@@ -77,7 +77,7 @@ class Protocol(RuleBasedStateMachine):
         receipt: str = json.loads(answer)["receipt"]
         post = Model(actor, thread, content, self.time.now, reply)
         with self.gateway.database.reading() as connection:
-            rows = {row.id: row.release_at for row in connection.execute(select(held))}
+            rows = {row.id: row.due_at for row in connection.execute(select(held))}
         (new,) = set(rows) - {m.id for m in self.model.values()}  # type: ignore[attr-defined]
         post.id, post.due, post.follows = new, rows[new], follows  # type: ignore[attr-defined]
         wait = post.due - self.time.now
@@ -112,7 +112,7 @@ class Protocol(RuleBasedStateMachine):
         post = self.model[receipt]
         self.number += 1
         try:
-            self.gateway.take(Edit({"forum": actor}, receipt, f"edit {self.number}"))
+            self.gateway.take(Edit("forum", actor, receipt, f"edit {self.number}"))
             assert post.actor == actor
             assert post.state == "held"
             post.content = f"edit {self.number}"
@@ -125,7 +125,7 @@ class Protocol(RuleBasedStateMachine):
     def withdraw(self, receipt: str) -> None:
         post = self.model[receipt]
         try:
-            self.gateway.take(Withdraw({"forum": post.actor}, receipt))
+            self.gateway.take(Withdraw("forum", post.actor, receipt))
             assert post.state in ("held", "withdrawn")
             post.state = "withdrawn"
         except Conflict:

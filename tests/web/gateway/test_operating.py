@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import select, text
 from tests.cli.runner import run
-from tests.web.gateway.house import KEY, SECOND, FakeTime, everything, open_gateway, submit, work
+from tests.web.gateway.helpers import KEY, SECOND, FakeTime, everything, open_gateway, submit, work
 
 from peerveil.core.errors import BadInput
 from peerveil.web.common import Journal, Vault
@@ -21,8 +21,8 @@ from peerveil.web.common.vault import CannotOpen
 from peerveil.web.gateway import (
     Follower,
     Gateway,
+    GatewaySettings,
     OpenReviewPoster,
-    Settings,
     Space,
     approve_reveal,
     backup,
@@ -32,9 +32,8 @@ from peerveil.web.gateway import (
     request_reveal,
     restore,
 )
-from peerveil.web.gateway.hooks import Deliveries, sign
-from peerveil.web.gateway.sending import Attempt
 from peerveil.web.gateway.tables import held, hooks
+from peerveil.web.gateway.webhooks import Attempt, Deliveries, sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,7 +144,7 @@ def test_two_workers_do_not_deliver_the_same(
     for deliveries, sent in ((first, 1), (second, 0)):
         attempt = Attempt("a", 60.0, partial(deliveries._deliver, row, time.now))
         attempt.run()
-        assert attempt.result == sent
+        assert attempt.accepted == sent
     assert len(receiver.seen) == 1
 
 
@@ -222,7 +221,7 @@ def test_backup_and_restore_into_either_database(
     gateway = make(url)
     posted, kept = submit(gateway, "a", "posted"), submit(gateway, "b", "held", actor="lee")
     with gateway.database.reading() as connection:
-        moments = sorted(connection.execute(select(held.c.release_at)).scalars())
+        moments = sorted(connection.execute(select(held.c.due_at)).scalars())
     time.advance((moments[0] - time.now) / SECOND)
     work(gateway)
     time.advance(0 if moments[0] < moments[1] else 1)
@@ -401,11 +400,10 @@ def test_gaps_are_learned_from_history(tmp_path: Path) -> None:
 def test_the_page_says_whether_delays_fit(sqlite_url: str, make: Any, time: FakeTime) -> None:
     from tests.web.gateway.test_closures import take_many
 
-    from peerveil.web.gateway.page import fit_verdict
-    from peerveil.web.gateway.tally import BINS
+    from peerveil.web.gateway.tally import BINS, fit_verdict
 
     gateway = make(sqlite_url)
-    assert "Nothing has been released yet" in operator_page(gateway, ["forum"]).html()
+    assert "Nothing has been published yet" in operator_page(gateway, ["forum"]).html()
     take_many(gateway, 400)
     time.advance(1000)
     work(gateway)
@@ -484,14 +482,28 @@ def test_settings_come_from_the_file_and_the_environment(tmp_path: Path, monkeyp
     file = tmp_path / "g.toml"
     file.write_text('port = 80\ndb = "my.db"\nclock_tolerance = "3s"\n[spaces.a]\ngap = "1h"\n')
     monkeypatch.setenv("PEERVEIL_GATEWAY_PORT", "81")
-    found = Settings.read(file)
+    found = GatewaySettings.read(file)
     assert (found.port, found.db, found.clock_tolerance) == (81, str(tmp_path / "my.db"), 3.0)
-    assert Settings.read(file, "postgresql://u@h/d").db == "postgresql://u@h/d"
-    for line in ("port = 99999", "processes = 0", "[spaces]\nx = 1", "spaces = 1", "prot = 1"):
+    assert GatewaySettings.read(file, "postgresql://u@h/d").db == "postgresql://u@h/d"
+    monkeypatch.delenv("PEERVEIL_GATEWAY_PORT")
+    for line, message in [
+        ("port = 99999", "port: got 99999"),
+        ("processes = 0", "processes"),
+        ("[spaces]\nx = 1", "a table"),
+        ("spaces = 1", "a table"),
+        ("prot = 1", r"'port'\?"),
+        ('port = "x"', "type int"),
+        ("port = true", "type int"),
+        ("=", "a TOML file"),
+    ]:
         file.write_text(line)
-        monkeypatch.delenv("PEERVEIL_GATEWAY_PORT", raising=False)
-        with pytest.raises(BadInput):
-            Settings.read(file)
+        with pytest.raises(BadInput, match=message):
+            GatewaySettings.read(file)
+    with pytest.raises(BadInput, match="a file that exists"):
+        GatewaySettings.read(tmp_path / "none")
+    monkeypatch.setenv("PEERVEIL_GATEWAY_PORT", "x")
+    with pytest.raises(BadInput, match="PEERVEIL_GATEWAY_PORT"):
+        GatewaySettings.read(None)
 
 
 def test_serving_before_init_says_to_run_init_and_that_works(

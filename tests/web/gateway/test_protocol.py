@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import func, select
-from tests.web.gateway.house import SECOND, FakeTime, everything, job, open_gateway, submit, work
+from tests.web.gateway.helpers import SECOND, FakeTime, everything, job, open_gateway, submit, work
 
 from peerveil.web.common import Identity
 from peerveil.web.common.errors import Conflict, Gone, NotFound, Unprocessable
@@ -19,7 +19,7 @@ from peerveil.web.gateway.tables import held, receipts, recent, records
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KIM = {"forum": "kim"}
+KIM = ("forum", "kim")
 
 
 def count(gateway: Gateway, table: Any) -> int:
@@ -29,7 +29,7 @@ def count(gateway: Gateway, table: Any) -> int:
 
 def schedule(gateway: Gateway) -> dict[str, int]:
     with gateway.database.reading() as connection:
-        return {row.id: row.release_at for row in connection.execute(select(held))}
+        return {row.id: row.due_at for row in connection.execute(select(held))}
 
 
 def state(gateway: Gateway, receipt: str, actor: str = "kim") -> str:
@@ -118,7 +118,7 @@ def test_a_follow_up_on_another_thread_within_the_window_waits_longer(
     submit(gateway, "z", actor="lee")
     assert drawn[-1] is False  # another person
     receipt = submit(gateway, "y", actor="pat")["receipt"]
-    gateway.take(Withdraw({"forum": "pat"}, receipt))
+    gateway.take(Withdraw("forum", "pat", receipt))
     submit(gateway, "x", actor="pat")
     assert drawn[-2:] == [False, True]  # a withdrawn post still counts
     time.advance(20)
@@ -146,12 +146,12 @@ def test_symmetric_mechanisms_hold_and_then_use_the_other_draw(
     with gateway.database.reading() as connection:
         row = connection.execute(select(held)).one()
     assert row.batched_at is not None
-    assert min(row.release_at, row.batched_at) >= time.now + hold
+    assert min(row.due_at, row.batched_at) >= time.now + hold
     time.advance(10)
     submit(gateway, "b")  # within the window after: now both are batched
     with gateway.database.reading() as connection:
         rows = {r.id: r for r in connection.execute(select(held))}
-    assert rows[row.id].release_at == row.batched_at
+    assert rows[row.id].due_at == row.batched_at
     assert all(r.batched_at is None for r in rows.values())
     time.advance(10.5)
     submit(gateway, "c")  # too late to change b
@@ -178,21 +178,21 @@ def test_edit_and_withdraw_before_posting(url: str, make: Callable[..., Gateway]
     gateway = make(url)
     keep, drop = submit(gateway, "a")["receipt"], submit(gateway, "b")["receipt"]
     before = schedule(gateway)
-    assert gateway.take(Edit(KIM, keep, "new text")) == b'{"state": "held"}'
+    assert gateway.take(Edit(*KIM, keep, "new text")) == b'{"state": "held"}'
     assert schedule(gateway) == before  # never redrawn
     for _ in range(2):
-        assert gateway.take(Withdraw(KIM, drop)) == b'{"state": "withdrawn"}'
+        assert gateway.take(Withdraw(*KIM, drop)) == b'{"state": "withdrawn"}'
     assert state(gateway, drop) == "withdrawn"
     with pytest.raises(Conflict):
-        gateway.take(Edit(KIM, drop, "again"))
-    for receipt, owner in [(keep, {"forum": "lee"}), ("x" * 43, KIM), ("", KIM), ("\0", KIM)]:
-        for change in (Edit(owner, receipt, "mine"), Withdraw(owner, receipt)):
+        gateway.take(Edit(*KIM, drop, "again"))
+    for receipt, owner in [(keep, ("forum", "lee")), ("x" * 43, KIM), ("", KIM), ("\0", KIM)]:
+        for change in (Edit(*owner, receipt, "mine"), Withdraw(*owner, receipt)):
             with pytest.raises(NotFound):
                 gateway.take(change)
     time.advance(1000)
     work(gateway)
     assert [item.content for item in everything(gateway)] == ["new text"]
-    for late in (Edit(KIM, keep, "late"), Withdraw(KIM, keep)):
+    for late in (Edit(*KIM, keep, "late"), Withdraw(*KIM, keep)):
         with pytest.raises(Conflict, match="posted"):
             gateway.take(late)
 
@@ -204,7 +204,7 @@ def test_replies_come_after_their_parents(url: str, make: Callable[..., Gateway]
         chain.append(submit(gateway, "t", str(k), reply_to=chain[-1])["receipt"])
     orphan_parent = submit(gateway, "u", "gone")["receipt"]
     submit(gateway, "u", "orphan", reply_to=orphan_parent)
-    gateway.take(Withdraw(KIM, orphan_parent))
+    gateway.take(Withdraw(*KIM, orphan_parent))
     for wrong, actor in [(chain[0], "lee"), ("nothing", "kim"), ("0" * 32, "kim")]:
         with pytest.raises(Unprocessable, match="reply_to"):
             submit(gateway, "t", "bad", reply_to=wrong, actor=actor)
@@ -241,8 +241,8 @@ def test_a_reply_to_a_post_that_is_being_released_is_refused_or_appears(
             outcomes.append("refused")
 
     replying = threading.Thread(target=answer)
-    with gateway.database.writing("release") as connection:
-        assert gateway.release.release(connection, gateway.space("forum"), time.now).count == 1
+    with gateway.database.writing("publish") as connection:
+        assert gateway.publisher.publish(connection, gateway.space("forum"), time.now).count == 1
         replying.start()
         replying.join(1.0)  # with the lock it waits; without, it is done before the release is committed
     replying.join()

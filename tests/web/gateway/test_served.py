@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tests.web.gateway.house import SECOND, FakeTime, job, work
+from tests.web.gateway.helpers import SECOND, FakeTime, job, work
 
 from peerveil.audit import lower_bound
 from peerveil.timing.check import shortened

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.web.common.client import Client
-from tests.web.gateway.house import FakeTime, work
+from tests.web.gateway.helpers import FakeTime, work
 
 from peerveil.web.common import Journal
 from peerveil.web.gateway import Gateway, create_app

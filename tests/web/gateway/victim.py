@@ -11,12 +11,12 @@ from pathlib import Path
 def child(role: str, url: str, port: int) -> None:
     from peerveil.web.common import Journal, Vault
     from peerveil.web.common.serving import serve
-    from peerveil.web.gateway import Gateway, Worker, create_app
+    from peerveil.web.gateway import Gateway, GatewayWorker, create_app
 
     with Path(os.devnull).open("w") as nowhere, Gateway(url, Vault.find()) as gateway:
         journal = Journal("victim", nowhere)
         if role == "worker":
-            Worker(gateway, journal).run()
+            GatewayWorker(gateway, journal).run()
         else:
             serve(create_app(gateway, journal, worker=role == "both"), "127.0.0.1", port, journal)
 
@@ -24,7 +24,7 @@ def child(role: str, url: str, port: int) -> None:
 PARTS = (
     "peerveil.web.gateway.app",
     "peerveil.web.gateway.core",
-    "peerveil.web.gateway.worker",
+    "peerveil.web.gateway.publish",
     "peerveil.web.common.serving",
     "psycopg",
     "uvicorn",

@@ -1,13 +1,13 @@
 """Collect: answers that are randomized before they leave the device.
 
 Local differential privacy is real only if the noise is added where the person sits. This service collects the labels of the
-truth room and the one-bit reports of the rankings room from browsers and programs, and never sees an unrandomized answer.
+truth module and the one-bit answers of the rankings module from browsers and programs, and never sees an unrandomized answer.
 
 - **What is asked, and under which terms**: :class:`Campaign`.
 - **On the person's side**: ``static/peerveil-client.js`` in browsers, :class:`CollectClient` in Python. Both check the terms
   before they take an answer, and never randomize one twice.
-- **The operator's side**: :class:`Store` (campaigns, tokens, reports), :func:`export`, :func:`infer`; the web service is
-  :func:`peerveil.web.collect.service.build_app` (``peerveil collect serve``).
+- **The operator's side**: :class:`Store` (campaigns, tokens, randomized answers), :func:`export`, :func:`infer`; the web
+  service is :func:`peerveil.web.collect.service.build_app` (``peerveil collect serve``).
 
 >>> terms = {
 ...     "id": "lake",

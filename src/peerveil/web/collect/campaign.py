@@ -1,7 +1,7 @@
 """A campaign: what is asked, under which terms, how often one person may answer, and when.
 
 A campaign is public from the first to the last letter: the file that an operator writes, the description that clients read, and
-the promise. Everything here is a pure function of it.
+the guarantee. Everything here is a pure function of it.
 
 The keys of a campaign's file::
 
@@ -21,7 +21,7 @@ The keys of a campaign's file::
     opens = 2026-11-16T08:00:00Z   # at once if left out
     closes = 2026-12-01T00:00:00Z  # when the operator says so if left out
     publish = true                 # whether results are public once the campaign is closed
-    accuracy = 0.9                 # labels: the share of right labels that is aimed at
+    accuracy = 0.9                 # labels: the target share of correct labels
     embed = ["https://example.org"]  # sites that may show the page inside their own
 """
 
@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,38 +37,27 @@ from peerveil.core.exact import whole
 from peerveil.core.files import read_toml
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness import Response
-from peerveil.data.labels import check_classes
 from peerveil.rankings import LocalProtocol
 from peerveil.study.spec import only, words
 from peerveil.truth.randomize import PERSON
 from peerveil.truth.wire import FORMAT as LABELS_FORMAT
 from peerveil.web.collect.tasks import read_tasks
+from peerveil.web.common.values import read_flag, read_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
     from fractions import Fraction
 
 RANKINGS_FORMAT: Final = "peerveil-rankings/1"
 KINDS: Final = ("labels", "rankings")
-STATES: Final = ("not open yet", "open", "closed")
-MOST_TASKS: Final = 100_000
+_MOST_TASKS: Final = 100_000
 _MOST_CLASSES: Final = 100
 _MOST_ITEMS: Final = 10_000
 _ID: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 _ORIGIN: Final = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?")
-_COMMON: Final = (
-    "id",
-    "title",
-    "question",
-    "kind",
-    "epsilon",
-    "unit",
-    "answers",
-    "opens",
-    "closes",
-    "publish",
-    "embed",
-)
+_PLAIN: Final = ("id", "title", "question", "kind", "unit", "answers", "publish")
+_COMMON: Final = (*_PLAIN, "epsilon", "opens", "closes", "embed")
 _OWN: Final = {"labels": ("classes", "tasks", "accuracy"), "rankings": ("items", "method", "questions", "seed")}
 
 
@@ -124,7 +112,7 @@ class Campaign:
 
     @property
     def protocol(self) -> LocalProtocol:
-        """The protocol of the rankings room that reports follow."""
+        """The protocol of the rankings module that answers follow."""
         if self.kind != "rankings":
             raise BadInput("campaign", got=self.id, want="a campaign of rankings")
         return LocalProtocol(
@@ -138,12 +126,12 @@ class Campaign:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised for one answer, or for a person where the budget is a person's.
+        """The guarantee for one answer, or for a person if the budget is a person's.
 
         **Proof.** One answer: the response loses at most ``each`` (:class:`peerveil.Response`), on the device; all that follows
-        is post-processing. A person: the service takes at most ``answers`` reports of one token, and one a question; the client
-        never randomizes an answer twice. Which question is answered is drawn without looking at answers, or chosen by the person
-        and not hidden. Likelihood ratios of independent reports multiply: e^(answers * each) at most. ∎
+        is post-processing. A person: the service takes at most ``answers`` answers of one token, and one per question; the
+        client never randomizes an answer twice. Which question is answered is drawn without looking at answers, or chosen by the
+        person and not hidden. Likelihood ratios of independent answers multiply: e^(answers * each) at most. ∎
         """
         if self.kind == "labels" and self.unit == "answer":
             return Guarantee.local_attribute_dp(self.each)
@@ -151,46 +139,37 @@ class Campaign:
 
     @property
     def person_guarantee(self) -> Guarantee:
-        """What is promised for everything that one person may send."""
+        """The guarantee for everything that one person may send."""
         if self.kind == "rankings":
-            one = self.protocol.guarantee
-            return one.group(self.answers, unit=one.unit, neighbors=one.neighbors)
+            single = self.protocol.guarantee
+            return single.group(self.answers, unit=single.unit, neighbors=single.neighbors)
         return Guarantee.local_dp(self.each * self.answers, **PERSON)
 
     def state(self, now: datetime, *, closed: bool = False) -> str:
         """``"not open yet"``, ``"open"`` or ``"closed"`` at a time; ``closed`` says that an operator closed it."""
         if closed or (self.closes is not None and now >= self.closes):
-            return STATES[2]
-        return STATES[0] if self.opens is not None and now < self.opens else STATES[1]
+            return "closed"
+        return "not open yet" if self.opens is not None and now < self.opens else "open"
 
     def described(self) -> dict[str, Any]:
-        """The public description: what a client needs, in the wire format of its room.
+        """The public description: what a client needs, in the wire format of its module.
 
         Whole numbers that may exceed 2^53 stand as text, since JavaScript would round them.
         """
         response = self.response
         terms: dict[str, Any] = {
+            **{name: getattr(self, name) for name in _PLAIN if name != "id"},
             "format": LABELS_FORMAT if self.kind == "labels" else RANKINGS_FORMAT,
             "campaign": self.id,
-            "kind": self.kind,
-            "title": self.title,
-            "question": self.question,
             "epsilon": str(self.each),
-            "unit": self.unit,
-            "answers": self.answers,
             "opens": _time_text(self.opens),
             "closes": _time_text(self.closes),
-            "publish": self.publish,
             "response": {"bits": response.bits, "keep_below": str(response.keep_below), "share": str(response.share)},
             "promise": str(self.guarantee),
             "person_promise": str(self.person_guarantee),
         }
         if self.kind == "labels":
-            return {
-                **terms,
-                "classes": list(self.classes),
-                "tasks": [{"id": task, "text": text} for task, text in self.tasks],
-            }
+            return {**terms, "classes": list(self.classes), "tasks": self._task_list()}
         protocol = self.protocol
         return {
             **terms,
@@ -207,7 +186,7 @@ class Campaign:
         """For each shared question the item that it is about, or the two items."""
         order = self.protocol.order().tolist()
         if self.method == "items":
-            return [order[q] for q in range(self.questions)]
+            return list(order[: self.questions])
         return [order[2 * q : 2 * q + 2] for q in range(self.questions)]
 
     # ---- reading and writing ------------------------------------------------------------------------------------
@@ -238,11 +217,10 @@ class Campaign:
         name = content.get("id")
         if not isinstance(name, str) or not _ID.fullmatch(name):
             raise BadInput("id", got=name, want="small letters, digits and -, 40 at most")
-        opens, closes = (_time(content.get(key), key) for key in ("opens", "closes"))
+        opens, closes = (read_time(content.get(key), key) for key in ("opens", "closes"))
         if opens is not None and closes is not None and closes <= opens:
             raise BadInput("closes", got=_time_text(closes), want="a time after opens")
         own = _labels(content) if kind == "labels" else _rankings(content)
-        unit = _one_of(content.get("unit", "answer"), ("answer", "person"), "unit")
         size = len(own["tasks"]) if kind == "labels" else own["questions"]
         most = 1 if own.get("method") == "items" else size
         campaign = cls(
@@ -251,11 +229,11 @@ class Campaign:
             question=words(content.get("question", content.get("title")), "question", 1000),
             kind=kind,
             exact_epsilon=read_epsilon(content.get("epsilon", 0)),
-            unit=unit,
-            answers=_count(content.get("answers", most), "answers", most),
+            unit=_one_of(content.get("unit", "answer"), ("answer", "person"), "unit"),
+            answers=whole(content.get("answers", most), "answers", 1, most),
             opens=opens,
             closes=closes,
-            publish=_flag(content.get("publish", True), "publish"),
+            publish=read_flag(content.get("publish", True), "publish"),
             embed=_origins(content.get("embed", ())),
             **own,
         )
@@ -265,46 +243,38 @@ class Campaign:
     def to_dict(self) -> dict[str, Any]:
         """The keys of the file, as JSON values; :meth:`from_dict` reads them again."""
         shared: dict[str, Any] = {
-            "id": self.id,
-            "title": self.title,
-            "question": self.question,
-            "kind": self.kind,
+            **{name: getattr(self, name) for name in _PLAIN},
             "epsilon": str(self.exact_epsilon),
-            "unit": self.unit,
-            "answers": self.answers,
             "opens": _time_text(self.opens),
             "closes": _time_text(self.closes),
-            "publish": self.publish,
             "embed": list(self.embed),
         }
         if self.kind == "labels":
-            tasks = [{"id": task, "text": text} for task, text in self.tasks]
-            return {**shared, "classes": list(self.classes), "tasks": tasks, "accuracy": self.accuracy}
+            own = {"classes": list(self.classes), "tasks": self._task_list(), "accuracy": self.accuracy}
+            return {**shared, **own}
         return {**shared, "items": list(self.items), **{k: getattr(self, k) for k in ("method", "questions", "seed")}}
+
+    def _task_list(self) -> list[dict[str, str]]:
+        return [{"id": task, "text": text} for task, text in self.tasks]
 
 
 def _labels(content: Mapping[str, Any]) -> dict[str, Any]:
-    classes = check_classes(content.get("classes", []) or [])
-    if not 2 <= len(classes) <= _MOST_CLASSES or not all(isinstance(c, str) for c in classes):
-        raise BadInput("classes", got=content.get("classes"), want=f"a list of 2 to {_MOST_CLASSES} different texts")
+    classes = _texts(content.get("classes"), "classes", _MOST_CLASSES, 100)
     tasks = content.get("tasks")
-    if not isinstance(tasks, list | tuple) or not 1 <= len(tasks) <= MOST_TASKS:
-        got = Verbatim("no list") if not isinstance(tasks, list | tuple) else Verbatim(f"{len(tasks):,} tasks")
-        raise BadInput("tasks", got=got, want=f"1 to {MOST_TASKS:,} tasks")
-    listed = tuple(_task(task, number) for number, task in enumerate(tasks, 1))
-    seen: set[str] = set()
-    for number, (task, _) in enumerate(listed, 1):
-        if task in seen:
-            raise BadInput(f"tasks[{number}]", got=task, want="an id that no other task has")
-        seen.add(task)
+    if not isinstance(tasks, list | tuple) or not 1 <= len(tasks) <= _MOST_TASKS:
+        got = Verbatim(f"{len(tasks):,} tasks" if isinstance(tasks, list | tuple) else "no list")
+        raise BadInput("tasks", got=got, want=f"1 to {_MOST_TASKS:,} tasks")
+    named: dict[str, str] = {}
+    for number, task in enumerate(tasks, 1):
+        name, text = _task(task, number)
+        if name in named:
+            raise BadInput(f"tasks[{number}]", got=name, want="an id that no other task has")
+        named[name] = text
     accuracy = content.get("accuracy", 0.9)
     number_like = isinstance(accuracy, int | float) and not isinstance(accuracy, bool)
     if not number_like or not 1 / len(classes) < accuracy < 1:
         raise BadInput("accuracy", got=accuracy, want=f"a share between chance (1/{len(classes)}) and 1")
-    named = tuple(words(c, f"classes[{i}]", 100) for i, c in enumerate(classes, 1))
-    if len(set(named)) < len(named):
-        raise BadInput("classes", got=classes, want="different texts")
-    return {"classes": named, "tasks": listed, "accuracy": float(accuracy)}
+    return {"classes": classes, "tasks": tuple(named.items()), "accuracy": float(accuracy)}
 
 
 def _task(task: Any, number: int) -> tuple[str, str]:
@@ -321,18 +291,13 @@ def _task(task: Any, number: int) -> tuple[str, str]:
 
 
 def _rankings(content: Mapping[str, Any]) -> dict[str, Any]:
-    items = content.get("items")
-    if not isinstance(items, list | tuple) or not 2 <= len(items) <= _MOST_ITEMS:
-        raise BadInput("items", got=items, want=f"a list of 2 to {_MOST_ITEMS:,} different texts")
-    named = tuple(words(item, f"items[{i}]") for i, item in enumerate(items, 1))
-    if len(set(named)) < len(named):
-        raise BadInput("items", got=items, want="different texts")
+    items = _texts(content.get("items"), "items", _MOST_ITEMS)
     method = _one_of(content.get("method", "pairs"), ("pairs", "items"), "method")
-    most = len(named) // 2 if method == "pairs" else len(named)
-    questions = _count(content.get("questions", min(3, most)), "questions", most)
+    most = len(items) // 2 if method == "pairs" else len(items)
+    questions = whole(content.get("questions", min(3, most)), "questions", 1, most)
     seed = content.get("seed", 0)
-    protocol = LocalProtocol(len(named), epsilon=1, ask=method, questions=questions, seed=seed)  # checks the seed
-    return {"items": named, "method": method, "questions": questions, "seed": protocol.seed}
+    protocol = LocalProtocol(len(items), epsilon=1, ask=method, questions=questions, seed=seed)  # checks the seed
+    return {"items": items, "method": method, "questions": questions, "seed": protocol.seed}
 
 
 def _one_of(value: Any, known: tuple[str, ...], key: str) -> str:
@@ -341,28 +306,14 @@ def _one_of(value: Any, known: tuple[str, ...], key: str) -> str:
     return str(value)
 
 
-def _count(value: Any, key: str, most: int) -> int:
-    return whole(value, key, 1, most)
-
-
-def _flag(value: Any, key: str) -> bool:
-    if not isinstance(value, bool):
-        raise BadInput(key, got=value, want="true or false")
-    return value
-
-
-def _time(value: Any, key: str) -> datetime | None:
-    want = "a time with its zone, such as 2026-12-01T00:00:00Z"
-    if value is None:
-        return None
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            raise BadInput(key, got=value, want=want) from None
-    if not isinstance(value, datetime) or value.tzinfo is None:
+def _texts(value: Any, key: str, most: int, longest: int = 200) -> tuple[str, ...]:
+    want = f"a list of 2 to {most:,} different texts"
+    if not isinstance(value, list | tuple) or not 2 <= len(value) <= most:
         raise BadInput(key, got=value, want=want)
-    return value.astimezone(UTC)
+    texts = tuple(words(text, f"{key}[{i}]", longest) for i, text in enumerate(value, 1))
+    if len(set(texts)) < len(texts):
+        raise BadInput(key, got=value, want=want)
+    return texts
 
 
 def _time_text(value: datetime | None) -> str | None:

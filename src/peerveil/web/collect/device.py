@@ -1,7 +1,7 @@
 """What a device keeps: the terms that were agreed to, and every draw. No service can change it.
 
-The promise to a person is about everything that leaves the device: at most ``answers`` draws in a campaign, and one draw for a
-question. A service that breaks its own terms must not break that promise, so the count is kept here, in one SQLite file:
+The guarantee to a person is about everything that leaves the device: at most ``answers`` draws in a campaign, and one draw
+for a question. A service that breaks its own terms must not break that guarantee, so the count is kept here, in one SQLite file:
 
 - the first terms of a campaign are pinned. Changed terms are refused until :meth:`Device.agree`; even then the number of
   answers is never above the first, and a larger epsilon is refused;
@@ -80,46 +80,38 @@ class Device:
     def agree(self) -> None:
         """Record that the person agreed to the terms as they are now."""
         with self._changing() as db:
-            before = self._agreed(db)
-            answers = self._answers
-            if before is not None:
-                answers = min(answers, before[1])
-                if self._epsilon > Fraction(before[2]):
-                    raise TermsChanged(f"epsilon is {self._epsilon} now, and the person agreed to {before[2]}")
-            values = (*self._place, self._digest, answers, str(self._epsilon))
-            db.execute("INSERT OR REPLACE INTO agreements VALUES (?, ?, ?, ?, ?, ?)", values)
+            _, answers, epsilon = self._agreed(db) or ("", self._answers, self._epsilon)
+            if self._epsilon > Fraction(epsilon):
+                raise TermsChanged(f"epsilon is {self._epsilon} now, and the person agreed to {epsilon}")
+            self._agree(db, min(answers, self._answers))
 
     def left(self) -> int:
         """How many answers this device may still give."""
         with self._changing() as db:
-            agreed = self._agreed(db)
-            return max(0, min(self._answers, self._answers if agreed is None else agreed[1]) - self._given(db))
+            _, answers, _ = self._agreed(db) or ("", self._answers, "")
+            return max(0, min(self._answers, answers) - self._given(db))
 
     def draw(self, question: str, make: Callable[[], str]) -> tuple[str, str]:
-        """The report on a question and its key: those of the first time, or those of ``make``, which are stored first."""
+        """The randomized answer to a question and its key: those of the first time, or those of ``make``, stored first."""
         with self._changing() as db:
             where = (self._person, self._service, question)
-            found = db.execute(
-                "SELECT campaign, line, key FROM draws WHERE person = ? AND service = ? AND question = ?", where
-            ).fetchone()
-            if found is not None and found[0] == self._campaign:
-                return found[1], found[2]
-            if found is not None:
-                want = f"a question that was not answered on this device before; this one was, for {found[0]!r}"
+            query = "SELECT campaign, line, key FROM draws WHERE person = ? AND service = ? AND question = ?"
+            draw = db.execute(query, where).fetchone()
+            if draw is not None and draw[0] == self._campaign:
+                return draw[1], draw[2]
+            if draw is not None:
+                want = f"a question that was not answered on this device before; this one was, for {draw[0]!r}"
                 raise BadInput("campaign", got=self._campaign, want=want)
             agreed = self._agreed(db)
             if agreed is None:  # the first answer is the agreement
-                db.execute(
-                    "INSERT INTO agreements VALUES (?, ?, ?, ?, ?, ?)",
-                    (*self._place, self._digest, self._answers, str(self._epsilon)),
-                )
-                agreed = (self._digest, self._answers, "")
-            if agreed[0] != self._digest:
+                agreed = self._agree(db, self._answers)
+            digest, answers, _ = agreed
+            if digest != self._digest:
                 raise TermsChanged(
                     "the terms have changed since this device agreed to them; show them to the person, who may agree()"
                 )
-            if self._given(db) >= agreed[1]:
-                raise BadInput("task", got=question, want=f"no further question: {agreed[1]} answers were agreed to")
+            if self._given(db) >= answers:
+                raise BadInput("task", got=question, want=f"no further question: {answers} answers were agreed to")
             line, key = make(), secrets.token_hex(16)
             db.execute("INSERT INTO draws VALUES (?, ?, ?, ?, ?, ?)", (*where, self._campaign, line, key))
             return line, key
@@ -130,8 +122,13 @@ class Device:
 
     def _agreed(self, db: sqlite3.Connection) -> tuple[str, int, str] | None:
         query = "SELECT digest, answers, epsilon FROM agreements WHERE person = ? AND service = ? AND campaign = ?"
-        found: tuple[str, int, str] | None = db.execute(query, self._place).fetchone()
-        return found
+        agreement: tuple[str, int, str] | None = db.execute(query, self._place).fetchone()
+        return agreement
+
+    def _agree(self, db: sqlite3.Connection, answers: int) -> tuple[str, int, str]:
+        agreement = (self._digest, answers, str(self._epsilon))
+        db.execute("INSERT OR REPLACE INTO agreements VALUES (?, ?, ?, ?, ?, ?)", (*self._place, *agreement))
+        return agreement
 
     def _given(self, db: sqlite3.Connection) -> int:
         query = "SELECT count(*) FROM draws WHERE person = ? AND service = ? AND campaign = ?"

@@ -1,7 +1,7 @@
-"""The web service: descriptions, reports, budgets, results, and the pages.
+"""The web service: descriptions, randomized answers, budgets, results, and the pages.
 
 What the service can see, and says so: that a token was used, when, from which address (the network sees that; it is
-neither logged nor stored), and which questions it reported on. What it cannot see: an unrandomized answer. There is no
+neither logged nor stored), and which questions it answered. What it cannot see: an unrandomized answer. There is no
 access log, and errors never repeat what was sent.
 """
 
@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
+import os
+import subprocess
+import threading
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import FastAPI, Header, Path, Query, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.concurrency import run_in_threadpool
-from starlette.routing import Route
 
-from peerveil.web.collect.operator import operator_page
-from peerveil.web.collect.outcomes import published_results, stored_result
-from peerveil.web.collect.reports import LONGEST
-from peerveil.web.collect.store import ALL, Job, Store, report_key
+from peerveil.web.collect.answers import LONGEST_BYTES
+from peerveil.web.collect.results import operator_page, published_results, stored_result
+from peerveil.web.collect.store import Store, Submission, hash_key
 from peerveil.web.common import GroupCommit, Journal
-from peerveil.web.common.app import new_app, page_answer
-from peerveil.web.common.errors import ServiceError, Unauthorized, Unavailable
+from peerveil.web.common.app import check_alive, fast_route, new_app
+from peerveil.web.common.errors import ServiceError, Unauthorized
 from peerveil.web.common.records import read_key
-from peerveil.web.common.tokens import hash_token
+from peerveil.web.common.serving import this_command
+from peerveil.web.common.tokens import hash_token, read_token
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -36,55 +37,38 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, Path(description="The campaign's id.", max_length=40, pattern="^[a-z0-9-]+$")]
 Bearer = Annotated[str | None, Header(alias="Authorization", description="Bearer pv_...")]
-Key = Annotated[str | None, Header(alias="Idempotency-Key", description="Random, new for every new report.")]
+Key = Annotated[str | None, Header(alias="Idempotency-Key", description="Random, new for every new answer.")]
 
-_TOKEN: Final = re.compile(r"Bearer (pv_[A-Za-z0-9_-]{43})")
-_BODY_LIMIT: Final = 2 * LONGEST
+_DATABASE: Final = "PEERVEIL_COLLECT_DB"  # processes find its address here: not among arguments, it may hold a password
 _STATIC: Final = files("peerveil.web.collect") / "static"
-_KINDS: Final = {
-    "js": "text/javascript; charset=utf-8",
-    "css": "text/css; charset=utf-8",
-    "html": "text/html; charset=utf-8",
-}
+_MEDIA_TYPES: Final = {"js": "text/javascript", "css": "text/css", "html": "text/html"}
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; require-trusted-types-for 'script'; frame-ancestors {ancestors}"
 )
-_REPORT: Final = {
+
+
+def _object_schema(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "required": [*properties], "additionalProperties": False, "properties": properties}
+
+
+_TEXT: Final = {"type": "string"}
+_ANSWER: Final = {
     "requestBody": {
         "required": True,
-        "description": "A report in the wire format of the truth or the rankings room, already randomized.",
+        "description": "A randomized answer, in the wire format of the truth or the rankings module.",
         "content": {
             "application/json": {
                 "schema": {
                     "oneOf": [
-                        {
-                            "type": "object",
-                            "required": ["format", "task", "label"],
-                            "additionalProperties": False,
-                            "properties": {
-                                "format": {"const": "peerveil-truth/1"},
-                                "task": {"type": "string"},
-                                "label": {"type": "string"},
-                            },
-                        },
-                        {
-                            "type": "object",
-                            "required": ["protocol", "question", "bits"],
-                            "additionalProperties": False,
-                            "properties": {
-                                "protocol": {"type": "string"},
-                                "question": {"type": "integer", "minimum": 0},
-                                "bits": {"type": "string"},
-                            },
-                        },
+                        _object_schema(format={"const": "peerveil-truth/1"}, task=_TEXT, label=_TEXT),
+                        _object_schema(protocol=_TEXT, question={"type": "integer", "minimum": 0}, bits=_TEXT),
                     ]
                 }
             }
         },
     }
 }
-_ACCEPTED: Final = json.dumps({"accepted": True}).encode()
 
 
 def build_app(
@@ -96,12 +80,12 @@ def build_app(
     ``look`` seconds; it says whether it started one.
     """
     log = Journal("collect") if journal is None else journal
-    writer: GroupCommit[Job, bool] = GroupCommit(store.database, store.take)
+    writer: GroupCommit[Submission, bool] = GroupCommit(store.database, store.take)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         writer.start()
-        watching = asyncio.create_task(_watch(store, log, after_close, look)) if after_close is not None else None
+        watching = None if after_close is None else asyncio.create_task(_watch(store, log, after_close, look))
         app.state.background = lambda: {"writer": writer.is_alive(), "watch": watching is None or not watching.done()}
         yield
         if watching is not None:
@@ -112,7 +96,7 @@ def build_app(
         "peerveil collect",
         "Collects answers that were randomized on the person's device. It never sees an unrandomized one.",
         journal=log,
-        body_limit=_BODY_LIMIT,
+        body_limit=2 * LONGEST_BYTES,
         lifespan=lifespan,
     )
     _person_routes(app, store, writer)
@@ -121,7 +105,7 @@ def build_app(
     return app
 
 
-def _person_routes(app: FastAPI, store: Store, writer: GroupCommit[Job, bool]) -> None:
+def _person_routes(app: FastAPI, store: Store, writer: GroupCommit[Submission, bool]) -> None:
     @app.get("/v1/campaigns/{campaign}", summary="What is asked, and under which terms")
     async def describe(campaign: Name) -> Response:
         known = await _known(store, campaign)
@@ -130,36 +114,32 @@ def _person_routes(app: FastAPI, store: Store, writer: GroupCommit[Job, bool]) -
         return Response(text, media_type="application/json")
 
     async def take(request: Request) -> Response:
-        digest = digest_of(request.headers.get("authorization"))
+        digest = hash_token(read_token(request.headers.get("authorization")))
         key = read_key(request.headers.get("idempotency-key"))
         known = await _known(store, request.path_params["campaign"])
-        received = known.intake.read(await request.body())
-        await writer.submit(Job(known, digest, report_key(digest, key), received))
-        return Response(_ACCEPTED, 202, media_type="application/json")
+        answer = known.reader.read(await request.body())
+        await writer.submit(Submission(known, digest, hash_key(digest, key), answer))
+        return Response(b'{"accepted": true}', 202, media_type="application/json")
 
-    # the one busy route is matched first and reads its request itself; the other registration is its documentation
-    app.router.routes.insert(0, Route("/v1/campaigns/{campaign}/reports", take, methods=["POST"]))
+    path = "/v1/campaigns/{campaign}/reports"
+    fast_route(app, path, take)
 
     @app.post(
-        "/v1/campaigns/{campaign}/reports",
-        status_code=202,
-        summary="Hand in one report",
-        openapi_extra=_REPORT,
-        response_class=JSONResponse,
+        path, status_code=202, summary="Send one randomized answer", openapi_extra=_ANSWER, response_class=JSONResponse
     )
-    async def report(
+    async def take_documented(
         request: Request,
         campaign: Name,  # noqa: ARG001
         authorization: Bearer = None,  # noqa: ARG001
         idempotency_key: Key = None,  # noqa: ARG001
     ) -> Response:
-        """Taken, durably, with the budget that it uses up. The same key and report again: the same answer, and no change."""
+        """Taken, durably, with the budget that it uses up. The same key and answer again: the same reply, and no change."""
         return await take(request)
 
     @app.get("/v1/campaigns/{campaign}/budget", summary="What a token may still do")
     async def budget(campaign: Name, authorization: Bearer = None) -> dict[str, Any]:
         """Answers left, and the numbers of the questions that were answered with this token."""
-        digest = digest_of(authorization)
+        digest = hash_token(read_token(authorization))
         return await run_in_threadpool(store.budget, await _known(store, campaign), digest)
 
     @app.get("/v1/campaigns/{campaign}/results", summary="Results, once the campaign is closed and they are published")
@@ -172,51 +152,61 @@ def _person_routes(app: FastAPI, store: Store, writer: GroupCommit[Job, bool]) -
 
     @app.get("/healthz", summary="Whether the database answers and the background tasks run")
     async def health() -> dict[str, bool]:
-        dead = sorted(name for name, alive in app.state.background().items() if not alive)
-        if dead:
-            raise Unavailable(f"not running any more in this process: {', '.join(dead)}; restart it")
-        await run_in_threadpool(_touch, store)
+        def touch() -> None:
+            with store.database.reading() as connection:
+                connection.exec_driver_sql("SELECT 1")
+
+        check_alive(app.state.background())
+        await run_in_threadpool(touch)
         return {"ok": True}
 
 
 def _operator_routes(app: FastAPI, store: Store) -> None:
+    def admit(name: str, header: str | None, *, basic: bool = False) -> Known:
+        store.tokens.check(header, basic=basic).require(["operator"], name)
+        return store.known(name)
+
     @app.get("/v1/campaigns/{campaign}/status", summary="Participation and estimates, for operators")
     async def status(campaign: Name, authorization: Bearer = None) -> dict[str, Any]:
-        """Counts, and what was estimated from reports, which are private already."""
-        known = await run_in_threadpool(_admit, store, campaign, authorization, basic=False)
-        counts = await run_in_threadpool(store.participation, known)
-        found = await run_in_threadpool(_estimates, store, known)
-        return {**counts, "so_far": found["so far"], "final": found["final"]}
+        """Counts, and what was estimated from randomized answers, which are private already."""
+
+        def read() -> dict[str, Any]:
+            known = admit(campaign, authorization)
+            stored = {"so_far": stored_result(store, known, "so far"), "final": stored_result(store, known, "final")}
+            contents = {name: None if result is None else result.content for name, result in stored.items()}
+            return {**store.participation(known), **contents}
+
+        return await run_in_threadpool(read)
 
     @app.get("/operate/{campaign}", include_in_schema=False)
     async def operate(campaign: Name, authorization: Bearer = None) -> Response:
         """The operator's page. A browser asks for a password: it is the operator's token, the name does not matter."""
         try:
-            known = await run_in_threadpool(_admit, store, campaign, authorization, basic=True)
+            known = await run_in_threadpool(admit, campaign, authorization, basic=True)
         except Unauthorized:
-            headers = {
-                "WWW-Authenticate": 'Basic realm="peerveil: the password is the operator\'s token", charset="UTF-8"'
-            }
-            return Response("The operator's token is needed, as the password.", 401, headers=headers)
-        return page_answer(await run_in_threadpool(operator_page, store, known))
+            realm = 'Basic realm="peerveil: the password is the operator\'s token", charset="UTF-8"'
+            return Response(
+                "The operator's token is needed, as the password.", 401, headers={"WWW-Authenticate": realm}
+            )
+        page = await run_in_threadpool(operator_page, store, known)
+        return HTMLResponse(page.html())
 
 
 def _page_routes(app: FastAPI, store: Store) -> None:
-    def static(path: str, name: str, *, anywhere: bool = False) -> None:
-        body = (_STATIC / name).read_bytes()
-        headers = {"Cache-Control": "no-cache"}
-        if anywhere:
-            headers["Cross-Origin-Resource-Policy"] = "cross-origin"
+    def static(path: str, *, anywhere: bool = False) -> None:
+        name = path.rpartition("/")[2]
+        body, kind = (_STATIC / name).read_bytes(), _MEDIA_TYPES[name.rpartition(".")[2]]
+        headers = {"Cache-Control": "no-cache"} | ({"Cross-Origin-Resource-Policy": "cross-origin"} if anywhere else {})
 
         async def serve() -> Response:
-            return Response(body, media_type=_KINDS[name.rsplit(".", 1)[1]], headers=headers)
+            return Response(body, media_type=kind, headers=headers)
 
         app.get(path, include_in_schema=False)(serve)
 
-    static("/peerveil-client.js", "peerveil-client.js", anywhere=True)
-    static("/embed.js", "embed.js", anywhere=True)
-    static("/collect/page.js", "page.js")
-    static("/collect/page.css", "page.css")
+    static("/peerveil-client.js", anywhere=True)
+    static("/embed.js", anywhere=True)
+    static("/collect/page.js")
+    static("/collect/page.css")
     page = (_STATIC / "page.html").read_bytes()
 
     @app.get("/c/{campaign}", include_in_schema=False)
@@ -227,41 +217,16 @@ def _page_routes(app: FastAPI, store: Store) -> None:
         except ServiceError:  # the page itself says that there is no such campaign
             ancestors = "'none'"
         headers = {"Content-Security-Policy": _POLICY.format(ancestors=ancestors)}
-        return Response(page, media_type=_KINDS["html"], headers=headers)
-
-
-def digest_of(header: str | None) -> str:
-    """The hash of a bearer token; whether it is known is found out with its budget, under lock."""
-    found = _TOKEN.fullmatch(header or "")
-    if found is None:
-        raise Unauthorized("send a token: Authorization: Bearer pv_...")
-    return hash_token(found[1])
+        return Response(page, media_type=_MEDIA_TYPES["html"], headers=headers)
 
 
 async def _known(store: Store, name: str) -> Known:
-    found = store.remembered(name)
-    return found if found is not None else await run_in_threadpool(store.known, name)
+    known = store.remembered(name)
+    return known if known is not None else await run_in_threadpool(store.known, name)
 
 
-def _admit(store: Store, name: str, header: str | None, *, basic: bool) -> Known:
-    identity = store.tokens.check(header, basic=basic)
-    identity.require(["operator"], None if identity.scope == ALL else name)
-    return store.known(name)
-
-
-def _estimates(store: Store, known: Known) -> dict[str, Any]:
-    found = {kind: stored_result(store, known, kind) for kind in ("so far", "final")}
-    return {kind: None if one is None else one.content for kind, one in found.items()}
-
-
-def _touch(store: Store) -> None:
-    with store.database.reading() as connection:
-        connection.exec_driver_sql("SELECT 1")
-
-
-async def _watch(store: Store, log: Journal, after_close: Callable[[str], bool] | None, look: float) -> None:
+async def _watch(store: Store, log: Journal, after_close: Callable[[str], bool], interval_seconds: float) -> None:
     """Start inference for campaigns whose time is over."""
-    assert after_close is not None
     while True:
         try:
             for name in await run_in_threadpool(store.due):
@@ -269,4 +234,40 @@ async def _watch(store: Store, log: Journal, after_close: Callable[[str], bool] 
                     log.write("inference", campaign=name)
         except Exception as error:  # tried again: one campaign that fails must not end the others' inference
             log.error("watching", error)
-        await asyncio.sleep(look)
+        await asyncio.sleep(interval_seconds)
+
+
+class Inferrer:
+    """Starts ``peerveil collect infer`` for a campaign, on the database at ``url`` or else at the environment's address.
+
+    Each inference is a process of its own, so that the service's memory stays small. Several servers may start one for the
+    same campaign: the first to claim it works, the others end at once.
+    """
+
+    def __init__(self, url: str | None = None) -> None:
+        self._url = url
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, campaign: str, *, so_far: bool = False) -> bool:
+        """Start it, unless it runs already; whether it was started."""
+        with self._lock:
+            if self._state(campaign) == "running":
+                return False
+            command = [*this_command(), "collect", "infer", "--campaign", campaign, *(["--so-far"] if so_far else [])]
+            environment = os.environ if self._url is None else {**os.environ, _DATABASE: self._url}
+            quiet = subprocess.DEVNULL
+            self._processes[campaign] = subprocess.Popen(  # noqa: S603
+                command, env=environment, stdin=quiet, stdout=quiet, stderr=quiet
+            )
+            return True
+
+    def state(self, campaign: str) -> str:
+        """What became of the last process that was started here: ``"none"``, ``"running"``, ``"done"`` or ``"failed"``."""
+        with self._lock:
+            return self._state(campaign)
+
+    def _state(self, campaign: str) -> str:
+        process = self._processes.get(campaign)
+        code = None if process is None else process.poll()
+        return "none" if process is None else "running" if code is None else "failed" if code else "done"

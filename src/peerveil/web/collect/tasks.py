@@ -1,4 +1,4 @@
-"""Tasks as people write them down: one a line, or a table with columns task and text."""
+"""Tasks as people write them down: one per line, or a table with columns task and text."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ SUFFIXES: Final = (".csv", ".jsonl", ".parquet", ".txt")
 
 
 def tasks_of_lines(text: str) -> list[dict[str, str]]:
-    r"""One task a line: its text, or its id, a tab and its text (as spreadsheets copy two columns). Empty lines are skipped.
+    r"""One task per line: its text, or its id, a tab and its text (as spreadsheets copy two columns). Empty lines are skipped.
 
     >>> tasks_of_lines("Picture 1\n\n2\tPicture 2")
     [{'id': 'Picture 1'}, {'id': '2', 'text': 'Picture 2'}]
     """
-    found = []
-    for line in text.splitlines():
-        name, tab, shown = line.strip().partition("\t")
-        if name.strip():
-            found.append({"id": name.strip(), "text": shown.strip()} if tab else {"id": name.strip()})
-    return found
+    parts = [line.strip().partition("\t") for line in text.splitlines()]
+    return [
+        {"id": name.strip(), "text": shown.strip()} if tab else {"id": name.strip()}
+        for name, tab, shown in parts
+        if name.strip()
+    ]
 
 
 def lines_of_tasks(tasks: Iterable[tuple[str, str]]) -> str:
@@ -43,23 +43,20 @@ def read_tasks(path: Path) -> list[dict[str, str]]:
     import polars as pl
 
     place = regular_file(path, "tasks")
+    if place.suffix not in SUFFIXES:
+        raise BadInput("tasks", got=place.name, want=f"a file that ends in {', '.join(SUFFIXES)}")
     try:
-        match place.suffix:
-            case ".csv":
-                frame = pl.read_csv(place, infer_schema=False)
-            case ".parquet":
-                frame = pl.read_parquet(place)
-            case ".jsonl":
-                frame = pl.read_ndjson(place)
-            case ".txt":
-                return tasks_of_lines(place.read_text(encoding="utf-8-sig"))
-            case _:
-                raise BadInput("tasks", got=place.name, want=f"a file that ends in {', '.join(SUFFIXES)}")
+        if place.suffix == ".txt":
+            return tasks_of_lines(place.read_text(encoding="utf-8-sig"))
+        if place.suffix == ".csv":
+            frame = pl.read_csv(place, infer_schema=False)
+        else:
+            frame = pl.read_parquet(place) if place.suffix == ".parquet" else pl.read_ndjson(place)
     except UnicodeDecodeError:
         raise BadInput("tasks", got=place.name, want="a text file in UTF-8") from None
     except (pl.exceptions.PolarsError, OSError) as error:
-        said = " ".join(str(error).split())
-        raise BadInput("tasks", got=place.name, want=f"a table with columns task and text ({said})") from None
+        reason = " ".join(str(error).split())
+        raise BadInput("tasks", got=place.name, want=f"a table with columns task and text ({reason})") from None
     if "task" not in frame.columns:
         raise BadInput("tasks", got=Verbatim(f"columns {', '.join(frame.columns)}"), want="columns task and text")
     texts = frame["text"] if "text" in frame.columns else frame["task"]

@@ -6,38 +6,33 @@ repeat what was sent. There is no access log.
 
 from __future__ import annotations
 
-import re
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import JSONResponse
 from fastapi_offline import FastAPIOffline
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 from peerveil import __version__
 from peerveil.core.errors import BadInput
-from peerveil.web.common.errors import ServiceError, Unprocessable
+from peerveil.web.common.errors import ServiceError, Unavailable, Unprocessable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping
 
-    from fastapi import FastAPI, Request
-    from pydantic import ValidationError
+    from fastapi import FastAPI, Request, Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from peerveil.report import Page
     from peerveil.web.common.journal import Journal
 
-    Answer = Callable[[Mapping[str, str], Mapping[str, str], bytes], Awaitable[tuple[int, bytes]]]
+_BODY_LIMIT_BYTES: Final = 256 * 1024
+_LENGTH_DIGITS: Final = 18  # a length with more digits is too long, and too long to be read as a number
 
-BODY_LIMIT: Final = 256 * 1024
-"""Bytes that a request may have, unless a service says otherwise."""
-
-_DIGITS: Final = 18  # a length with more digits is too long, and too long to be read as a number
-
-_PAGE: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
-_API_PAGE: Final = (
+_PAGE_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
+_API_PAGE_POLICY: Final = (
     "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; connect-src 'self'; font-src 'self' data:; worker-src 'self' blob:; frame-ancestors 'none'"
 )
@@ -48,159 +43,80 @@ _HEADERS: Final = (
     (b"cache-control", b"no-store"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
-ERRORS: Final[dict[int | str, dict[str, Any]]] = {
-    code: {
-        "description": HTTPStatus(code).phrase,
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
-    }
-    for code in (400, 401, 403, 404, 405, 409, 410, 411, 413, 415, 422, 503)
-}
-"""For the OpenAPI page: the answers that any route may give."""
+
+
+class Error(BaseModel):
+    """A refusal: a short name, and a sentence that says what would be right."""
+
+    error: str
+    message: str
 
 
 def new_app(
-    title: str,
-    description: str,
-    *,
-    journal: Journal,
-    body_limit: int = BODY_LIMIT,
-    lanes: Sequence[Lane] = (),
-    **more: Any,
+    title: str, description: str, *, journal: Journal, body_limit: int = _BODY_LIMIT_BYTES, **options: Any
 ) -> FastAPI:
-    """A FastAPI application with the house's errors, limits and headers; the API page is at ``/docs``.
-
-    Requests that fit one of the ``lanes`` are answered without the framework's machinery, which costs several times as
-    much as the work itself. Their routes are still declared as usual, for the API page, with the same function behind.
-    """
+    """A FastAPI application with the services' errors, limits and headers; the API page is at ``/docs``."""
+    codes = (400, 401, 403, 404, 405, 409, 410, 411, 413, 415, 422, 503)  # any route may give these
     app = FastAPIOffline(
         title=title,
         description=description,
         version=__version__,
         redoc_url=None,
-        responses=ERRORS,
+        responses={code: {"model": Error, "description": HTTPStatus(code).phrase} for code in codes},
         separate_input_output_schemas=False,
-        **more,
+        **options,
     )
-    _describe_errors(app)
-
-    async def refused(_: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, ServiceError)
-        return error_answer(error)
-
-    async def bad_input(_: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, BadInput)
-        return error_answer(Unprocessable(f"{error.argument}: need {error.want}"))
-
-    async def invalid(_: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, RequestValidationError)
-        return error_answer(Unprocessable(describe(error.errors())))
-
-    async def http(_: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, HTTPException)
-        phrase = HTTPStatus(error.status_code).phrase
-        name = phrase.lower().replace(" ", "_")
-        return JSONResponse({"error": name, "message": phrase}, error.status_code, headers=error.headers)
-
-    app.add_exception_handler(ServiceError, refused)
-    app.add_exception_handler(BadInput, bad_input)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(HTTPException, http)
-    app.add_middleware(Gatekeeper, body_limit=body_limit, journal=journal, lanes=tuple(lanes))
+    for kind in (ServiceError, BadInput, ValidationError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, _error_response)
+    app.add_middleware(Gatekeeper, body_limit=body_limit, journal=journal)
     return app
 
 
-def error_answer(error: ServiceError) -> JSONResponse:
-    """A refusal as an answer."""
+def fast_route(app: FastAPI, path: str, handler: Callable[[Request], Awaitable[Response]]) -> None:
+    """Answer POST requests at a path without FastAPI's handling of parameters, which costs more than the work itself.
+
+    For the one busy route of a service. Declare the route as usual too: that is its documentation.
+    """
+    app.router.routes.insert(0, Route(path, handler, methods=["POST"]))
+
+
+def check_alive(parts: Mapping[str, bool]) -> None:
+    """Refuse if a background part of this process has ended."""
+    dead = sorted(name for name, alive in parts.items() if not alive)
+    if dead:
+        raise Unavailable(f"not running any more in this process: {', '.join(dead)}; restart it")
+
+
+async def _error_response(_: Request, error: Exception) -> JSONResponse:
+    match error:
+        case HTTPException():
+            phrase = HTTPStatus(error.status_code).phrase
+            content = {"error": phrase.lower().replace(" ", "_"), "message": phrase}
+            return JSONResponse(content, error.status_code, headers=error.headers)
+        case BadInput():
+            error = Unprocessable(f"{error.argument}: need {error.want}")
+        case RequestValidationError() | ValidationError():
+            error = Unprocessable(_describe(error.errors()))
+    assert isinstance(error, ServiceError)
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return JSONResponse({"error": error.name, "message": str(error)}, error.status, headers=headers)
 
 
-def describe(problems: Any) -> str:
+def _describe(problems: Any) -> str:
     """What is wrong with a body, field by field, without repeating any of it."""
-    said = []
+    sentences = []
     for problem in list(problems)[:5]:
         where = ".".join(str(part) for part in problem["loc"] if part not in ("body", "query", "path", "header"))
-        known = where if where.isascii() and len(where) <= 60 else "a field"
-        said.append(f"{known or 'body'}: {problem['msg']}" if problem["type"] != "extra_forbidden" else "unknown field")
-    return "; ".join(dict.fromkeys(said)) or "the request cannot be read"
-
-
-def refused_body(error: ValidationError) -> Unprocessable:
-    """A body that does not fit its model."""
-    return Unprocessable(describe(error.errors(include_url=False, include_context=False, include_input=False)))
-
-
-def page_answer(page: Page) -> HTMLResponse:
-    """A page of the house as an answer."""
-    return HTMLResponse(page.html())
-
-
-def _describe_errors(app: FastAPI) -> None:
-    original = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            schema = original()
-            parts = schema.setdefault("components", {})
-            parts.setdefault("schemas", {})["Error"] = {
-                "type": "object",
-                "required": ["error", "message"],
-                "properties": {"error": {"type": "string"}, "message": {"type": "string"}},
-            }
-            app.openapi_schema = schema
-        return app.openapi_schema
-
-    app.openapi = openapi  # type: ignore[method-assign]
-
-
-class Lane:
-    """A short way for the one request that comes most often.
-
-    Parameters
-    ----------
-    method, pattern
-        What fits: a method, and a pattern of the whole path.
-    answer
-        Called with the parts of the path that the pattern names, the headers (names in small letters) and the body;
-        returns the status and the JSON to send. Refusals are raised.
-    """
-
-    def __init__(self, method: str, pattern: str, answer: Answer) -> None:
-        self._method = method
-        self._pattern = re.compile(pattern)
-        self._answer = answer
-
-    def fits(self, scope: Scope) -> bool:
-        """Whether a request goes this way."""
-        return bool(scope["method"] == self._method and self._pattern.fullmatch(scope["path"]))
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read, answer, send."""
-        found = self._pattern.fullmatch(scope["path"])
-        assert found is not None
-        body, more = b"", True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        try:
-            status, content = await self._answer(found.groupdict(), headers, body)
-        except ServiceError as error:
-            await error_answer(error)(scope, receive, send)
-            return
-        length = str(len(content)).encode()
-        head = [(b"content-type", b"application/json"), (b"content-length", length)]
-        await send({"type": "http.response.start", "status": status, "headers": head})
-        await send({"type": "http.response.body", "body": content})
+        field = (where or "body") if where.isascii() and len(where) <= 60 else "a field"
+        extra = problem["type"] == "extra_forbidden"
+        sentences.append("unknown field" if extra else f"{field}: {problem['msg']}")
+    return "; ".join(dict.fromkeys(sentences)) or "the request cannot be read"
 
 
 class Gatekeeper:
-    """Refuses bodies that are too long, before they are read, and addresses that nothing behind it could use; puts the
+    """Refuses bodies that are too long before they are read, and addresses that nothing behind it could use; puts the
     security headers on every answer.
 
     ``limits`` allows other lengths on single paths; ``policy`` is the content security policy, if it is not the pages';
@@ -214,19 +130,17 @@ class Gatekeeper:
         app: ASGIApp,
         body_limit: int,
         journal: Journal,
-        lanes: tuple[Lane, ...] = (),
         *,
         policy: str | None = None,
         limits: Mapping[str, int] | None = None,
         answer: Callable[[int, str, str], ASGIApp] | None = None,
     ) -> None:
-        self._lanes = lanes
-        self._journal = journal
-        self._app = app
-        self._limit = body_limit
+        self._app, self._journal = app, journal
+        self._limit, self._limits = body_limit, limits or {}
         self._policy = policy
-        self._limits = limits or {}
-        self._answer = answer or (lambda status, name, said: JSONResponse({"error": name, "message": said}, status))
+        self._answer = answer or (
+            lambda status, name, message: JSONResponse({"error": name, "message": message}, status)
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stand between the server and the application."""
@@ -235,63 +149,52 @@ class Gatekeeper:
             return
         limit = self._limits.get(scope["path"], self._limit)
         api_page = scope["path"].startswith(("/docs", "/static-offline-docs"))
-        policy = self._policy or (_API_PAGE if api_page else _PAGE)
+        policy = self._policy or (_API_PAGE_POLICY if api_page else _PAGE_POLICY)
         started = False
 
         async def sending(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                given = {name.lower() for name, _ in message["headers"]}
+                names = {name.lower() for name, _ in message["headers"]}
                 extra = [*_HEADERS, (b"content-security-policy", policy.encode())]
-                message["headers"] = [*message["headers"], *(pair for pair in extra if pair[0] not in given)]
+                extra += [(b"connection", b"close")] * (message["status"] == 413)  # the rest of the body is not read
+                message["headers"] = [*message["headers"], *(pair for pair in extra if pair[0] not in names)]
             await send(message)
 
-        length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
-        if length.isdigit() and (len(length) > _DIGITS or int(length) > limit):
-            await self._too_long(limit, scope, receive, sending)
-            return
-        if "\0" in scope["path"]:  # PostgreSQL cannot even be asked for it
-            await self._answer(404, "not_found", "Not Found")(scope, receive, sending)
-            return
-        if not scope["query_string"].isascii():
-            said = "a query in ASCII, with everything else percent-encoded, please"
-            await self._answer(400, "bad_request", said)(scope, receive, sending)
-            return
-        seen = 0
+        received = 0
 
         async def receiving() -> Message:
-            nonlocal seen
+            nonlocal received
             message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > limit:
+            received += len(message.get("body", b""))
+            if received > limit:
                 raise _TooLong
             return message
 
-        try:
-            lane = next((lane for lane in self._lanes if lane.fits(scope)), None)
-            if lane is None:
+        async def refuse(status: int, name: str, message: str) -> None:
+            await self._answer(status, name, message)(scope, receive, sending)
+
+        too_long = (413, "too_long", f"a body of at most {limit} bytes, please")
+        length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+        if length.isdigit() and (len(length) > _LENGTH_DIGITS or int(length) > limit):
+            await refuse(*too_long)
+        elif "\0" in scope["path"]:  # PostgreSQL cannot even be asked for it
+            await refuse(404, "not_found", "Not Found")
+        elif not scope["query_string"].isascii():
+            await refuse(400, "bad_request", "a query in ASCII, with everything else percent-encoded, please")
+        else:
+            try:
                 await self._app(scope, receiving, sending)
-            else:
-                await lane(scope, receiving, sending)
-        except _TooLong:
-            if started:
-                raise
-            await self._too_long(limit, scope, receive, sending)
-        except Exception as error:
-            self._journal.error("failed", error)
-            if started:
-                raise
-            answer = self._answer(500, "internal", "an error in the service; it is in the journal")
-            await answer(scope, receive, sending)
-
-    async def _too_long(self, limit: int, scope: Scope, receive: Receive, send: Send) -> None:
-        async def closing(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (b"connection", b"close")]
-            await send(message)
-
-        await self._answer(413, "too_long", f"a body of at most {limit} bytes, please")(scope, receive, closing)
+            except _TooLong:
+                if started:
+                    raise
+                await refuse(*too_long)
+            except Exception as error:
+                self._journal.error("failed", error)
+                if started:
+                    raise
+                await refuse(500, "internal", "an error in the service; it is in the journal")
 
 
 class _TooLong(Exception):

@@ -2,71 +2,56 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from peerveil.core.errors import PeerveilError
 
 
 class ServiceError(PeerveilError):
-    """A request that is refused; nothing was written. The message never repeats what was sent."""
+    """A refused request; nothing was written. The message never repeats what was sent.
+
+    Subclasses give ``status``, ``name`` and ``retry_after`` (seconds) as class arguments.
+    """
 
     status: ClassVar[int] = 400
     name: ClassVar[str] = "bad_request"
     retry_after: ClassVar[int | None] = None
+
+    def __init_subclass__(cls, **answer: Any) -> None:
+        for field, value in answer.items():
+            setattr(cls, field, value)
 
 
 class BadRequest(ServiceError):
     """A request that no server could read."""
 
 
-class Unauthorized(ServiceError):
+class Unauthorized(ServiceError, status=401, name="unauthorized"):
     """No token, or one that is unknown or was withdrawn."""
 
-    status: ClassVar[int] = 401
-    name: ClassVar[str] = "unauthorized"
+
+class Forbidden(ServiceError, status=403, name="forbidden"):
+    """A token that does not allow this."""
 
 
-class Forbidden(ServiceError):
-    """A token that does not open this door."""
-
-    status: ClassVar[int] = 403
-    name: ClassVar[str] = "forbidden"
-
-
-class NotFound(ServiceError):
+class NotFound(ServiceError, status=404, name="not_found"):
     """Nothing of this name, or nothing that this token may know of."""
 
-    status: ClassVar[int] = 404
-    name: ClassVar[str] = "not_found"
 
-
-class Conflict(ServiceError):
+class Conflict(ServiceError, status=409, name="conflict"):
     """Too late, or already done."""
 
-    status: ClassVar[int] = 409
-    name: ClassVar[str] = "conflict"
 
-
-class Gone(ServiceError):
+class Gone(ServiceError, status=410, name="gone"):
     """It was there, and will not come back."""
 
-    status: ClassVar[int] = 410
-    name: ClassVar[str] = "gone"
 
-
-class Unprocessable(ServiceError):
+class Unprocessable(ServiceError, status=422, name="invalid"):
     """Readable, and wrong: a field, a length, a key that was used for something else."""
 
-    status: ClassVar[int] = 422
-    name: ClassVar[str] = "invalid"
 
-
-class Unavailable(ServiceError):
+class Unavailable(ServiceError, status=503, name="unavailable", retry_after=5):
     """The database cannot be used now, or the service waits for its operator. Nothing is lost; try again."""
-
-    status: ClassVar[int] = 503
-    name: ClassVar[str] = "unavailable"
-    retry_after: ClassVar[int | None] = 5
 
 
 class Clash(Unavailable):

@@ -1,4 +1,4 @@
-"""Logs that cannot hold content, keys, tokens or people: one JSON object a line, fields from a list of allowed ones.
+"""Logs that cannot hold content, keys, tokens or people: one JSON object per line, fields from a list of allowed ones.
 
 An allow-list, not a block-list: every field has a name and a shape that are known here. Whatever does not fit is
 dropped, and its name is counted. Texts are short names of the service's own making (an event, a class of error, a
@@ -21,12 +21,9 @@ if TYPE_CHECKING:
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _PLACE: Final = re.compile(r"[A-Za-z0-9_./<>-]{1,120}:\d{1,6}")
 
-NAMES: Final = frozenset({"event", "service", "space", "campaign", "hook", "error", "reason", "level", "state"})
-"""Fields whose value is a short name."""
-NUMBERS: Final = frozenset(
-    {"count", "seconds", "status", "port", "process", "version", "late", "attempt", "batch", "step_seconds", "released"}
-)
-"""Fields whose value is a number or a truth value."""
+# fields whose value is a short name, and fields whose value is a number or a truth value
+_NAMES: Final = frozenset({"event", "service", "space", "campaign", "hook", "error", "reason", "level", "state"})
+_NUMBERS: Final = frozenset({"count", "seconds", "status", "port", "process", "attempt", "step_seconds"})
 
 
 class Journal:
@@ -53,16 +50,11 @@ class Journal:
             "service": self._service,
             "event": event if _NAME.fullmatch(event) else "unnamed",
         }
-        dropped = 0
-        for name, value in fields.items():
-            if value is None:
-                continue
-            if _allowed(name, value):
-                line[name] = round(value, 6) if isinstance(value, float) else value
-            else:
-                dropped += 1
-        if dropped:
-            line["dropped"] = dropped
+        present = {name: value for name, value in fields.items() if value is not None}
+        allowed = {name: value for name, value in present.items() if _allowed(name, value)}
+        line |= {name: round(value, 6) if isinstance(value, float) else value for name, value in allowed.items()}
+        if len(allowed) < len(present):
+            line["dropped"] = len(present) - len(allowed)
         stream = sys.stderr if self._stream is None else self._stream
         stream.write(json.dumps(line) + "\n")
         stream.flush()
@@ -73,26 +65,26 @@ class Journal:
 
 
 def _allowed(name: str, value: Any) -> bool:
-    if name in NAMES:
+    if name in _NAMES:
         return isinstance(value, str) and _NAME.fullmatch(value) is not None and not value.startswith("pv_")
     if name == "place":
         return isinstance(value, str) and _PLACE.fullmatch(value) is not None
-    return name in NUMBERS and isinstance(value, int | float)
+    return name in _NUMBERS and isinstance(value, int | float)
 
 
 def _place(traceback: TracebackType | None) -> str:
     """The file and line of our own code where an error came from."""
-    found = "unknown:0"
+    place = "unknown:0"
     while traceback is not None:
         path = traceback.tb_frame.f_code.co_filename.replace("\\", "/")
         if "/peerveil/" in path:
-            found = f"{path.rsplit('/peerveil/', 1)[1]}:{traceback.tb_lineno}"
+            place = f"{path.rsplit('/peerveil/', 1)[1]}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
-    return found
+    return place
 
 
 class LoggingBridge(logging.Handler):
-    """What libraries log goes through the journal: that something was said, by whom, and how bad; not what."""
+    """Sends what libraries log through the journal: which library and how bad, never the message."""
 
     def __init__(self, journal: Journal) -> None:
         super().__init__(logging.WARNING)

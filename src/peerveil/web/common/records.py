@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import BigInteger, Column, LargeBinary, MetaData, Table, Text, delete, insert, select
 
+from peerveil.web.common.database import end_of_day
 from peerveil.web.common.errors import BadRequest, Unprocessable
 
 if TYPE_CHECKING:
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 
     from peerveil.web.common.vault import Vault
 
-LONGEST_KEY: Final = 200
-DAY: Final = 86_400_000_000  # microseconds
+_LONGEST_KEY: Final = 200
 
 
 def record_table(name: str, metadata: MetaData) -> Table:
@@ -59,8 +59,8 @@ def read_key(header: str | None) -> str:
     """The ``Idempotency-Key`` header."""
     if header is None or not header.strip():
         raise BadRequest("Idempotency-Key: send a header with a new random key for every new request")
-    if len(header) > LONGEST_KEY or not header.isascii() or not header.isprintable():
-        raise BadRequest(f"Idempotency-Key: at most {LONGEST_KEY} printable ASCII characters")
+    if len(header) > _LONGEST_KEY or not header.isascii() or not header.isprintable():
+        raise BadRequest(f"Idempotency-Key: at most {_LONGEST_KEY} printable ASCII characters")
     return header
 
 
@@ -76,14 +76,14 @@ class Records:
         rows = connection.execute(select(self._table).where(self._table.c.key.in_(sorted(set(keys))))).all()
         return {row.key: Record(row.key, row.body, self._vault.open(bytes(row.answer), about=row.key)) for row in rows}
 
-    def keep(self, connection: Connection, records: Iterable[Record], *, until: Mapping[str, int] | int) -> None:
-        """Store answers until (the day after) a time in microseconds. Two writers of one key: the second fails."""
+    def keep(self, connection: Connection, records: Iterable[Record], *, until: Mapping[str, int]) -> None:
+        """Store answers until the day after a time (microseconds) for each key. Two writers of one key: the second fails."""
         rows = [
             {
                 "key": record.key,
                 "body": record.body,
                 "answer": self._vault.seal(record.answer, about=record.key),
-                "expires": end_of_day(until if isinstance(until, int) else until[record.key]),
+                "expires": end_of_day(until[record.key]),
             }
             for record in records
         ]
@@ -93,8 +93,3 @@ class Records:
     def forget(self, connection: Connection, now: int) -> None:
         """Remove what has expired."""
         connection.execute(delete(self._table).where(self._table.c.expires <= now))
-
-
-def end_of_day(moment: int) -> int:
-    """The next midnight (UTC), in microseconds: coarse enough to say nothing of when something arrived."""
-    return (moment // DAY + 1) * DAY

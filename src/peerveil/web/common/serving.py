@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
+import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.core.errors import BadInput
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from peerveil.web.common.journal import Journal
 
-GRACE: Final = 10
-"""Seconds that requests under way get to finish when the service stops."""
+_GRACE_SECONDS: Final = 10  # for requests under way when the service stops
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -41,7 +40,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(app: Any, host: str, port: int, journal: Journal, *, ready: Callable[[int], None] | None = None) -> None:
-    """Serve until a signal to stop comes; then finish what is under way, and return. ``ready`` is told the port."""
+    """Serve until a signal to stop comes; then finish what is under way, and return. ``ready`` is called with the port."""
     import uvicorn
 
     sock = listen(host, port)
@@ -53,7 +52,7 @@ def serve(app: Any, host: str, port: int, journal: Journal, *, ready: Callable[[
         log_config=None,
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=GRACE,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
         timeout_keep_alive=30,
         lifespan="on",
     )
@@ -61,9 +60,7 @@ def serve(app: Any, host: str, port: int, journal: Journal, *, ready: Callable[[
     journal.write("listening", port=bound)
     if ready is not None:
         ready(bound)
-    # the server raises the signal again when it has stopped; it has done its work by then
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
+    on_signal(lambda: None)  # the server raises the signal again when it has stopped; it has done its work by then
     try:
         uvicorn.Server(config).run(sockets=[sock])
     finally:
@@ -80,28 +77,28 @@ def run_processes(
     """
     inherited = {**os.environ, **(environment or {})}
     children = [subprocess.Popen(command, env=inherited) for command in commands]  # noqa: S603
-    stopping = False
-
-    def stop(*_: object) -> None:
-        nonlocal stopping
-        stopping = True
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    while not stopping and all(child.poll() is None for child in children):
-        time.sleep(0.2)
+    stopping = threading.Event()
+    on_signal(stopping.set)
+    while not stopping.wait(0.2) and all(child.poll() is None for child in children):
+        pass
     for child in children:
         if child.poll() is None:
             child.send_signal(signal.SIGTERM)
     codes = []
     for child in children:
         try:
-            codes.append(child.wait(GRACE + 5))
+            codes.append(child.wait(_GRACE_SECONDS + 5))
         except subprocess.TimeoutExpired:
             child.kill()
             codes.append(child.wait())
     journal.write("all_stopped", count=len(children))
-    return 0 if stopping else max((abs(code) for code in codes), default=0) or 1
+    return 0 if stopping.is_set() else max((abs(code) for code in codes), default=0) or 1
+
+
+def on_signal(act: Callable[[], None]) -> None:
+    """Call a function when this process is asked to stop."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: act())
 
 
 def this_command() -> list[str]:

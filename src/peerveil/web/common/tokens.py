@@ -1,17 +1,19 @@
 """Bearer tokens: 256 random bits, of which the database holds only the hash, with a role, a scope and a sealed actor.
 
 A token is long and random, so a plain SHA-256 cannot be searched back, and finding its row by the hash tells a guesser
-nothing. Tokens that were found are remembered for a moment, so that a withdrawn one stops within :data:`REMEMBERED`.
+nothing. Checked tokens are remembered for a moment, so that a withdrawn one stops within :data:`REMEMBERED_SECONDS`.
 """
 
 from __future__ import annotations
 
 import base64
 import hmac
+import math
 import re
 import secrets
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
@@ -27,11 +29,11 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from peerveil.web.common.store import ServiceDatabase
+    from peerveil.web.common.database import ServiceDatabase
     from peerveil.web.common.vault import Vault
 
-REMEMBERED: Final = 30.0
-"""Seconds for which a token that was found is not looked up again."""
+REMEMBERED_SECONDS: Final = 30.0
+"""How long a checked token is not looked up again."""
 
 EVERYWHERE: Final = "*"
 """The scope of a token that holds for all spaces or campaigns."""
@@ -42,7 +44,7 @@ _MOST: Final = 50_000  # tokens remembered at once
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who asks: a role, the space or campaign it holds for, and a name that never leaves the service."""
+    """The user behind a token: a role, the space or campaign it holds for, and a name that never leaves the service."""
 
     role: str
     scope: str
@@ -71,13 +73,30 @@ def token_table(name: str, metadata: MetaData) -> Table:
     )
 
 
+def new_token() -> str:
+    """A random token."""
+    return f"pv_{secrets.token_urlsafe(32)}"
+
+
 def hash_token(token: str) -> str:
     """What the database holds of a token."""
     return sha256(token.encode()).hexdigest()
 
 
+def read_token(header: str | None, *, basic: bool = False) -> str:
+    """The token of an ``Authorization`` header; with ``basic``, a browser's password may be the token."""
+    kind, _, value = (header or "").partition(" ")
+    token = value.strip() if kind.lower() == "bearer" else ""
+    if basic and kind.lower() == "basic":
+        with suppress(ValueError):  # no base64, no ASCII or no UTF-8
+            token = base64.b64decode(value.strip(), validate=True).decode().partition(":")[2]
+    if not _TOKEN.fullmatch(token):
+        raise Unauthorized("send a token: Authorization: Bearer pv_...")
+    return token
+
+
 class Tokens:
-    """Hands out tokens and recognizes them."""
+    """Issues tokens and checks them."""
 
     def __init__(
         self, database: ServiceDatabase, table: Table, roles: Collection[str], names: Vault | None = None
@@ -90,17 +109,18 @@ class Tokens:
         self._lock = threading.Lock()
 
     def issue(self, connection: Connection, *, role: str, scope: str, actor: str = "") -> str:
-        """A new token. It is shown once, and can be made anew but never read again."""
+        """A new token. It is shown once, and can be issued anew but never read again."""
         if role not in self._roles:
             raise BadInput("role", got=role, want=" or ".join(self._roles))
         if len(actor) > 200 or not on_one_line(actor):
             raise BadInput("actor", got=actor, want="a name of at most 200 characters on one line")
         if actor and self._names is None:
             raise BadInput("actor", got=actor, want="none: this service has no key to seal names with")
-        token = f"pv_{secrets.token_urlsafe(32)}"
+        token = new_token()
         digest = hash_token(token)
-        sealed = "" if self._names is None else _text(self._names.seal_text(actor, about=digest))
-        connection.execute(insert(self._table).values(hash=digest, role=role, scope=scope, actor=sealed, state="good"))
+        sealed = b"" if self._names is None else self._names.seal_text(actor, about=digest)
+        values = {"hash": digest, "role": role, "scope": scope, "actor": base64.b64encode(sealed).decode()}
+        connection.execute(insert(self._table).values(**values, state="good"))
         return token
 
     def withdraw(self, connection: Connection, token: str) -> bool:
@@ -109,13 +129,11 @@ class Tokens:
         return connection.execute(row).rowcount > 0
 
     def check(self, header: str | None, *, basic: bool = False) -> Identity:
-        """Who sends this ``Authorization`` header; with ``basic``, a browser's password may be the token."""
-        token = _from_header(header, basic)
-        digest = hash_token(token)
-        now = time.monotonic()
-        found = self._known.get(digest)
-        if found is not None and now - found[0] < REMEMBERED:
-            return found[1]
+        """The identity behind an ``Authorization`` header (:func:`read_token`)."""
+        digest = hash_token(read_token(header, basic=basic))
+        identity = self._remembered(digest)
+        if identity is not None:
+            return identity
         with self._database.reading() as connection:
             row = connection.execute(select(self._table).where(self._table.c.hash == digest)).mappings().one_or_none()
         if row is None or not hmac.compare_digest(row["hash"], digest) or row["state"] != "good":
@@ -125,32 +143,13 @@ class Tokens:
         with self._lock:
             if len(self._known) >= _MOST:
                 self._known.clear()
-            self._known[digest] = (now, identity)
+            self._known[digest] = (time.monotonic(), identity)
         return identity
 
     def remembered(self, header: str | None) -> Identity | None:
-        """The identity of a token seen a moment ago, without asking the database."""
-        if header is None or not header.startswith("Bearer "):
-            return None
-        found = self._known.get(hash_token(header[7:].strip()))
-        return found[1] if found is not None and time.monotonic() - found[0] < REMEMBERED else None
+        """The identity of a token that was checked a moment ago, without asking the database."""
+        return self._remembered(hash_token(header[7:].strip())) if header and header.startswith("Bearer ") else None
 
-
-def _text(raw: bytes) -> str:
-    return base64.b64encode(raw).decode()
-
-
-def _from_header(header: str | None, basic: bool) -> str:
-    want = "send a token: Authorization: Bearer pv_..."
-    kind, _, value = (header or "").partition(" ")
-    token = value.strip()
-    if basic and kind.lower() == "basic":
-        try:
-            token = base64.b64decode(token, validate=True).decode().partition(":")[2]
-        except ValueError:  # no base64, no ASCII or no UTF-8
-            raise Unauthorized(want) from None
-    elif kind.lower() != "bearer":
-        raise Unauthorized(want)
-    if not _TOKEN.fullmatch(token):
-        raise Unauthorized(want)
-    return token
+    def _remembered(self, digest: str) -> Identity | None:
+        checked_at, identity = self._known.get(digest, (-math.inf, None))
+        return identity if time.monotonic() - checked_at < REMEMBERED_SECONDS else None

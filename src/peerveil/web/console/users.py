@@ -19,7 +19,7 @@ from sqlalchemy import delete, insert, select, update
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.text import on_one_line
 from peerveil.web.common import database_time
-from peerveil.web.common.clock import SECOND
+from peerveil.web.common.database import SECOND
 from peerveil.web.common.errors import Forbidden, NotFound, ServiceError
 from peerveil.web.common.tokens import hash_token
 from peerveil.web.console.app import LOCAL_USER, new_id

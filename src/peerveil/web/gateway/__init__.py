@@ -1,17 +1,17 @@
 """Gateway: a posting service that hides when people wrote.
 
-It takes a post, answers at once, and makes it visible at a random later time, exactly once, surviving crashes.
+It takes a post, answers at once, and publishes it at a random later time, exactly once, surviving crashes.
 
-- **Serve**: :class:`Gateway` (a database with its keys and spaces), :class:`Space`, :class:`Settings`,
-  :func:`create_app`, :class:`Worker`.
-- **Use**: :class:`GatewayClient` (the standard library only), which returns a :class:`Receipt` or raises
+- **Serve**: :class:`Gateway` (a database with its keys and spaces), :class:`Space`, :class:`GatewaySettings`,
+  :func:`create_app`, :class:`GatewayWorker`.
+- **Use**: :class:`GatewayClient`, which returns a :class:`Receipt` or raises
   :class:`Refused`.
 - **Adapt**: :class:`Follower`, :class:`OpenReviewPoster`, :func:`check_signature` for receivers of webhooks,
   :func:`atom` and :func:`rss`.
 - **Operate**: :func:`backup`, :func:`restore`, :func:`examine`, :func:`operator_page`, :func:`request_reveal`,
   :func:`approve_reveal` and :func:`read_audit`.
 
-Names are imported on first use: a client needs neither a web server nor a database.
+Names are imported on first use: a client needs no web server.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from peerveil.web.gateway.adapters import Follower, OpenReviewPoster
+    from peerveil.web.common.client import Refused
     from peerveil.web.gateway.app import create_app
-    from peerveil.web.gateway.client import GatewayClient, Receipt, Refused
-    from peerveil.web.gateway.copies import backup, restore
+    from peerveil.web.gateway.backups import backup, restore
+    from peerveil.web.gateway.client import Follower, GatewayClient, OpenReviewPoster, Receipt
     from peerveil.web.gateway.core import Gateway
-    from peerveil.web.gateway.doctor import examine
-    from peerveil.web.gateway.hooks import check_signature
+    from peerveil.web.gateway.feed import atom, rss
+    from peerveil.web.gateway.health import examine
     from peerveil.web.gateway.page import operator_page
+    from peerveil.web.gateway.publish import GatewayWorker
     from peerveil.web.gateway.reveal import approve_reveal, read_audit, request_reveal
-    from peerveil.web.gateway.settings import Settings
+    from peerveil.web.gateway.settings import GatewaySettings
     from peerveil.web.gateway.space import Space
-    from peerveil.web.gateway.syndication import atom, rss
-    from peerveil.web.gateway.worker import Worker
+    from peerveil.web.gateway.webhooks import check_signature
 
 __all__ = [
     "Follower",
     "Gateway",
     "GatewayClient",
+    "GatewaySettings",
+    "GatewayWorker",
     "OpenReviewPoster",
     "Receipt",
     "Refused",
-    "Settings",
     "Space",
-    "Worker",
     "approve_reveal",
     "atom",
     "backup",
@@ -57,37 +57,27 @@ __all__ = [
     "rss",
 ]
 
-_HOMES: Final = {
-    "Follower": "adapters",
-    "Gateway": "core",
-    "GatewayClient": "client",
-    "OpenReviewPoster": "adapters",
-    "Receipt": "client",
-    "Refused": "client",
-    "Settings": "settings",
-    "Space": "space",
-    "Worker": "worker",
-    "approve_reveal": "reveal",
-    "atom": "syndication",
-    "backup": "copies",
-    "check_signature": "hooks",
-    "create_app": "app",
-    "examine": "doctor",
-    "operator_page": "page",
-    "read_audit": "reveal",
-    "request_reveal": "reveal",
-    "restore": "copies",
-    "rss": "syndication",
+_MODULES: Final = {
+    "app": ("create_app",),
+    "backups": ("backup", "restore"),
+    "client": ("Follower", "GatewayClient", "OpenReviewPoster", "Receipt", "Refused"),
+    "core": ("Gateway",),
+    "feed": ("atom", "rss"),
+    "health": ("examine",),
+    "page": ("operator_page",),
+    "publish": ("GatewayWorker",),
+    "reveal": ("approve_reveal", "read_audit", "request_reveal"),
+    "settings": ("GatewaySettings",),
+    "space": ("Space",),
+    "webhooks": ("check_signature",),
 }
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'peerveil.web.gateway' has no attribute {name!r}")
-    value = getattr(import_module(f"peerveil.web.gateway.{home}"), name)
-    globals()[name] = value
-    return value
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"peerveil.web.gateway.{module}"), name)
+    raise AttributeError(f"module 'peerveil.web.gateway' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -8,26 +8,24 @@ from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import FastAPI, Query, Request, Response, Security
 from fastapi.responses import HTMLResponse, PlainTextResponse
-from pydantic import BaseModel, ValidationError
-from sqlalchemy import select
+from fastapi.security import HTTPBearer
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from peerveil.web.common.app import Lane, new_app, page_answer, refused_body
+from peerveil.core.text import on_one_line
+from peerveil.web.common.app import check_alive, fast_route, new_app
 from peerveil.web.common.errors import BadRequest, Unauthorized, Unavailable, Unprocessable
 from peerveil.web.common.records import read_key
-from peerveil.web.gateway.feed import MOST
-from peerveil.web.gateway.intake import Edit, Submit, Withdraw
-from peerveil.web.gateway.models import Change, Feed, Health, Post, State, Taken
-from peerveil.web.gateway.pulse import Pulse
-from peerveil.web.gateway.syndication import atom, rss
-from peerveil.web.gateway.tables import clock
+from peerveil.web.gateway.feed import Item, atom, rss
+from peerveil.web.gateway.health import Heartbeat
+from peerveil.web.gateway.intake import AuthorRequest, Edit, Submit, Withdraw
+from peerveil.web.gateway.publish import GatewayWorker
 from peerveil.web.gateway.tally import metrics
 from peerveil.web.gateway.watch import Halted
-from peerveil.web.gateway.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable
 
     from peerveil.web.common import Identity, Journal
     from peerveil.web.gateway.core import Gateway
@@ -43,218 +41,256 @@ _KEY: Final = {
     "description": "A new random key for every new post. The same key with the same body gives the same answer.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
 }
-_Model = TypeVar("_Model", bound=BaseModel)
-_BEARER: Final[list[dict[str, list[str]]]] = [{"token": []}]
+_LONGEST: Final = 200_000  # characters of a post
+_MOST_ITEMS: Final = 500  # of the feed in one answer
+_TOKEN: Final = [Security(HTTPBearer(scheme_name="token", auto_error=False))]
 
 
-def _body(model: type[BaseModel], *parameters: dict[str, Any]) -> dict[str, Any]:
-    content = {"application/json": {"schema": model.model_json_schema()}}
-    extra: dict[str, Any] = {"requestBody": {"required": True, "content": content}, "security": _BEARER}
-    return extra | ({"parameters": list(parameters)} if parameters else {})
+class Change(BaseModel):
+    """Another text for a post that is still held."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    content: Annotated[str, Field(min_length=1, max_length=_LONGEST, description="The text, as readers will see it.")]
+
+    @field_validator("content")
+    @classmethod
+    def _storable(cls, value: str) -> str:
+        if "\0" in value:
+            raise ValueError("text without the character NUL")
+        return value
+
+
+class NewPost(Change):
+    """A new post. Its author is known from the token."""
+
+    thread: Annotated[str, Field(min_length=1, max_length=200, description="Where it belongs: a paper, a topic.")]
+    reply_to: Annotated[
+        str | None,
+        Field(
+            max_length=64,
+            description="The public id of a post, or the receipt of a held post of yours; it then appears after that one.",
+        ),
+    ] = None
+    batch: Annotated[
+        bool,
+        Field(
+            description="More will follow within the sitting. Counts in spaces with declared sittings; changes nothing "
+            "elsewhere."
+        ),
+    ] = False
+
+    @field_validator("thread", "reply_to")
+    @classmethod
+    def _on_one_line(cls, value: str | None) -> str | None:
+        if value is not None and not on_one_line(value):
+            raise ValueError("one line without control characters")
+        return value
+
+
+class Taken(BaseModel):
+    """A post was taken, durably. It appears at some time within the longest delay."""
+
+    receipt: Annotated[str, Field(description="For you alone: to edit, withdraw or ask. It is not the public id.")]
+    longest_delay: Annotated[int, Field(description="Seconds. The same for all posts on a thread, whatever was drawn.")]
+
+
+class State(BaseModel):
+    """Where a post of yours is: held, posted or withdrawn."""
+
+    state: str
+
+
+class Feed(BaseModel):
+    """A part of the feed, and the cursor behind it."""
+
+    items: list[Item]
+    next: str
+
+
+class Health(BaseModel):
+    """Whether the gateway takes and publishes posts."""
+
+    status: str
+
+
+_Body = TypeVar("_Body", bound=Change)
 
 
 def create_app(gateway: Gateway, journal: Journal, *, worker: bool = True) -> FastAPI:
-    """The application for a gateway. With ``worker`` it also releases posts, in a thread."""
-    beside = Worker(gateway, journal) if worker else None
+    """The application for a gateway. With ``worker`` it also publishes posts, in a thread."""
+    publishing = GatewayWorker(gateway, journal) if worker else None
 
     def parts() -> dict[str, bool]:
-        return {"intake": gateway.group.is_alive(), **({} if beside is None else beside.alive())}
+        return {"intake": gateway.group.is_alive(), **({} if publishing is None else publishing.alive())}
 
-    pulse = Pulse(gateway, journal, parts)
+    heartbeat = Heartbeat(gateway, journal, parts)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        gateway.group.start()
-        if beside is not None:
-            beside.start()
-        pulse.start()
+        started = [part for part in (gateway.group, publishing, heartbeat) if part is not None]
+        for part in started:
+            part.start()
         yield
-        await asyncio.to_thread(pulse.stop)
-        if beside is not None:
-            await asyncio.to_thread(beside.stop)
-        await asyncio.to_thread(gateway.group.stop)
+        for part in reversed(started):
+            await asyncio.to_thread(part.stop)
 
-    async def who(headers: Mapping[str, str], *, basic: bool = False) -> Identity:
-        header = headers.get("authorization")
-        found = gateway.tokens.remembered(header)
-        return found if found is not None else await asyncio.to_thread(gateway.tokens.check, header, basic=basic)
+    app = new_app(
+        "peerveil gateway", _DESCRIPTION, journal=journal, body_limit=6 * _LONGEST + 10_000, lifespan=lifespan
+    )
+    _author_routes(app, gateway)
+    _reader_routes(app, gateway)
+    _operator_routes(app, gateway, heartbeat)
+    return app
 
-    async def hand_in(job: Submit | Edit | Withdraw) -> bytes:
+
+async def _identity(gateway: Gateway, request: Request, *, basic: bool = False) -> Identity:
+    header = request.headers.get("authorization")
+    identity = gateway.tokens.remembered(header)
+    return identity if identity is not None else await asyncio.to_thread(gateway.tokens.check, header, basic=basic)
+
+
+def _author_routes(app: FastAPI, gateway: Gateway) -> None:
+    async def author(request: Request, space: str | None = None) -> Identity:
+        identity = await _identity(gateway, request)
+        identity.require(("author",), space)
+        return identity
+
+    async def hand_in(request: AuthorRequest, status: int = 200) -> Response:
         try:
-            return await gateway.group.submit(job)
+            answer = await gateway.group.submit(request)
         except Halted as halted:
             await asyncio.to_thread(gateway.watch.record, gateway.database, halted)
             raise
+        return Response(answer, status, media_type="application/json")
 
-    async def take(parts: Mapping[str, str], headers: Mapping[str, str], raw: bytes) -> tuple[int, bytes]:
-        space = parts["space"]
-        identity = await who(headers)
-        identity.require(("author",), space)
-        found = gateway.space(space)
-        key = read_key(headers.get("idempotency-key"))
-        body = _read(headers, raw, Post)
-        if len(body.content) > found.longest:
-            raise Unprocessable(f"content: at most {found.longest} characters in this space")
-        canonical = json.dumps([space, body.thread, body.content, body.reply_to, body.batch])
-        job = Submit(
-            space=found,
-            actor=identity.actor,
-            key=key,
-            body_hash=sha256(canonical.encode()).hexdigest(),
-            thread=body.thread,
-            content=body.content,
-            reply_to=body.reply_to,
-            batch=body.batch,
-        )
-        return 202, await hand_in(job)
+    async def submit(request: Request) -> Response:
+        name = request.path_params["space"]
+        identity = await author(request, name)
+        space = gateway.space(name)
+        key = read_key(request.headers.get("idempotency-key"))
+        post = await _read_body(request, NewPost, space.longest)
+        canonical = json.dumps([name, post.thread, post.content, post.reply_to, post.batch])
+        body_hash = sha256(canonical.encode()).hexdigest()
+        fields = (post.thread, post.content, post.reply_to, post.batch)
+        return await hand_in(Submit(space, identity.actor, key, body_hash, *fields), 202)
 
-    app = new_app(
-        "peerveil gateway",
-        _DESCRIPTION,
-        journal=journal,
-        body_limit=6 * 200_000 + 10_000,
-        lifespan=lifespan,
-        lanes=[Lane("POST", r"/v1/spaces/(?P<space>[^/]+)/posts", take)],
-    )
-    _describe_tokens(app)
+    path = "/v1/spaces/{space}/posts"
+    fast_route(app, path, submit)
 
     @app.post(
-        "/v1/spaces/{space}/posts",
+        path,
         status_code=202,
         response_model=Taken,
-        openapi_extra=_body(Post, _KEY),
+        openapi_extra=_body(NewPost, _KEY),
+        dependencies=_TOKEN,
         summary="Submit a post",
     )
-    async def submit(space: str, request: Request) -> Response:
-        status, content = await take({"space": space}, request.headers, await request.body())
-        return Response(content, status, media_type="application/json")
+    async def submit_documented(space: str, request: Request) -> Response:  # noqa: ARG001
+        return await submit(request)
 
-    @app.patch("/v1/posts/{receipt}", response_model=State, openapi_extra=_body(Change), summary="Edit a held post")
+    receipt_path = "/v1/posts/{receipt}"
+    shared: Any = {"response_model": State, "dependencies": _TOKEN}
+
+    @app.patch(receipt_path, summary="Edit a held post", openapi_extra=_body(Change), **shared)
     async def edit(receipt: str, request: Request) -> Response:
-        identity = await who(request.headers)
-        identity.require(("author",))
-        body = _read(request.headers, await request.body(), Change)
-        longest = gateway.space(identity.scope).longest
-        if len(body.content) > longest:
-            raise Unprocessable(f"content: at most {longest} characters in this space")
-        job = Edit({identity.scope: identity.actor}, receipt, body.content)
-        return Response(await hand_in(job), media_type="application/json")
+        identity = await author(request)
+        change = await _read_body(request, Change, gateway.space(identity.scope).longest)
+        return await hand_in(Edit(identity.scope, identity.actor, receipt, change.content))
 
-    @app.delete(
-        "/v1/posts/{receipt}",
-        response_model=State,
-        openapi_extra={"security": _BEARER},
-        summary="Withdraw a held post",
-    )
+    @app.delete(receipt_path, summary="Withdraw a held post", **shared)
     async def withdraw(receipt: str, request: Request) -> Response:
-        identity = await who(request.headers)
-        identity.require(("author",))
-        job = Withdraw({identity.scope: identity.actor}, receipt)
-        return Response(await hand_in(job), media_type="application/json")
+        identity = await author(request)
+        return await hand_in(Withdraw(identity.scope, identity.actor, receipt))
 
-    @app.get("/v1/posts/{receipt}", response_model=State, openapi_extra={"security": _BEARER}, summary="Ask for a post")
+    @app.get(receipt_path, summary="Read the state of a post", **shared)
     async def status(receipt: str, request: Request) -> dict[str, str]:
-        identity = await who(request.headers)
-        identity.require(("author",))
+        identity = await author(request)
         return {"state": await asyncio.to_thread(gateway.status, identity, receipt)}
 
-    async def may_read(space: str, request: Request) -> None:
+
+def _reader_routes(app: FastAPI, gateway: Gateway) -> None:
+    async def check_reader(space: str, request: Request) -> None:
         if space in gateway.spaces and gateway.space(space).public:
             return
-        identity = await who(request.headers)
+        identity = await _identity(gateway, request)
         identity.require(("author", "reader", "operator"), space)
         gateway.space(space)
 
-    @app.get(
-        "/v1/spaces/{space}/feed", response_model=Feed, openapi_extra={"security": _BEARER}, summary="Read the feed"
-    )
+    @app.get("/v1/spaces/{space}/feed", response_model=Feed, dependencies=_TOKEN, summary="Read the feed")
     async def read_feed(
         space: str,
         request: Request,
         after: Annotated[str | None, Query(max_length=64, description="The 'next' of the answer before.")] = None,
-        limit: Annotated[int, Query(ge=1, le=MOST)] = 100,
+        limit: Annotated[int, Query(ge=1, le=_MOST_ITEMS)] = 100,
     ) -> Response:
-        await may_read(space, request)
+        await check_reader(space, request)
         items, cursor = await asyncio.to_thread(gateway.read, space, after, limit)
-        said = {"items": [item.to_dict() for item in items], "next": cursor}
-        return Response(json.dumps(said, ensure_ascii=False).encode(), media_type="application/json")
+        content = {"items": [vars(item) for item in items], "next": cursor}
+        return Response(json.dumps(content, ensure_ascii=False).encode(), media_type="application/json")
 
-    def syndicated(path: str, kind: str, make: Callable[..., str], summary: str) -> None:
-        content: dict[int | str, dict[str, Any]] = {200: {"content": {kind: {"schema": {"type": "string"}}}}}
+    def syndicated(kind: str, write: Callable[..., str], summary: str) -> None:
+        media_type = f"application/{kind}+xml"
+        content: dict[int | str, dict[str, Any]] = {200: {"content": {media_type: {"schema": {"type": "string"}}}}}
+        path = f"/v1/spaces/{{space}}/feed.{kind}"
 
-        @app.get(path, response_class=Response, responses=content, openapi_extra={"security": _BEARER}, summary=summary)
+        @app.get(path, response_class=Response, responses=content, dependencies=_TOKEN, summary=summary)
         async def syndicate(space: str, request: Request) -> Response:
-            await may_read(space, request)
+            await check_reader(space, request)
             items = await asyncio.to_thread(gateway.latest, space)
-            return Response(make(space, items, str(request.base_url)), media_type=kind)
+            return Response(write(space, items, str(request.base_url)), media_type=media_type)
 
-    syndicated("/v1/spaces/{space}/feed.atom", "application/atom+xml", atom, "The newest posts as Atom")
-    syndicated("/v1/spaces/{space}/feed.rss", "application/rss+xml", rss, "The newest posts as RSS")
+    syndicated("atom", atom, "The newest posts as Atom")
+    syndicated("rss", rss, "The newest posts as RSS")
 
+
+def _operator_routes(app: FastAPI, gateway: Gateway, heartbeat: Heartbeat) -> None:
     @app.get("/healthz", response_model=Health, summary="Is it up?")
     async def healthz() -> dict[str, str]:
-        def look() -> str:
-            with gateway.database.reading() as connection:
-                return str(connection.execute(select(clock.c.state)).scalar_one())
-
-        dead = pulse.dead()
-        if dead:
-            raise Unavailable(f"not running any more in this process: {', '.join(dead)}; restart it")
-        state = await asyncio.to_thread(look)
-        if state != "running":
+        check_alive(heartbeat.alive())
+        if await asyncio.to_thread(gateway.in_doubt) is not None:
             raise Unavailable("halted: the database's clock is in doubt")
         return {"status": "ok"}
 
-    def visible(identity: Identity) -> list[str]:
+    async def operated_spaces(request: Request, *, basic: bool = False) -> list[str]:
+        identity = await _identity(gateway, request, basic=basic)
+        identity.require(("operator",))
         return sorted(name for name in gateway.spaces if identity.scope in ("*", name))
 
-    @app.get(
-        "/metrics",
-        response_class=PlainTextResponse,
-        openapi_extra={"security": _BEARER},
-        summary="Release-side figures",
-    )
+    @app.get("/metrics", response_class=PlainTextResponse, dependencies=_TOKEN, summary="Figures of what was published")
     async def read_metrics(request: Request) -> str:
-        identity = await who(request.headers)
-        identity.require(("operator",))
+        names = await operated_spaces(request)
 
-        def look() -> str:
+        def read() -> str:
             with gateway.database.reading() as connection:
-                return metrics(connection, visible(identity))
+                return metrics(connection, names)
 
-        return await asyncio.to_thread(look)
+        return await asyncio.to_thread(read)
 
     @app.get("/operator", response_class=HTMLResponse, include_in_schema=False)
     async def operator(request: Request) -> Response:
         from peerveil.web.gateway.page import operator_page
 
         try:
-            identity = await who(request.headers, basic=True)
+            names = await operated_spaces(request, basic=True)
         except Unauthorized:
             headers = {"WWW-Authenticate": 'Basic realm="operator token as password"'}
             return PlainTextResponse("an operator's token, as password, please", 401, headers=headers)
-        identity.require(("operator",))
-        return page_answer(await asyncio.to_thread(operator_page, gateway, visible(identity)))
-
-    return app
+        page = await asyncio.to_thread(operator_page, gateway, names)
+        return HTMLResponse(page.html())
 
 
-def _read(headers: Mapping[str, str], raw: bytes, model: type[_Model]) -> _Model:
-    kind = headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+def _body(model: type[BaseModel], *parameters: dict[str, Any]) -> dict[str, Any]:
+    """The body and the headers of a request, for the API page: handlers read them only after the token."""
+    content = {"application/json": {"schema": model.model_json_schema()}}
+    return {"requestBody": {"required": True, "content": content}, "parameters": list(parameters)}
+
+
+async def _read_body(request: Request, model: type[_Body], longest: int) -> _Body:
+    kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise BadRequest("Content-Type: application/json, please")
-    try:
-        return model.model_validate_json(raw)
-    except ValidationError as error:
-        raise refused_body(error) from None
-
-
-def _describe_tokens(app: FastAPI) -> None:
-    original = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        document = original()
-        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        return document
-
-    app.openapi = openapi  # type: ignore[method-assign]
+    body = model.model_validate_json(await request.body())
+    if len(body.content) > longest:
+        raise Unprocessable(f"content: at most {longest} characters in this space")
+    return body

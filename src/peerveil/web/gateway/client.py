@@ -1,4 +1,8 @@
-"""A small client in plain Python: it needs nothing but the standard library.
+"""A client in plain Python, and adapters that hand published posts to a platform.
+
+:class:`Follower` reads the feed and calls a function for each item; it writes down how far it came after each. A crash
+between the call and the note repeats one item, so the function should know an id that it has handled, as
+:class:`OpenReviewPoster` does.
 
 >>> client = GatewayClient("http://127.0.0.1:8711", "pv_" + "x" * 43)
 >>> client
@@ -7,66 +11,41 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import secrets
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlencode, urlsplit
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import quote, urlencode
 
-from peerveil.core.errors import BadInput, PeerveilError
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.files import write_text
+from peerveil.web.common.client import Refused, ServiceClient
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-_PATIENCE: Final = 30.0
-_PAUSES: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
-
-
-class Refused(PeerveilError):
-    """The gateway has refused a request.
-
-    Attributes
-    ----------
-    status : int
-        The HTTP status; 0 where the gateway could not be reached.
-    name : str
-        The short name of the reason.
-    """
-
-    def __init__(self, status: int, name: str, message: str) -> None:
-        self.status, self.name = status, name
-        super().__init__(message)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return Refused, (self.status, self.name, str(self))
+_TIMEOUT_SECONDS: Final = 30.0
+_PAGE: Final = 100
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """A post that was taken: keep the receipt to edit, withdraw or ask."""
+    """A post that was taken. Keep the receipt to edit or withdraw the post, or to see its state."""
 
     receipt: str
     longest_delay: int
 
 
-class GatewayClient:
+class GatewayClient(ServiceClient):
     """Talks to a gateway with one token.
 
     Submitting is safe to repeat: a request whose answer was lost is sent again with the same key.
     """
 
-    def __init__(self, url: str, token: str | None = None, *, patience: float = _PATIENCE) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise BadInput("url", got=url, want="the gateway's address, such as https://gateway.example.org")
-        self._parts = parts
-        self._token = token
-        self._patience = patience
-
-    def __repr__(self) -> str:
-        return f"<GatewayClient of {self._parts.scheme}://{self._parts.netloc}>"
+    def __init__(self, url: str, token: str | None = None, *, patience: float = _TIMEOUT_SECONDS) -> None:
+        super().__init__(url, token, patience)
 
     def submit(
         self,
@@ -85,22 +64,25 @@ class GatewayClient:
         if batch:
             body["batch"] = True
         headers = {"Idempotency-Key": secrets.token_hex(16) if key is None else key}
-        answer = self._call("POST", f"/v1/spaces/{quote(space, safe='')}/posts", body, headers)
-        return Receipt(answer["receipt"], answer["longest_delay"])
+        path = f"/v1/spaces/{quote(space, safe='')}/posts"
+        return Receipt(**self._call("POST", path, json.dumps(body).encode(), headers))
 
     def edit(self, receipt: str, content: str) -> str:
-        """Another text for a held post."""
-        return str(self._call("PATCH", f"/v1/posts/{quote(receipt, safe='')}", {"content": content})["state"])
+        """Replace the text of a held post."""
+        return self._state("PATCH", receipt, json.dumps({"content": content}).encode())
 
     def withdraw(self, receipt: str) -> str:
         """Take a held post back."""
-        return str(self._call("DELETE", f"/v1/posts/{quote(receipt, safe='')}")["state"])
+        return self._state("DELETE", receipt)
 
     def status(self, receipt: str) -> str:
         """``held``, ``posted`` or ``withdrawn``."""
-        return str(self._call("GET", f"/v1/posts/{quote(receipt, safe='')}")["state"])
+        return self._state("GET", receipt)
 
-    def page(self, space: str, after: str | None = None, limit: int = 100) -> tuple[list[dict[str, Any]], str]:
+    def _state(self, method: str, receipt: str, body: bytes | None = None) -> str:
+        return str(self._call(method, f"/v1/posts/{quote(receipt, safe='')}", body)["state"])
+
+    def page(self, space: str, after: str | None = None, limit: int = _PAGE) -> tuple[list[dict[str, Any]], str]:
         """Items of the feed behind a cursor, and the cursor behind them."""
         query = {"limit": limit} | ({} if after is None else {"after": after})
         answer = self._call("GET", f"/v1/spaces/{quote(space, safe='')}/feed?{urlencode(query)}")
@@ -108,56 +90,145 @@ class GatewayClient:
 
     def feed(self, space: str, after: str | None = None) -> Iterator[dict[str, Any]]:
         """All items of the feed that are there now."""
-        while True:
-            items, following = self.page(space, after, 500)
+        items, after = self.page(space, after, 500)
+        while items:
             yield from items
-            if not items:
-                return
-            after = following
+            items, after = self.page(space, after, 500)
 
     def healthy(self) -> bool:
-        """Whether the gateway takes and releases posts."""
+        """Whether the gateway takes and publishes posts."""
         try:
             return bool(self._call("GET", "/healthz")["status"] == "ok")
         except Refused:
             return False
 
-    def _call(
-        self, method: str, path: str, body: dict[str, Any] | None = None, headers: dict[str, str] | None = None
-    ) -> Any:
-        for pause in (*_PAUSES, None):
-            try:
-                return self._once(method, path, body, headers or {})
-            except Refused as refusal:
-                # every request may be repeated: submitting carries its key, the others say what is to be
-                if pause is None or refusal.status not in (0, 503) or refusal.name == "halted":
-                    raise
-                time.sleep(pause)
-        raise AssertionError("unreachable")
 
-    def _once(self, method: str, path: str, body: dict[str, Any] | None, headers: dict[str, str]) -> Any:
-        kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
-        assert self._parts.hostname is not None
-        connection = kind(self._parts.hostname, self._parts.port, timeout=self._patience)
-        sent = dict(headers)
-        if self._token is not None:
-            sent["Authorization"] = f"Bearer {self._token}"
-        raw = None
-        if body is not None:
-            raw = json.dumps(body).encode()
-            sent["Content-Type"] = "application/json"
+class Follower:
+    """Follows a space's feed and hands every item to ``handle``.
+
+    Parameters
+    ----------
+    client, space
+        Where the feed is; the token must be a reader's.
+    handle
+        Called with each item (``id``, ``thread``, ``content``, ``reply_to``, ``posted_at``), in the order of the feed.
+    state
+        A file that keeps the cursor and the ids that were handed over since.
+    """
+
+    def __init__(
+        self, client: GatewayClient, space: str, handle: Callable[[dict[str, Any]], object], state: str | Path
+    ) -> None:
+        self._client = client
+        self._space = space
+        self._handle = handle
+        self._state = Path(state)
+
+    def step(self) -> int:
+        """Hand over what is new; how many items it was."""
+        cursor, done = self._read()
+        items, following = self._client.page(self._space, cursor, _PAGE)
+        new = [item for item in items if item["id"] not in done]
+        for item in new:
+            self._handle(item)
+            done.add(item["id"])
+            self._write(cursor, done)
+        if items:
+            self._write(following, set())
+        return len(new)
+
+    def run(self, pause: float = 5.0, stop: Callable[[], bool] = lambda: False) -> None:
+        """Follow until ``stop()``."""
+        while not stop():
+            if not self.step():
+                time.sleep(pause)
+
+    def _read(self) -> tuple[str | None, set[str]]:
+        if not self._state.exists():
+            return None, set()
         try:
-            connection.request(method, self._parts.path.rstrip("/") + path, raw, sent)
-            answer = connection.getresponse()
-            text = answer.read()
-        except (OSError, http.client.HTTPException) as error:
-            raise Refused(0, "unreachable", f"{self!r}: {str(error) or type(error).__name__}") from None
-        finally:
-            connection.close()
-        try:
-            found = json.loads(text)
-        except ValueError:
-            raise Refused(answer.status, "unreadable", f"{self!r}: an answer that is not JSON") from None
-        if answer.status >= 400:
-            raise Refused(answer.status, str(found.get("error")), str(found.get("message")))
-        return found
+            state = json.loads(self._state.read_text(encoding="utf-8"))
+            return state["cursor"], set(state["done"])
+        except (ValueError, KeyError, TypeError):
+            raise BadInput(str(self._state), got=Verbatim("no state of a follower"), want="its own file") from None
+
+    def _write(self, cursor: str | None, done: set[str]) -> None:
+        write_text(self._state, json.dumps({"cursor": cursor, "done": sorted(done)}))
+
+
+class OpenReviewClient(Protocol):
+    """The two calls of OpenReview's own client (API 2) that the poster needs; the platform supplies and signs it in."""
+
+    def post_note_edit(self, **edit: Any) -> Any:
+        """Post a note edit."""
+
+    def get_notes(self, **query: Any) -> Any:
+        """Find notes."""
+
+
+class OpenReviewPoster:
+    """Posts every published item as a note, when it is published and not before: OpenReview keeps each note's own
+    milliseconds.
+
+    Parameters
+    ----------
+    client
+        OpenReview's client, signed in by the platform.
+    invitation
+        The invitation to post under; ``{thread}`` stands for the item's thread, as in
+        ``"Venue/Submission{thread}/-/Public_Comment"``.
+    signature
+        Whose name stands under the notes.
+    forums
+        The forum of each thread. Threads that it lacks are taken for forums themselves.
+    readers
+        Who may read them.
+
+    Notes
+    -----
+    The item's id goes into the note (``peerveil_id``), and is looked for before posting: an item that is handed over twice
+    is posted once. The mapping from items to notes, for replies, is kept by the platform in those same notes.
+    """
+
+    def __init__(
+        self,
+        client: OpenReviewClient,
+        *,
+        invitation: str,
+        signature: str,
+        forums: Mapping[str, str] | None = None,
+        readers: tuple[str, ...] = ("everyone",),
+    ) -> None:
+        self._client = client
+        self._invitation = invitation
+        self._signature = signature
+        self._forums = dict(forums or {})
+        self._readers = list(readers)
+
+    def __call__(self, item: Mapping[str, Any]) -> None:
+        """Post one item, unless it is there."""
+        forum = self._forums.get(item["thread"], item["thread"])
+        notes = {self._item_id(note): note for note in self._client.get_notes(forum=forum)}
+        if item["id"] in notes:
+            return
+        parent = notes.get(item["reply_to"]) if item["reply_to"] is not None else None
+        note = {
+            "forum": forum,
+            "replyto": forum if parent is None else _field(parent, "id"),
+            "signatures": [self._signature],
+            "readers": self._readers,
+            "content": {"comment": {"value": item["content"]}, "peerveil_id": {"value": item["id"]}},
+        }
+        self._client.post_note_edit(
+            invitation=self._invitation.replace("{thread}", item["thread"]), signatures=[self._signature], note=note
+        )
+
+    @staticmethod
+    def _item_id(note: Any) -> str | None:
+        content = _field(note, "content") or {}
+        value = content.get("peerveil_id", {})
+        return value.get("value") if isinstance(value, dict) else value
+
+
+def _field(note: Any, name: str) -> Any:
+    return note.get(name) if isinstance(note, dict) else getattr(note, name, None)

@@ -1,10 +1,10 @@
-"""The gateway itself: its database, its keys, its spaces, and what can be asked of it without a network."""
+"""The gateway itself: its database, its keys, its spaces, and what it can do without a network."""
 
 from __future__ import annotations
 
 import os
-import threading
 import time
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -15,22 +15,22 @@ from peerveil.web.common import Digests, GroupCommit, Identity, Records, Tokens,
 from peerveil.web.common.errors import NotFound
 from peerveil.web.common.tokens import EVERYWHERE
 from peerveil.web.common.vault import CannotOpen
-from peerveil.web.gateway.feed import Cursors, Item, latest_items, read_items
-from peerveil.web.gateway.intake import Intake, Job
-from peerveil.web.gateway.release import Release
+from peerveil.web.gateway.feed import Cursors, Item, read_items
+from peerveil.web.gateway.intake import AuthorRequest, Intake
+from peerveil.web.gateway.publish import Publisher
 from peerveil.web.gateway.space import Space
-from peerveil.web.gateway.tables import book, clock, held, hooks, records, schema, spaces, tokens
+from peerveil.web.gateway.tables import SECRET, clock, held, hooks, records, schema, spaces, tokens, version
 from peerveil.web.gateway.watch import Halted, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection
 
     from peerveil.web.common import ServiceDatabase
 
 ROLES: Final = ("author", "reader", "operator")
-_REFRESHED: Final = 5.0  # seconds after which changed settings are seen by all processes
+_REFRESH_SECONDS: Final = 5.0  # after which all processes see changed settings
 
 
 class Gateway:
@@ -43,7 +43,7 @@ class Gateway:
     vault
         The keys.
     create
-        Whether to make the tables if there are none.
+        Whether to create the tables if there are none.
     watch
         How time is read; for tests.
     """
@@ -53,9 +53,9 @@ class Gateway:
         self.database: ServiceDatabase = open_database(url, schema(vault), create=create)
         try:
             with self.database.reading("open") as connection:
-                row = connection.execute(select(book)).one()
+                row = connection.execute(select(version)).one()
             try:
-                secret = vault.open(bytes(row.secret), about="gateway secret")
+                secret = vault.open(bytes(row.secret), about=SECRET)
             except CannotOpen as error:
                 raise BadInput("PEERVEIL_KEY", got=Verbatim(str(error)), want="the key of this gateway") from None
         except BaseException:
@@ -70,10 +70,9 @@ class Gateway:
         self.records = Records(records, vault)
         self.cursors = Cursors(self.digests, self.epoch)
         self.intake = Intake(vault, self.digests, self.records, self.watch)
-        self.release = Release(vault, self.digests, self.records)
-        self.group: GroupCommit[Job, bytes] = GroupCommit(self.database, self._take)
+        self.publisher = Publisher(vault, self.digests, self.records)
+        self.group: GroupCommit[AuthorRequest, bytes] = GroupCommit(self.database, self._take)
         self._spaces: tuple[float, dict[str, Space]] = (0.0, {})
-        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -99,61 +98,51 @@ class Gateway:
             self._reseal_secret(connection)
             known = set(connection.execute(select(spaces.c.name)).scalars())
             for space in listed:
+                settings = {"settings": space.to_json()}
                 if space.name in known:
-                    row = update(spaces).where(spaces.c.name == space.name).values(settings=space.to_json())
-                    connection.execute(row)
+                    connection.execute(update(spaces).where(spaces.c.name == space.name).values(**settings))
                 else:
-                    connection.execute(insert(spaces).values(name=space.name, settings=space.to_json(), last=0))
+                    connection.execute(insert(spaces).values(name=space.name, last=0, **settings))
                 self._configure_hooks(connection, space, secrets_of)
         self._spaces = (0.0, {})
 
     def _reseal_secret(self, connection: Connection) -> None:
         """Seal the secret with the current key, so that an older one can be taken away."""
-        sealed = bytes(connection.execute(select(book.c.secret).with_for_update()).scalar_one())
+        sealed = bytes(connection.execute(select(version.c.secret).with_for_update()).scalar_one())
         if Vault.key_of(sealed) != self.vault.current:
-            secret = self.vault.open(sealed, about="gateway secret")
-            connection.execute(update(book).values(secret=self.vault.seal(secret, about="gateway secret")))
+            secret = self.vault.open(sealed, about=SECRET)
+            connection.execute(update(version).values(secret=self.vault.seal(secret, about=SECRET)))
 
     def _configure_hooks(self, connection: Connection, space: Space, secrets_of: dict[str, str]) -> None:
         known = set(connection.execute(select(hooks.c.name).where(hooks.c.space == space.name)).scalars())
         connection.execute(update(hooks).where(hooks.c.space == space.name).values(active=0))
         for url, _ in space.webhooks:
             name = f"{space.name}-{sha256(url.encode()).hexdigest()[:8]}"
-            sealed = self.vault.seal(secrets_of[url].encode(), about=name)
+            values = {"secret": self.vault.seal(secrets_of[url].encode(), about=name), "active": 1}
             if name in known:
-                connection.execute(update(hooks).where(hooks.c.name == name).values(secret=sealed, active=1))
+                connection.execute(update(hooks).where(hooks.c.name == name).values(**values))
             else:
                 last = connection.execute(select(spaces.c.last).where(spaces.c.name == space.name)).scalar_one()
-                connection.execute(
-                    insert(hooks).values(
-                        name=name,
-                        space=space.name,
-                        url=url,
-                        secret=sealed,
-                        after=last,
-                        attempts=0,
-                        next_try=0,
-                        active=1,
-                    )
-                )
+                values |= {"name": name, "space": space.name, "url": url, "after": last}
+                connection.execute(insert(hooks).values(attempts=0, next_try=0, **values))
 
     @property
     def spaces(self) -> dict[str, Space]:
         """The spaces by name."""
-        read, found = self._spaces
-        if time.monotonic() - read > _REFRESHED or not found:
+        read_at, by_name = self._spaces
+        if time.monotonic() - read_at > _REFRESH_SECONDS or not by_name:
             with self.database.reading() as connection:
                 rows = connection.execute(select(spaces.c.name, spaces.c.settings)).all()
-            found = {row.name: Space.from_json(row.settings) for row in rows}
-            self._spaces = (time.monotonic(), found)
-        return found
+            by_name = {row.name: Space.from_json(row.settings) for row in rows}
+            self._spaces = (time.monotonic(), by_name)
+        return by_name
 
     def space(self, name: str) -> Space:
         """One space."""
-        found = self.spaces.get(name)
-        if found is None:
+        space = self.spaces.get(name)
+        if space is None:
             raise NotFound("no such space")
-        return found
+        return space
 
     def issue_token(self, *, role: str, space: str, actor: str = "") -> str:
         """A new token; authors need an actor, who is the person behind a pseudonym or an account of the platform."""
@@ -171,13 +160,13 @@ class Gateway:
 
     # ---- posts --------------------------------------------------------------------------------------------------
 
-    def _take(self, connection: Connection, jobs: Sequence[Job]) -> list[Any]:
-        return self.intake.take(connection, jobs)
+    def _take(self, connection: Connection, requests: Sequence[AuthorRequest]) -> list[Any]:
+        return self.intake.take(connection, requests)
 
-    def take(self, job: Job) -> bytes:
-        """Take one job now, in a transaction of its own. Servers use the group instead."""
+    def take(self, request: AuthorRequest) -> bytes:
+        """Take one request now, in a transaction of its own. Servers use the group instead."""
         with self.recording_halts(), self.database.writing("take") as connection:
-            (answer,) = self.intake.take(connection, [job])
+            (answer,) = self.intake.take(connection, [request])
             if isinstance(answer, Exception):
                 raise answer
         return bytes(answer)
@@ -186,7 +175,7 @@ class Gateway:
         """``held``, ``posted`` or ``withdrawn``, for the author alone; never when."""
         digest = sha256(receipt.encode()).hexdigest()
         with self.database.reading() as connection:
-            row = self.intake.find_receipt(connection, digest, {identity.scope: identity.actor})
+            row = self.intake.find_receipt(connection, digest, identity.scope, identity.actor)
             if row.state == "withdrawn":
                 return "withdrawn"
             waits = connection.execute(select(held.c.id).where(held.c.receipt == digest)).first()
@@ -196,16 +185,16 @@ class Gateway:
         """Items of the feed behind a cursor, and the cursor behind them."""
         start = self.cursors.read(space, after)
         with self.database.reading() as connection:
-            items = read_items(connection, space, start, limit)
-        return items, self.cursors.write(space, items[-1].position if items else start)
+            items, last = read_items(connection, space, start, limit)
+        return items, self.cursors.write(space, last)
 
     def latest(self, space: str, limit: int = 50) -> list[Item]:
         """The newest items, newest first."""
         with self.database.reading() as connection:
-            return latest_items(connection, space, limit)
+            return read_items(connection, space, 0, limit, newest=True)[0]
 
     def in_doubt(self) -> Halted | None:
-        """Why nothing is taken or released, if so: the clock moved, and nobody has looked yet."""
+        """Why nothing is taken or published, if so: the clock moved, and nobody has looked yet."""
         with self.database.reading() as connection:
             row = connection.execute(select(clock)).one()
         return None if row.state == "running" else Halted(row.state, row.step)
@@ -215,21 +204,22 @@ class Gateway:
         with self.database.writing("confirm", whole=True) as connection:
             return self.watch.confirm(connection, what)
 
-    def recording_halts(self) -> _Recording:
-        """Around anything that reads the time: a clock in doubt is told to all processes."""
-        return _Recording(self)
+    @contextmanager
+    def recording_halts(self) -> Iterator[None]:
+        """Around anything that reads the time: a clock in doubt is made known to all processes."""
+        try:
+            yield
+        except Halted as halted:
+            self.watch.record(self.database, halted)
+            raise
 
-
-class _Recording:
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
-        if isinstance(error, Halted):
-            self._gateway.watch.record(self._gateway.database, error)
+    @contextmanager
+    def acting(self, action: str) -> Iterator[tuple[Connection, int]]:
+        """A transaction at a trusted time, which is written down as the latest one acted on."""
+        with self.recording_halts(), self.database.writing(action) as connection:
+            now = self.watch.now(connection)
+            yield connection, now
+            self.watch.keep(connection, now)
 
 
 def _secret(name: str, where: str) -> str:

@@ -1,56 +1,44 @@
 """The feed: what readers see, in the order in which it appeared, by a cursor that never skips and never repeats.
 
-Positions are given out under the lock of the space's row, which a release holds until it is committed. So whoever sees
+Positions are assigned under the lock of the space's row, which a worker holds until it has committed. So whoever sees
 position n sees all positions before it. A cursor is a position with a keyed check, bound to the space and to this copy
 of the database: a forged one is refused, and one from before a restore is *gone* rather than silently wrong.
+
+The newest posts are also there as Atom (:func:`atom`) and RSS (:func:`rss`).
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from email.utils import format_datetime
+from typing import TYPE_CHECKING, Annotated
+from xml.sax.saxutils import escape, quoteattr
 
+from pydantic import Field
 from sqlalchemy import select
 
 from peerveil.web.common.errors import Gone, Unprocessable
 from peerveil.web.gateway.tables import feed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy import Connection
 
     from peerveil.web.common import Digests
 
-MOST: Final = 500
-"""Items in one answer."""
 
-_CURSOR: Final = re.compile(r"[A-Za-z0-9_-]{22,24}={0,2}")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Item:
-    """A post as the public sees it."""
+    """A post as readers see it."""
 
     id: str
     thread: str
     content: str
     reply_to: str | None
-    posted_at: str
-    position: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """What is sent: not the position, which the cursor stands for."""
-        return {
-            "id": self.id,
-            "thread": self.thread,
-            "content": self.content,
-            "reply_to": self.reply_to,
-            "posted_at": self.posted_at,
-        }
+    posted_at: Annotated[str, Field(description="A moment of the space's time grid.")]
 
 
 def posted_words(moment: int) -> str:
@@ -59,27 +47,20 @@ def posted_words(moment: int) -> str:
     >>> posted_words(120_000_000), posted_words(1_500_000)
     ('1970-01-01T00:02:00Z', '1970-01-01T00:00:01.500Z')
     """
-    exact = _EPOCH + timedelta(microseconds=moment)
-    fine = "seconds" if moment % 1_000_000 == 0 else "milliseconds" if moment % 1000 == 0 else "microseconds"
-    return exact.isoformat(timespec=fine).replace("+00:00", "Z")
+    exact = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment)
+    unit = "seconds" if moment % 1_000_000 == 0 else "milliseconds" if moment % 1000 == 0 else "microseconds"
+    return exact.isoformat(timespec=unit).replace("+00:00", "Z")
 
 
-def read_items(connection: Connection, space: str, after: int, limit: int) -> list[Item]:
-    """The items behind a position."""
-    rows = connection.execute(
-        select(feed).where(feed.c.space == space, feed.c.position > after).order_by(feed.c.position).limit(limit)
-    )
-    return [
-        Item(row.id, row.thread, row.content, row.reply_to, posted_words(row.posted_at), row.position) for row in rows
-    ]
-
-
-def latest_items(connection: Connection, space: str, limit: int) -> list[Item]:
-    """The newest items, newest first."""
-    rows = connection.execute(select(feed).where(feed.c.space == space).order_by(feed.c.position.desc()).limit(limit))
-    return [
-        Item(row.id, row.thread, row.content, row.reply_to, posted_words(row.posted_at), row.position) for row in rows
-    ]
+def read_items(
+    connection: Connection, space: str, after: int, limit: int, *, newest: bool = False
+) -> tuple[list[Item], int]:
+    """The items behind a position (the ``newest`` first, if so), and the position of the last one."""
+    order = feed.c.position.desc() if newest else feed.c.position
+    query = select(feed).where(feed.c.space == space, feed.c.position > after).order_by(order).limit(limit)
+    rows = connection.execute(query).all()
+    items = [Item(row.id, row.thread, row.content, row.reply_to, posted_words(row.posted_at)) for row in rows]
+    return items, rows[-1].position if rows else after
 
 
 class Cursors:
@@ -95,21 +76,69 @@ class Cursors:
         return base64.urlsafe_b64encode(bytes.fromhex(self._epoch[:8]) + raw + self._check(space, raw)).decode()
 
     def read(self, space: str, cursor: str | None) -> int:
-        """The position that a cursor stands for; 0 where there is none."""
+        """The position that a cursor stands for; 0 if there is none."""
         if cursor is None:
             return 0
-        wrong = Unprocessable("after: the 'next' of an earlier answer of this feed, or nothing")
         try:
             raw = base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True)
-        except (binascii.Error, ValueError):
-            raise wrong from None
-        if len(raw) != 18:
-            raise wrong
-        if raw[:4] != bytes.fromhex(self._epoch[:8]):
+        except ValueError:
+            raw = b""
+        if len(raw) == 18 and raw[:4] != bytes.fromhex(self._epoch[:8]):
             raise Gone("after: a cursor from before this database was restored; read the feed again from its beginning")
-        if raw[12:] != self._check(space, raw[4:12]):
-            raise wrong
+        if len(raw) != 18 or raw[12:] != self._check(space, raw[4:12]):
+            raise Unprocessable("after: the 'next' of an earlier answer of this feed, or nothing")
         return int.from_bytes(raw[4:12], "big")
 
     def _check(self, space: str, raw: bytes) -> bytes:
         return bytes.fromhex(self._digests("cursor", self._epoch, space, raw))[:6]
+
+
+def atom(space: str, items: Sequence[Item], base: str = "") -> str:
+    """An Atom feed (RFC 4287) of some items, newest first.
+
+    >>> "<title>iclr</title>" in atom("iclr", [])
+    True
+    """
+    entries = "".join(
+        f"<entry><id>urn:peerveil:{item.id}</id><title>{_text(item.thread)}</title>"
+        f"<updated>{item.posted_at}</updated>{_reply(item)}"
+        f'<content type="text">{_text(item.content)}</content></entry>\n'
+        for item in items
+    )
+    updated = items[0].posted_at if items else posted_words(0)
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>\n'
+        '<feed xmlns="http://www.w3.org/2005/Atom" xmlns:thr="http://purl.org/syndication/thread/1.0">\n'
+        f"<id>urn:peerveil:space:{_text(space)}</id><title>{_text(space)}</title><updated>{updated}</updated>\n"
+        f'<author><name>{_text(space)}</name></author><link rel="self" href={quoteattr(_link(base, space, "atom"))}/>\n'
+        f"{entries}</feed>\n"
+    )
+
+
+def rss(space: str, items: Sequence[Item], base: str = "") -> str:
+    """An RSS 2.0 feed of some items, newest first."""
+    entries = "".join(
+        f'<item><guid isPermaLink="false">urn:peerveil:{item.id}</guid><title>{_text(item.thread)}</title>'
+        f"<pubDate>{format_datetime(datetime.fromisoformat(item.posted_at))}</pubDate>"
+        f"<description>{_text(item.content)}</description></item>\n"
+        for item in items
+    )
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>\n<rss version="2.0"><channel>\n'
+        f"<title>{_text(space)}</title><link>{_text(_link(base, space, 'rss'))}</link>"
+        f"<description>Posts of {_text(space)}</description>\n{entries}</channel></rss>\n"
+    )
+
+
+def _reply(item: Item) -> str:
+    return "" if item.reply_to is None else f'<thr:in-reply-to ref="urn:peerveil:{item.reply_to}"/>'
+
+
+def _link(base: str, space: str, kind: str) -> str:
+    return f"{base.rstrip('/')}/v1/spaces/{space}/feed.{kind}"
+
+
+def _text(text: str) -> str:
+    """Escaped, and without the characters that XML cannot hold."""
+    allowed = (c for c in text if c in "\t\n\r" or " " <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c > "\uffff")
+    return escape("".join(allowed))

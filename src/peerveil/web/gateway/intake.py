@@ -7,14 +7,14 @@ what its author did to another one meanwhile, and neighbors would differ in more
 
 **Edits never redraw.** They replace the sealed text and touch nothing else.
 
-**Order.** Jobs of one transaction have one time of arrival. Of two posts of one person in it, the second follows the
+**Order.** Requests of one transaction have one time of arrival. Of two posts of one person in it, the second follows the
 first. On PostgreSQL a lock on the person (as a hash) keeps two servers from overlooking each other's.
 
 **What is stored about people.** Nothing that repeats: the owner of a receipt is a MAC of receipt, space and actor; the record
 of a key is a MAC of person and key, and its body one of that and the request; which held post answers which stands inside
 the sealed posts. The arrivals of a sitting are one sealed row per person, under a name that changes every day.
 
-**What an author is told** is a random receipt and the longest delay that the thread's mechanism allows: the same fields,
+**What an author learns** is a random receipt and the longest delay that the thread's mechanism allows: the same fields,
 the same length, whatever was drawn.
 """
 
@@ -32,11 +32,12 @@ import numpy as np
 from sqlalchemy import bindparam, delete, select, text, update
 
 from peerveil.core.randomness import Randomness
+from peerveil.web.common.database import DAY, SECOND, among, end_of_day, insert_rows
 from peerveil.web.common.errors import Conflict, NotFound, ServiceError, Unavailable, Unprocessable
-from peerveil.web.common.records import DAY, Record, end_of_day
+from peerveil.web.common.records import Record
 from peerveil.web.common.vault import CannotOpen
 from peerveil.web.gateway.sittings import Arrival, Sittings
-from peerveil.web.gateway.tables import among, feed, held, insert_rows, receipts
+from peerveil.web.gateway.tables import feed, held, receipts
 from peerveil.web.gateway.tally import place_delays
 
 if TYPE_CHECKING:
@@ -49,13 +50,11 @@ if TYPE_CHECKING:
     from peerveil.web.gateway.space import Space
     from peerveil.web.gateway.watch import Watch
 
-KEPT: Final = 7 * DAY
-"""How long a receipt and an idempotency record outlive the longest delay."""
-
+_KEEP: Final = 7 * DAY  # a receipt and an idempotency record outlive the longest delay by this
 _LOCKS: Final = text(
     "SELECT pg_advisory_xact_lock(k) FROM (SELECT unnest(CAST(:keys AS bigint[])) AS k ORDER BY 1) AS sorted"
 )
-_TICK: Final = 1000  # nanoseconds in a microsecond
+_NANOS: Final = 1000  # nanoseconds in a microsecond
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +75,8 @@ class Submit:
 class Edit:
     """Another text for a post that is still held."""
 
-    actor_of: dict[str, str]
+    space: str
+    actor: str
     receipt: str
     content: str
 
@@ -85,11 +85,12 @@ class Edit:
 class Withdraw:
     """A post that is not to appear."""
 
-    actor_of: dict[str, str]
+    space: str
+    actor: str
     receipt: str
 
 
-Job = Submit | Edit | Withdraw
+AuthorRequest = Submit | Edit | Withdraw
 
 
 @dataclass(slots=True)
@@ -107,7 +108,7 @@ class _Parent:
 class _New:
     """A post on its way into the tables."""
 
-    job: Submit
+    request: Submit
     id: str
     receipt: str
     person: str
@@ -118,13 +119,13 @@ class _New:
     reply_to: str | None
     mechanism: DelayMechanism
     replies: list[str]
-    release_at: int = 0
+    due_at: int = 0
     batched_at: int | None = None
     fit: tuple[int, ...] = ()
 
 
 class Intake:
-    """What happens to jobs inside one transaction."""
+    """What happens to requests inside one transaction."""
 
     def __init__(self, vault: Vault, digests: Digests, records: Records, watch: Watch) -> None:
         self._vault = vault
@@ -134,42 +135,41 @@ class Intake:
         self._sittings = Sittings(vault, digests)
         self._randomness = Randomness.secure()
 
-    def take(self, connection: Connection, jobs: Sequence[Job]) -> list[Any]:
-        """An answer (bytes) or a refusal for each job, in order."""
-        answers: list[Any] = [None] * len(jobs)
-        submits = [(i, job) for i, job in enumerate(jobs) if isinstance(job, Submit)]
-        if submits:
-            for i, answer in self._submit(connection, submits):
-                answers[i] = answer
-        for i, job in enumerate(jobs):
-            if not isinstance(job, Submit):
-                answers[i] = self._change(connection, job)
-        return answers
+    def take(self, connection: Connection, requests: Sequence[AuthorRequest]) -> list[Any]:
+        """An answer (bytes) or a refusal for each request, in order."""
+        submits = [(i, request) for i, request in enumerate(requests) if isinstance(request, Submit)]
+        answers = dict(self._submit(connection, submits)) if submits else {}
+        for i, request in enumerate(requests):
+            if not isinstance(request, Submit):
+                answers[i] = self._change(connection, request)
+        return [answers[i] for i in range(len(requests))]
 
     # ---- new posts ----------------------------------------------------------------------------------------------
 
-    def _submit(self, connection: Connection, jobs: Sequence[tuple[int, Submit]]) -> list[tuple[int, Any]]:
-        people = [self._digests("person", job.space.name, job.actor) for _, job in jobs]
-        keys = [self._digests("key", person, job.key) for person, (_, job) in zip(people, jobs, strict=True)]
+    def _submit(self, connection: Connection, requests: Sequence[tuple[int, Submit]]) -> list[tuple[int, Any]]:
+        people = [self._digests("person", request.space.name, request.actor) for _, request in requests]
+        keys = [
+            self._digests("key", person, request.key) for person, (_, request) in zip(people, requests, strict=True)
+        ]
         self._lock(connection, people)
         now = self._watch.now(connection)
         then = self._watch.unshifted(connection, now)
         known = self._records.find(connection, keys)
-        spaces = {person: job.space for person, (_, job) in zip(people, jobs, strict=True)}
+        spaces = {person: request.space for person, (_, request) in zip(people, requests, strict=True)}
         past = self._sittings.read(connection, spaces, then)
-        parents = self._parents(connection, jobs)
+        parents = self._parents(connection, [request for _, request in requests])
         answers: list[tuple[int, Any]] = []
         fresh: list[_New] = []
         rejoined: list[str] = []
-        for (i, job), person, key in zip(jobs, people, keys, strict=True):
+        for (i, request), person, key in zip(requests, people, keys, strict=True):
             try:
-                body = self._digests("body", key, job.body_hash)
+                body = self._digests("body", key, request.body_hash)
                 if key in known:
                     answers.append((i, known[key].answer_for(body)))
                     continue
-                if job.space.is_closed(now):
+                if request.space.is_closed(now):
                     raise Conflict("the deadline of this space has passed; nothing more is taken")
-                new = self._new(job, person, key, body, past.setdefault(person, []), then, parents, rejoined)
+                new = self._new(request, person, key, body, past.setdefault(person, []), then, parents, rejoined)
             except ServiceError as refusal:
                 answers.append((i, refusal))
                 continue
@@ -184,7 +184,7 @@ class Intake:
 
     def _new(
         self,
-        job: Submit,
+        request: Submit,
         person: str,
         key: str,
         body: str,
@@ -193,62 +193,64 @@ class Intake:
         parents: dict[str, str | _Parent],
         rejoined: list[str],
     ) -> _New:
-        parent, reply_to = self._reply(job, parents)
-        thread = self._digests("thread", job.space.name, job.thread)[:32]
-        within = [arrival for arrival in past if then - arrival.at <= job.space.window_micros]
+        parent, reply_to = self._reply(request, parents)
+        thread = self._digests("thread", request.space.name, request.thread)[:32]
+        within = [arrival for arrival in past if then - arrival.at <= request.space.window_micros]
         near = [arrival.post for arrival in within if arrival.thread != thread]
-        if job.space.declared:
+        if request.space.declared:
             # whoever declared a sitting within the window before, on any thread, is in it still
-            follows = job.batch or any(arrival.declared for arrival in within)
+            follows = request.batch or any(arrival.declared for arrival in within)
         else:
             follows = bool(near)
-            if not job.space.base.follow_ups_only:
+            if not request.space.base.follow_ups_only:
                 rejoined += near
         receipt = secrets.token_urlsafe(32)
         digest = sha256(receipt.encode()).hexdigest()
-        longest = job.space.longest_delay(job.thread)
+        longest = request.space.longest_delay(request.thread)
         new = _New(
-            job=job,
+            request=request,
             id=secrets.token_hex(16),
             receipt=digest,
             person=person,
-            owner=self.owner(digest, job.space.name, job.actor),
+            owner=self.owner(digest, request.space.name, request.actor),
             record=Record(key, body, json.dumps({"receipt": receipt, "longest_delay": longest}).encode()),
             follows=follows,
             parent=parent,
             reply_to=reply_to,
-            mechanism=job.space.mechanism_for(job.thread),
+            mechanism=request.space.mechanism_for(request.thread),
             replies=[],
         )
-        past.append(Arrival(thread, then, job.batch, new.id))
+        past.append(Arrival(thread, then, request.batch, new.id))
         parents[receipt] = _Parent(new.id, new.owner, new.replies, None)
         if parent is not None:
             parent.replies.append(new.id)
         return new
 
-    def _reply(self, job: Submit, parents: dict[str, str | _Parent]) -> tuple[_Parent | None, str | None]:
+    def _reply(self, request: Submit, parents: dict[str, str | _Parent]) -> tuple[_Parent | None, str | None]:
         """The held or the public post that a new one answers."""
-        if job.reply_to is None:
+        if request.reply_to is None:
             return None, None
-        found = parents.get(job.reply_to)
-        if isinstance(found, str):
-            return None, found
-        digest = sha256(job.reply_to.encode()).hexdigest()
-        if found is None or not hmac.compare_digest(found.owner, self.owner(digest, job.space.name, job.actor)):
+        parent = parents.get(request.reply_to)
+        if isinstance(parent, str):
+            return None, parent
+        digest = sha256(request.reply_to.encode()).hexdigest()
+        if parent is None or not hmac.compare_digest(
+            parent.owner, self.owner(digest, request.space.name, request.actor)
+        ):
             raise Unprocessable(
                 "reply_to: the public id of a post of this space, or the receipt of a held post of yours"
             )
-        return found, None
+        return parent, None
 
-    def _parents(self, connection: Connection, jobs: Sequence[tuple[int, Submit]]) -> dict[str, str | _Parent]:
-        """For each reply_to that means something: a public id, or a held post, locked so that it is not released yet."""
-        named = {job.reply_to: job.space.name for _, job in jobs if job.reply_to is not None}
+    def _parents(self, connection: Connection, requests: Sequence[Submit]) -> dict[str, str | _Parent]:
+        """For each reply_to that means something: a public id, or a held post, locked so that it is not published yet."""
+        named = {request.reply_to: request.space.name for request in requests if request.reply_to is not None}
         if not named:
             return {}
-        found: dict[str, str | _Parent] = {}
+        parents: dict[str, str | _Parent] = {}
         for row in connection.execute(select(feed.c.id, feed.c.space).where(among(connection, feed.c.id, list(named)))):
             if named[row.id] == row.space:
-                found[row.id] = row.id
+                parents[row.id] = row.id
         hashes = {sha256(name.encode()).hexdigest(): name for name in named}
         joined = select(held.c.id, held.c.receipt, held.c.body, receipts.c.owner).join_from(
             held, receipts, held.c.receipt == receipts.c.receipt
@@ -257,8 +259,8 @@ class Intake:
         for post in connection.execute(own.with_for_update(of=held)):
             with suppress(CannotOpen):  # a key is missing: it cannot be answered now
                 body = json.loads(self._vault.open(bytes(post.body), about=post.id))
-                found[hashes[post.receipt]] = _Parent(post.id, post.owner, body["k"], body)
-        return found
+                parents[hashes[post.receipt]] = _Parent(post.id, post.owner, body["k"], body)
+        return parents
 
     def _draw(self, fresh: Sequence[_New], now: int) -> None:
         """Draw every delay, once. Symmetric mechanisms draw both, and the schedule chooses when the hold is over."""
@@ -274,28 +276,30 @@ class Intake:
             joined = mechanism.draw_ticks(others, self._randomness) if waits else own
             joined_fit = place_delays(mechanism, others, joined, self._randomness) if waits else fit
             for k, new in enumerate(members):
-                space = new.job.space
+                space = new.request.space
                 # rounded up to microseconds, and then to the grid: functions of the drawn time
-                new.release_at = space.release_at(now, -(-int(own[k]) // _TICK))
+                new.due_at = space.due_at(now, -(-int(own[k]) // _NANOS))
                 new.fit = (int(fit[k]),)
                 if waits and not space.declared and not new.follows:
-                    new.batched_at = space.release_at(now, -(-int(joined[k]) // _TICK))
+                    new.batched_at = space.due_at(now, -(-int(joined[k]) // _NANOS))
                     new.fit = (int(fit[k]), int(joined_fit[k]))
 
     def _store(self, connection: Connection, fresh: Sequence[_New], rejoined: list[str], now: int) -> None:
         if not fresh:
             return
         shuffle = self._randomness.integers(0, 2**62, len(fresh)).tolist()
-        until = {new.record.key: now + KEPT + new.job.space.longest_delay(new.job.thread) * 1_000_000 for new in fresh}
+        until = {
+            new.record.key: now + _KEEP + new.request.space.longest_delay(new.request.thread) * SECOND for new in fresh
+        }
         insert_rows(
             connection,
             held,
             [
                 {
                     "id": new.id,
-                    "space": new.job.space.name,
+                    "space": new.request.space.name,
                     "receipt": new.receipt,
-                    "release_at": new.release_at,
+                    "due_at": new.due_at,
                     "batched_at": new.batched_at,
                     "shuffle": place,
                     "waits": int(new.parent is not None),
@@ -303,8 +307,8 @@ class Intake:
                         self._vault,
                         new.id,
                         {
-                            "t": new.job.thread,
-                            "c": new.job.content,
+                            "t": new.request.thread,
+                            "c": new.request.content,
                             "f": new.fit,
                             "r": new.reply_to,  # the public post that it answers
                             "k": new.replies,  # the held posts that answer it
@@ -321,7 +325,7 @@ class Intake:
                 {
                     "receipt": new.receipt,
                     "owner": new.owner,
-                    "space": new.job.space.name,
+                    "space": new.request.space.name,
                     "state": "taken",
                     "expires": end_of_day(until[new.record.key]),
                 }
@@ -339,23 +343,23 @@ class Intake:
             connection.execute(
                 update(held)
                 .where(among(connection, held.c.id, rejoined), held.c.batched_at.is_not(None))
-                .values(release_at=held.c.batched_at, batched_at=None)
+                .values(due_at=held.c.batched_at, batched_at=None)
             )
 
     # ---- edits and withdrawals ----------------------------------------------------------------------------------
 
-    def _change(self, connection: Connection, job: Edit | Withdraw) -> Any:
+    def _change(self, connection: Connection, request: Edit | Withdraw) -> Any:
         try:
             self._watch.now(connection)
-            receipt = sha256(job.receipt.encode()).hexdigest()
-            row = self.find_receipt(connection, receipt, job.actor_of)
-            # waits for a release that is under way; the post is then gone
+            receipt = sha256(request.receipt.encode()).hexdigest()
+            row = self.find_receipt(connection, receipt, request.space, request.actor)
+            # waits for a publication that is under way; the post is then gone
             post = connection.execute(select(held).where(held.c.receipt == receipt).with_for_update()).one_or_none()
-            if isinstance(job, Withdraw):
+            if isinstance(request, Withdraw):
                 return self._withdraw(connection, row, post)
             if row.state == "withdrawn" or post is None:
                 raise Conflict("it was withdrawn" if row.state == "withdrawn" else "it is posted; too late to edit")
-            body = json.loads(self._vault.open(bytes(post.body), about=post.id)) | {"c": job.content}
+            body = json.loads(self._vault.open(bytes(post.body), about=post.id)) | {"c": request.content}
             sealed = seal_post(self._vault, post.id, body)
             connection.execute(update(held).where(held.c.id == post.id).values(body=sealed))
         except CannotOpen:
@@ -374,11 +378,10 @@ class Intake:
             connection.execute(update(receipts).where(receipts.c.receipt == row.receipt).values(state="withdrawn"))
         return b'{"state": "withdrawn"}'
 
-    def find_receipt(self, connection: Connection, receipt: str, actor_of: dict[str, str]) -> Row[Any]:
-        """The row of a receipt, if it belongs to one of these people; otherwise it does not exist."""
+    def find_receipt(self, connection: Connection, receipt: str, space: str, actor: str) -> Row[Any]:
+        """The row of a receipt, if it belongs to this person; otherwise it does not exist."""
         row = connection.execute(select(receipts).where(receipts.c.receipt == receipt)).one_or_none()
-        owners = [self.owner(receipt, space, actor) for space, actor in actor_of.items()]
-        if row is None or not any(hmac.compare_digest(row.owner, owner) for owner in owners):
+        if row is None or not hmac.compare_digest(row.owner, self.owner(receipt, space, actor)):
             raise NotFound("no post of yours has this receipt")
         return row
 

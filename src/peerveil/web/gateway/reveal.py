@@ -18,7 +18,7 @@ from peerveil.core.text import on_one_line
 from peerveil.web.common.errors import Forbidden, NotFound
 from peerveil.web.common.tokens import EVERYWHERE
 from peerveil.web.gateway.feed import posted_words
-from peerveil.web.gateway.tables import audit, held, receipts
+from peerveil.web.gateway.tables import audit, held
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
@@ -38,37 +38,32 @@ def request_reveal(gateway: Gateway, operator: Identity, receipt: str, reason: s
     digest = sha256(receipt.encode()).hexdigest()
     with gateway.recording_halts(), gateway.database.writing("reveal", whole=True) as connection:
         _held(connection, operator, digest)
-        return _write(gateway, connection, operator, "request", digest, reason)
+        return _write(gateway, connection, operator, "request", digest, reason=reason)
 
 
 def approve_reveal(gateway: Gateway, operator: Identity, number: int) -> dict[str, Any]:
     """The second step, by another operator: thread and text of the post."""
     operator.require(("operator",))
     with gateway.recording_halts(), gateway.database.writing("reveal", whole=True) as connection:
-        row = connection.execute(
-            select(audit).where(audit.c.number == number, audit.c.action == "request")
-        ).one_or_none()
+        requests = select(audit).where(audit.c.number == number, audit.c.action == "request")
+        row = connection.execute(requests).one_or_none()
         if row is None:
             raise NotFound("no such request")
-        asked = _opened(gateway, row)
-        if hmac.compare_digest(asked["operator"], operator.digest):
+        request = _opened(gateway, row)
+        if hmac.compare_digest(request["operator"], operator.digest):
             raise Forbidden("another operator must approve: nobody reads a held post alone")
-        done = select(audit.c.number).where(audit.c.action == "approve", audit.c.request == number)
-        if connection.execute(done).first() is not None:
+        approval = select(audit.c.number).where(audit.c.action == "approve", audit.c.request == number)
+        if connection.execute(approval).first() is not None:
             raise Forbidden("this request was approved already; ask again")
-        post = _held(connection, operator, asked["receipt"])
-        _write(gateway, connection, operator, "approve", asked["receipt"], "", request=number)
+        post = _held(connection, operator, request["receipt"])
+        _write(gateway, connection, operator, "approve", request["receipt"], request=number)
     # committed: the step is on record before the text is opened
     body = json.loads(gateway.vault.open(bytes(post.body), about=post.id))
     return {"space": post.space, "thread": body["t"], "content": body["c"]}
 
 
 def _held(connection: Connection, operator: Identity, digest: str) -> Any:
-    row = connection.execute(
-        select(held, receipts.c.state)
-        .join_from(held, receipts, held.c.receipt == receipts.c.receipt)
-        .where(held.c.receipt == digest)
-    ).one_or_none()
+    row = connection.execute(select(held).where(held.c.receipt == digest)).one_or_none()
     if row is None:
         raise NotFound("no held post has this receipt")
     operator.require(("operator",), row.space)
@@ -80,15 +75,9 @@ def read_audit(gateway: Gateway, operator: Identity) -> list[dict[str, Any]]:
     operator.require(("operator",), EVERYWHERE)
     with gateway.database.reading() as connection:
         rows = connection.execute(select(audit).order_by(audit.c.number)).all()
+    names = ("number", "at", "action", "request")
     return [
-        {
-            "number": row.number,
-            "at": posted_words(row.at),
-            "action": row.action,
-            "request": row.request,
-            **_opened(gateway, row),
-        }
-        for row in rows
+        {**dict(zip(names, row, strict=False)), "at": posted_words(row.at), **_opened(gateway, row)} for row in rows
     ]
 
 
@@ -98,24 +87,24 @@ def _write(
     operator: Identity,
     action: str,
     receipt: str,
-    reason: str,
+    *,
+    reason: str = "",
     request: int | None = None,
 ) -> int:
     """A row in the table of what operators did; who, which post and why are sealed."""
     number = int(connection.execute(select(func.coalesce(func.max(audit.c.number), 0))).scalar_one()) + 1
-    said = {"operator": operator.digest, "name": operator.actor, "receipt": receipt, "reason": reason}
-    connection.execute(
-        insert(audit).values(
-            number=number,
-            at=gateway.watch.now(connection),
-            action=action,
-            request=number if request is None else request,
-            body=gateway.names.seal_text(json.dumps(said), about=f"audit {number}"),
-        )
-    )
+    content = {"operator": operator.digest, "name": operator.actor, "receipt": receipt, "reason": reason}
+    values = {
+        "number": number,
+        "at": gateway.watch.now(connection),
+        "action": action,
+        "request": number if request is None else request,
+        "body": gateway.names.seal_text(json.dumps(content), about=f"audit {number}"),
+    }
+    connection.execute(insert(audit).values(**values))
     return number
 
 
 def _opened(gateway: Gateway, row: Row[Any]) -> dict[str, str]:
-    found: dict[str, str] = json.loads(gateway.names.open_text(bytes(row.body), about=f"audit {row.number}"))
-    return found
+    content: dict[str, str] = json.loads(gateway.names.open_text(bytes(row.body), about=f"audit {row.number}"))
+    return content

@@ -1,19 +1,24 @@
-"""The gateway's configuration file: the service's own options, and one table for each space."""
+"""The gateway's configuration: its own options, and one table for each space.
+
+Options come from a TOML file; ``PEERVEIL_GATEWAY_NAME`` in the environment wins over ``name`` in the file. Unknown names
+are refused, and secrets come from the environment only.
+"""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from peerveil.core.errors import BadInput
-from peerveil.web.common import Vault, read_config
-from peerveil.web.common.clock import SECOND
+from peerveil.core.exact import whole
+from peerveil.core.files import read_toml
+from peerveil.study.spec import only, table
+from peerveil.web.common import Vault
+from peerveil.web.common.database import SECOND
 from peerveil.web.gateway.space import Space, read_seconds
 from peerveil.web.gateway.watch import LONGEST_PAUSE, TOLERANCE, Watch
-
-if TYPE_CHECKING:
-    import os
 
 PREFIX: Final = "PEERVEIL_GATEWAY"
 DEFAULT: Final = Path("gateway.toml")
@@ -33,7 +38,7 @@ EXAMPLE: Final = """\
 db = "gateway.db"            # or postgresql://user@host/database
 host = "127.0.0.1"           # put a web server with TLS in front
 port = 8711
-key_file = "gateway.key"     # used where the environment has no PEERVEIL_KEY
+key_file = "gateway.key"     # used if the environment has no PEERVEIL_KEY
 
 [spaces.forum]
 epsilon = 1                  # smaller is more private
@@ -49,8 +54,8 @@ grid = "1m"                  # posts appear at whole minutes
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What the configuration says."""
+class GatewaySettings:
+    """The settings of a gateway. ``clock_tolerance`` and ``longest_pause`` are in seconds."""
 
     db: str = "gateway.db"
     host: str = "127.0.0.1"
@@ -62,33 +67,30 @@ class Settings:
     spaces: tuple[Space, ...] = ()
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str] | None, db: str | None = None) -> Settings:
+    def read(cls, path: str | os.PathLike[str] | None, db: str | None = None) -> GatewaySettings:
         """The settings of a file and of the environment; an address given on the command line wins."""
-        found = read_config(path, prefix=PREFIX, options=_OPTIONS, tables=("spaces",))
-        folder = Path(path).parent if path is not None else Path()
-        listed = found.pop("spaces", {})
-        for name, table in listed.items():
-            if not isinstance(table, dict):
-                raise BadInput(f"{path}: spaces.{name}", got=table, want="a table [spaces.name]")
-        made = tuple(Space.read(name, table, str(folder)) for name, table in listed.items())
+        content = {} if path is None else read_toml(path, "--config")[1]
+        only(content, (*_OPTIONS, "spaces"), str(path))
+        folder = Path() if path is None else Path(path).parent
+        spaces = table(content, "spaces")
+        options = _read_options(content, str(path))
         for name in ("clock_tolerance", "longest_pause"):
-            if name in found:
-                found[name] = read_seconds(found[name], name)
-        if found.get("key_file"):
-            found["key_file"] = str(folder / found["key_file"])
+            if name in options:
+                options[name] = read_seconds(options[name], name)
+        if options.get("key_file"):
+            options["key_file"] = str(folder / options["key_file"])
         if db is not None:
-            found["db"] = db
-        elif "db" in found and ":" not in found["db"]:
-            found["db"] = str(folder / found["db"])  # a path in the file is meant from where the file is
-        settings = cls(**found, spaces=made)
-        if not 0 <= settings.port <= 65_535:
-            raise BadInput("port", got=settings.port, want="a port from 0 to 65535")
-        if not 1 <= settings.processes <= 64:
-            raise BadInput("processes", got=settings.processes, want="1 to 64 processes")
+            options["db"] = db
+        elif "db" in options and ":" not in options["db"]:
+            options["db"] = str(folder / options["db"])  # a path in the file is meant from where the file is
+        read = tuple(Space.read(name, table(spaces, name), str(folder)) for name in spaces)
+        settings = cls(**options, spaces=read)
+        whole(settings.port, "port", 0, 65_535)
+        whole(settings.processes, "processes", 1, 64)
         return settings
 
     @classmethod
-    def find(cls, config: str | os.PathLike[str] | None = None, db: str | None = None) -> Settings:
+    def find(cls, config: str | os.PathLike[str] | None = None, db: str | None = None) -> GatewaySettings:
         """The settings of a file, or else of ``gateway.toml`` where the command was started, if there is one."""
         return cls.read(config if config is not None else DEFAULT if DEFAULT.exists() else None, db)
 
@@ -99,3 +101,16 @@ class Settings:
     def watch(self) -> Watch:
         """The watch on time."""
         return Watch(tolerance=round(self.clock_tolerance * SECOND), longest_pause=round(self.longest_pause * SECOND))
+
+
+def _read_options(content: dict[str, Any], path: str) -> dict[str, Any]:
+    variables = {name: f"{PREFIX}_{name.upper()}" for name in _OPTIONS}
+    environment = {name: os.environ[variable] for name, variable in variables.items() if variable in os.environ}
+    options = {name: content[name] for name in _OPTIONS if name in content}
+    for name, text in environment.items():
+        options[name] = int(text) if _OPTIONS[name] is int and text.isdecimal() else text
+    for name, value in options.items():
+        if type(value) is not _OPTIONS[name]:
+            place = variables[name] if name in environment else f"{path}: {name}"
+            raise BadInput(place, got=value, want=f"a value of type {_OPTIONS[name].__name__}")
+    return options

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from peerveil.web.common.records import DAY
-from peerveil.web.gateway.tables import among, insert_rows, recent
+from peerveil.web.common.database import DAY, among, insert_rows
+from peerveil.web.gateway.tables import recent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,11 +46,11 @@ class Sittings:
     def read(self, connection: Connection, spaces: Mapping[str, Space], now: int) -> dict[str, list[Arrival]]:
         """The arrivals of each person, oldest first."""
         names = {self._name(person, space, now, ago): person for person, space in spaces.items() for ago in (0, 1)}
-        found: dict[str, set[Arrival]] = {}
+        arrivals_of: dict[str, set[Arrival]] = {}
         for row in connection.execute(select(recent).where(among(connection, recent.c.person, list(names)))):
             arrivals = json.loads(self._vault.open_text(bytes(row.body), about=row.person))
-            found.setdefault(names[row.person], set()).update(Arrival(*arrival) for arrival in arrivals)
-        return {person: sorted(arrivals, key=lambda arrival: arrival.at) for person, arrivals in found.items()}
+            arrivals_of.setdefault(names[row.person], set()).update(Arrival(*arrival) for arrival in arrivals)
+        return {person: sorted(arrivals, key=lambda arrival: arrival.at) for person, arrivals in arrivals_of.items()}
 
     def write(
         self, connection: Connection, spaces: Mapping[str, Space], arrivals: Mapping[str, list[Arrival]], now: int
@@ -58,17 +58,17 @@ class Sittings:
         """Keep what the next status needs: each post of a sitting, or the last on each thread where the past decides."""
         rows = []
         for person, space in spaces.items():
-            kept = {
+            needed = {
                 arrival.thread if space.base.follow_ups_only else arrival.post: arrival
                 for arrival in arrivals[person]
                 if now - arrival.at <= space.window_micros
             }
             name = self._name(person, space, now)
-            text = json.dumps([astuple(arrival) for arrival in kept.values()])
+            text = json.dumps([astuple(arrival) for arrival in needed.values()])
             # a multiple of the window: it says no more of the time of arrival than that the row is there
             forget = (now // space.window_micros + 2) * space.window_micros
             rows.append({"person": name, "body": self._vault.seal_text(text, about=name), "forget": forget})
-        insert_rows(connection, recent, rows, replace="person")
+        insert_rows(connection, recent, rows, replace=True)
 
     def _name(self, person: str, space: Space, now: int, ago: int = 0) -> str:
         """The name of a person's row on a day (or in a period of the window, if that is longer), or on the one before."""

@@ -1,6 +1,6 @@
 """A space: a conference or a forum with its own mechanism, gap, time grid, quiet hours and final deadline.
 
-**What the space promises, and why nothing below the delay weakens it.** A post that arrives at a is due at T = a + hold +
+**What the space guarantees, and why nothing below the delay weakens it.** A post that arrives at a is due at T = a + hold +
 D, where D is the mechanism's delay for its status. The mechanism's guarantee (:mod:`peerveil.timing`) is about the vector
 of all T. Readers see a function of that vector and of what is public:
 
@@ -8,16 +8,16 @@ of all T. Readers see a function of that vector and of what is public:
 - *quiet hours*: a T inside them moves to their end. A function of T and of the public hours.
 - *final deadline*: min(T, deadline). A function of T and of a public time, so epsilon is what it was, however late a post
   came; posts whose delay would have gone on appear at the deadline, together and in random order. Posts that arrive after
-  the deadline are refused, so the promise is for neighbors in which both comments arrived before it.
+  the deadline are refused, so the guarantee is for neighbors in which both comments arrived before it.
 - *replies* to a post that is still held: max(own T, parent's T). A function of the vector and of the public reply tree.
-- *order* within one release, and the whole backlog after downtime: random, independent of everything.
-- *downtime*: the set released at a moment is a function of the vector and of the moments at which the worker ran, which
+- *order* of what appears together, and of the whole backlog after downtime: random, independent of everything.
+- *downtime*: the set published at a moment is a function of the vector and of the moments at which the worker ran, which
   do not depend on arrivals.
 
 The post-processing property then gives every reader at most the mechanism's epsilon. ∎
 
 **Gaps per thread** only change the distribution of the one comment that moves between neighbors, which is delayed by its
-own thread's mechanism: the promise holds with that thread's gap.
+own thread's mechanism: the guarantee holds with that thread's gap.
 """
 
 from __future__ import annotations
@@ -28,13 +28,17 @@ import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import whole
+from peerveil.study.spec import only
 from peerveil.timing.durations import in_words, parse_duration
 from peerveil.timing.mechanisms import named_mechanism
-from peerveil.web.common.config import check_names
+from peerveil.web.common.database import DAY, SECOND
+from peerveil.web.common.values import read_flag, read_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,13 +46,10 @@ if TYPE_CHECKING:
     from peerveil.core.guarantee import Guarantee
     from peerveil.timing.mechanism import DelayMechanism
 
-SECOND: Final = 1_000_000
-MECHANISMS: Final = ("follow-up", "zero-inflated", "uniform")
-"""The mechanisms whose longest delay is finite, so that it can be told on submission."""
-
+_MECHANISMS: Final = ("follow-up", "zero-inflated", "uniform")  # their longest delay is finite, so it can be stated
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
-_DAY: Final = 86_400 * SECOND
-_FINEST: Final = 1_000  # a grid of one millisecond
+_FINEST_GRID: Final = SECOND // 1000
+_LONGEST_POST: Final = 200_000  # characters
 _KEYS: Final = (
     "mechanism", "epsilon", "gap", "window", "gaps", "grid", "quiet", "deadline", "declared", "public", "longest",
     "webhooks", "history", "percentile", "per",
@@ -77,10 +78,10 @@ class Quiet:
         local = datetime.fromtimestamp(moment / SECOND, zone)
         begin, end = _clock_time(self.start), _clock_time(self.end)
         for day in (local.date() - timedelta(days=1), local.date()):
-            first = datetime.combine(day, begin, zone)
-            last = datetime.combine(day if end > begin else day + timedelta(days=1), end, zone)
-            if _micro(first) <= moment < _micro(last):
-                return _micro(last)
+            first = _micros(datetime.combine(day, begin, zone))
+            last = _micros(datetime.combine(day if end > begin else day + timedelta(days=1), end, zone))
+            if first <= moment < last:
+                return last
         return None
 
     @property
@@ -97,7 +98,7 @@ class Space:
     >>> space = Space.read("iclr", {"epsilon": 1, "gap": "45m", "window": "5m"})
     >>> space.longest_delay("paper 7") // 60
     72
-    >>> space.release_at(arrival=0, delay=61 * SECOND) // SECOND  # on the grid of one minute
+    >>> space.due_at(arrival=0, delay=61 * SECOND) // SECOND  # on the grid of one minute
     120
     """
 
@@ -121,15 +122,14 @@ class Space:
             raise BadInput(
                 "space", got=self.name, want="a name of small letters, digits and hyphens, such as iclr-2027"
             )
-        if self.mechanism not in MECHANISMS:
-            raise BadInput(f"{self.name}.mechanism", got=self.mechanism, want=" or ".join(MECHANISMS))
+        if self.mechanism not in _MECHANISMS:
+            raise BadInput(f"{self.name}.mechanism", got=self.mechanism, want=" or ".join(_MECHANISMS))
         if self.declared and self.base.follow_ups_only:
-            want = "false: with follow-up delays nothing is held, and a declaration would weaken the promise"
+            want = "false: with follow-up delays nothing is held, and a declaration would weaken the guarantee"
             raise BadInput(f"{self.name}.declared", got=True, want=want)
-        if not _FINEST <= self.grid_ticks <= _DAY:
+        if not _FINEST_GRID <= self.grid_micros <= DAY:
             raise BadInput(f"{self.name}.grid", got=self.grid, want="a grid from a millisecond to a day")
-        if not 1 <= self.longest <= 200_000:
-            raise BadInput(f"{self.name}.longest", got=self.longest, want="a number of characters up to 200000")
+        whole(self.longest, f"{self.name}.longest", 1, _LONGEST_POST)
         for gap in {self.gap, *self.gaps.values()}:
             _mechanism(self.mechanism, self.epsilon, gap, self.window)  # refuses what cannot be
 
@@ -139,38 +139,33 @@ class Space:
     def read(cls, name: str, table: Mapping[str, Any], folder: str = ".") -> Space:
         """A space from its table in the configuration file."""
         where = f"spaces.{name}"
-        check_names(table, _KEYS, where)
-        given = dict(table)
-        window = read_seconds(given.get("window", "5m"), f"{where}.window")
-        if "history" in given:
-            from peerveil.web.gateway.learning import learn_gaps
-
-            default, gaps = learn_gaps(given, window, where, folder)
-        elif "gap" in given:
-            default = read_seconds(given["gap"], f"{where}.gap")
-            gaps = {str(k): read_seconds(v, f"{where}.gaps.{k}") for k, v in given.get("gaps", {}).items()}
+        only(table, _KEYS, where)
+        window = read_seconds(table.get("window", "5m"), f"{where}.window")
+        if "history" in table:
+            gap, gaps = _learn_gaps(table, window, where, folder)
+        elif "gap" in table:
+            gap = read_seconds(table["gap"], f"{where}.gap")
+            gaps = {str(k): read_seconds(v, f"{where}.gaps.{k}") for k, v in table.get("gaps", {}).items()}
         else:
             raise BadInput(f"{where}.gap", got=None, want="a gap such as 45m, or a history to learn it from")
-        quiet = given.get("quiet")
+        quiet = table.get("quiet")
         if quiet is not None and (not isinstance(quiet, dict) or not {"start", "end"} <= set(quiet)):
             raise BadInput(f"{where}.quiet", got=quiet, want='{ start = "22:00", end = "07:00", zone = "UTC" }')
-        for flag in ("declared", "public"):
-            if not isinstance(given.get(flag, False), bool):
-                raise BadInput(f"{where}.{flag}", got=given[flag], want="true or false")
+        deadline = read_time(table.get("deadline"), f"{where}.deadline")
         return cls(
             name=name,
-            mechanism=str(given.get("mechanism", "follow-up")),
-            epsilon=str(given.get("epsilon", "1")),
-            gap=default,
+            mechanism=str(table.get("mechanism", "follow-up")),
+            epsilon=str(table.get("epsilon", "1")),
+            gap=gap,
             window=window,
             gaps=gaps,
-            grid=read_seconds(given.get("grid", "1m"), f"{where}.grid"),
+            grid=read_seconds(table.get("grid", "1m"), f"{where}.grid"),
             quiet=None if quiet is None else Quiet(**{k: str(v) for k, v in quiet.items()}),
-            deadline=_moment(given.get("deadline"), f"{where}.deadline"),
-            declared=given.get("declared", False),
-            public=given.get("public", False),
-            longest=_whole(given.get("longest", 20_000), f"{where}.longest"),
-            webhooks=_webhooks(given.get("webhooks", []), where),
+            deadline=None if deadline is None else _micros(deadline),
+            declared=read_flag(table.get("declared", False), f"{where}.declared"),
+            public=read_flag(table.get("public", False), f"{where}.public"),
+            longest=table.get("longest", 20_000),
+            webhooks=_webhooks(table.get("webhooks", []), where),
         )
 
     def to_json(self) -> str:
@@ -212,21 +207,20 @@ class Space:
         return round(self.window * SECOND)
 
     @property
-    def grid_ticks(self) -> int:
+    def grid_micros(self) -> int:
         """Microseconds between two moments at which posts appear."""
         return round(self.grid * SECOND)
 
     def longest_delay(self, thread: str) -> int:
-        """Whole seconds within which a post on a thread appears, whatever was drawn: all that its author is told."""
+        """Whole seconds within which a post on a thread appears, whatever was drawn: all that its author learns."""
         gap = self.gaps.get(thread, self.gap)
-        known = self._longest.get(gap)
-        if known is None:
-            quiet = 0 if self.quiet is None else self.quiet.longest + self.grid_ticks
-            longest = self.hold + math.ceil(self.mechanism_for(thread).max_delay * SECOND) + self.grid_ticks + quiet
-            known = self._longest[gap] = -(-longest // SECOND)
-        return known
+        if gap not in self._longest:
+            quiet = 0 if self.quiet is None else self.quiet.longest + self.grid_micros
+            longest = self.hold + math.ceil(self.mechanism_for(thread).max_delay * SECOND) + self.grid_micros + quiet
+            self._longest[gap] = -(-longest // SECOND)
+        return self._longest[gap]
 
-    def release_at(self, arrival: int, delay: int) -> int:
+    def due_at(self, arrival: int, delay: int) -> int:
         """When a post is due, in microseconds: a function of arrival + delay and of public settings."""
         moment = self._up(arrival + self.hold + delay)
         if self.quiet is not None:
@@ -234,9 +228,9 @@ class Space:
             moment = moment if end is None else self._up(end)
         return moment if self.deadline is None else min(moment, self._up(self.deadline))
 
-    def tick(self, now: int) -> int:
+    def grid_time(self, now: int) -> int:
         """The last moment of the grid; what is due by then may appear."""
-        return now // self.grid_ticks * self.grid_ticks
+        return now // self.grid_micros * self.grid_micros
 
     def is_quiet(self, now: int) -> bool:
         """Whether nothing may appear now. The deadline is stronger than quiet hours."""
@@ -249,9 +243,9 @@ class Space:
         return self.deadline is not None and now >= self.deadline
 
     def _up(self, moment: int) -> int:
-        return -(-moment // self.grid_ticks) * self.grid_ticks
+        return -(-moment // self.grid_micros) * self.grid_micros
 
-    # ---- promise ------------------------------------------------------------------------------------------------
+    # ---- guarantee ----------------------------------------------------------------------------------------------
 
     @property
     def guarantee(self) -> Guarantee:
@@ -264,11 +258,11 @@ class Space:
         if self.gaps:
             words.append(f"On {len(self.gaps)} threads the gap is the thread's own.")
         if self.declared:
-            words.append("Who declares a sitting is believed: the promise rests on people's answers.")
+            words.append("Sittings are declared: the guarantee rests on people's answers.")
         if self.deadline is not None:
             when = datetime.fromtimestamp(self.deadline / SECOND, UTC).isoformat(timespec="minutes")
             words.append(
-                f"At {when} everything still held appears at once, in random order: the same promise, for comments that "
+                f"At {when} everything still held appears at once, in random order: the same guarantee, for comments that "
                 "arrived before."
             )
         return " ".join(words)
@@ -282,16 +276,15 @@ def _mechanism(name: str, epsilon: str, gap: float, window: float) -> DelayMecha
     return named_mechanism(name, epsilon=epsilon, gap=gap, window=window)
 
 
-def _micro(moment: datetime) -> int:
+def _micros(moment: datetime) -> int:
     return round(moment.timestamp() * SECOND)
 
 
 def _clock_time(text: str) -> time:
     try:
-        found = time.fromisoformat(text)
+        return time.fromisoformat(text).replace(second=0, microsecond=0, tzinfo=None)
     except ValueError:
         raise BadInput("quiet", got=text, want="a time of day such as 22:00") from None
-    return found.replace(second=0, microsecond=0, tzinfo=None)
 
 
 def read_seconds(value: Any, where: str) -> float:
@@ -305,35 +298,39 @@ def read_seconds(value: Any, where: str) -> float:
     return parse_duration(value, where)
 
 
-def _whole(value: Any, where: str) -> int:
-    if type(value) is not int:
-        raise BadInput(where, got=value, want="a whole number")
-    return value
-
-
-def _moment(value: Any, where: str) -> int | None:
-    if value is None:
-        return None
-    want = "a date and time with its zone, such as 2027-01-31T23:59:00Z"
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            raise BadInput(where, got=value, want=want) from None
-    if not isinstance(value, datetime) or value.tzinfo is None:
-        raise BadInput(where, got=Verbatim(str(value)), want=want)
-    return _micro(value)
-
-
 def _webhooks(value: Any, where: str) -> tuple[tuple[str, str], ...]:
     want = '[{ url = "https://...", secret_env = "NAME_OF_A_VARIABLE" }]'
     if not isinstance(value, list):
         raise BadInput(f"{where}.webhooks", got=value, want=want)
-    found = []
     for hook in value:
         if not isinstance(hook, dict) or set(hook) != {"url", "secret_env"}:
             raise BadInput(f"{where}.webhooks", got=hook, want=want)
         if not str(hook["url"]).startswith(("https://", "http://")):
             raise BadInput(f"{where}.webhooks.url", got=hook["url"], want="an address that begins with https://")
-        found.append((str(hook["url"]), str(hook["secret_env"])))
-    return tuple(found)
+    return tuple((str(hook["url"]), str(hook["secret_env"])) for hook in value)
+
+
+def _learn_gaps(table: Mapping[str, Any], window: float, where: str, folder: str) -> tuple[float, dict[str, float]]:
+    """The space's gap and the threads' gaps from ``history`` (a file), ``percentile`` and ``per`` (a column).
+
+    History is public by assumption: give an earlier log, never the one that the gateway is to protect. Threads that it
+    does not know get the space's gap. With ``per = "track"`` a thread has the gap of its track.
+    """
+    import polars as pl
+
+    from peerveil.data import Events
+    from peerveil.timing import choose_gap, choose_gaps
+
+    percentile, per = table.get("percentile", 25), str(table.get("per", "none"))
+    history = Events.read(Path(folder) / str(table["history"]))
+    default = choose_gap(history, percentile=percentile, window=window)
+    if per == "none":
+        return default, {}
+    if per != "thread" and per not in history.extra:
+        raise BadInput(f"{where}.per", got=per, want="none, thread, or another column of the history")
+    learned = choose_gaps(history, percentile=percentile, per=per, window=window, default=default)
+    gaps: dict[str, float] = {}
+    for thread, group in history.frame.select("thread", pl.col(per).alias("group")).unique().iter_rows():
+        # a thread that stood in several tracks takes the longest gap: longer covers more
+        gaps[str(thread)] = max(learned[group], gaps.get(str(thread), 0.0))
+    return default, gaps

@@ -3,7 +3,7 @@
 ======== ====================================================================== =============================
 table    holds                                                                  until
 ======== ====================================================================== =============================
-held     one row per held post: sealed body, when it is due                     release or withdrawal
+held     one row per held post: sealed body, when it is due                     publication or withdrawal
 recent   one row per person of the last sittings, sealed: for the next status   at most twice the window
 receipts which receipts exist; a MAC of receipt, space and actor each           some days after the last delay
 records  idempotency records                                                    the same
@@ -17,12 +17,10 @@ Rows of SQLite tables lie in the order of their random keys, not of arrival; so 
 
 from __future__ import annotations
 
-import json
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import (
-    ARRAY,
     BigInteger,
     Column,
     Index,
@@ -32,30 +30,23 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     Text,
-    bindparam,
-    func,
     insert,
-    select,
-    text,
 )
-from sqlalchemy.dialects import sqlite
-from sqlalchemy.sql.expression import any_
 
 from peerveil.storage import Schema, version_table
 from peerveil.web.common.records import record_table
 from peerveil.web.common.tokens import token_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import Connection
 
     from peerveil.web.common.vault import Vault
 
-VERSION: Final = 2
+VERSION: Final = 3
+SECRET: Final = "gateway secret"  # noqa: S105 - what the secret of the hashes is sealed about
 metadata = MetaData()
 
-book = version_table(
+version = version_table(
     "gateway_book",
     metadata,
     Column("epoch", Text, nullable=False),  # a random name; a restored copy gets another, so old cursors are refused
@@ -78,7 +69,7 @@ spaces = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("settings", Text, nullable=False),
-    Column("last", BigInteger, nullable=False),  # the position of the newest item of the feed; its lock orders releases
+    Column("last", BigInteger, nullable=False),  # the position of the newest item of the feed; its lock orders workers
 )
 tokens = token_table("gateway_tokens", metadata)
 records = record_table("gateway_records", metadata)
@@ -88,7 +79,7 @@ held = Table(
     Column("id", Text, primary_key=True),
     Column("space", Text, nullable=False),
     Column("receipt", Text, nullable=False, unique=True),  # its hash
-    Column("release_at", BigInteger, nullable=False),
+    Column("due_at", BigInteger, nullable=False),
     Column(
         "batched_at", BigInteger
     ),  # when it is due instead, should a companion come within the window (symmetric only)
@@ -97,7 +88,7 @@ held = Table(
     Column("body", LargeBinary, nullable=False),  # thread, text, what it answers, and the held posts that answer it
     sqlite_with_rowid=False,
 )
-Index("gateway_held_due", held.c.space, held.c.release_at)
+Index("gateway_held_due", held.c.space, held.c.due_at)
 recent = Table(
     "gateway_recent",
     metadata,
@@ -122,7 +113,7 @@ feed = Table(
     metadata,
     Column("space", Text, nullable=False),
     Column("position", BigInteger, nullable=False),
-    Column("id", Text, nullable=False, unique=True),  # made from the held post: a second release of it is impossible
+    Column("id", Text, nullable=False, unique=True),  # made from the held post: it cannot be published twice
     Column("thread", Text, nullable=False),
     Column("content", Text, nullable=False),
     Column("reply_to", Text),
@@ -162,7 +153,7 @@ audit = Table(
 beats = Table(
     "gateway_beats",
     metadata,
-    Column("part", Text, nullable=False),  # release, webhooks or intake
+    Column("part", Text, nullable=False),  # publishing, webhooks or intake
     Column("process", Text, nullable=False),  # a random name
     Column("state", Text, nullable=False),  # running, dead or stopped
     Column("at", BigInteger, nullable=False),
@@ -170,17 +161,24 @@ beats = Table(
 )
 
 _APPEND_ONLY: Final = "peerveil: what operators did is append-only"
-_SQLITE_TRIGGERS: Final = tuple(
-    f"CREATE TRIGGER gateway_audit_no_{what.lower()} BEFORE {what} ON gateway_audit "
-    f"BEGIN SELECT RAISE(ABORT, '{_APPEND_ONLY}'); END"
-    for what in ("UPDATE", "DELETE")
-)
-_POSTGRESQL_TRIGGERS: Final = (
-    f"""CREATE FUNCTION gateway_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
-    BEGIN RAISE EXCEPTION '{_APPEND_ONLY}'; END $$""",
-    """CREATE TRIGGER gateway_audit_no_change BEFORE UPDATE OR DELETE ON gateway_audit
-    FOR EACH ROW EXECUTE FUNCTION gateway_append_only()""",
-)
+_TRIGGERS: Final = {
+    "sqlite": [
+        f"CREATE TRIGGER gateway_audit_no_{what.lower()} BEFORE {what} ON gateway_audit "
+        f"BEGIN SELECT RAISE(ABORT, '{_APPEND_ONLY}'); END"
+        for what in ("UPDATE", "DELETE")
+    ],
+    "postgresql": [
+        "CREATE FUNCTION gateway_append_only() RETURNS trigger LANGUAGE plpgsql AS $$ "
+        f"BEGIN RAISE EXCEPTION '{_APPEND_ONLY}'; END $$",
+        "CREATE TRIGGER gateway_audit_no_change BEFORE UPDATE OR DELETE ON gateway_audit "
+        "FOR EACH ROW EXECUTE FUNCTION gateway_append_only()",
+    ],
+}
+
+
+def _rename_due_time(connection: Connection) -> None:
+    connection.exec_driver_sql("ALTER TABLE gateway_held RENAME COLUMN release_at TO due_at")
+    connection.exec_driver_sql("UPDATE gateway_beats SET part = 'publishing' WHERE part = 'release'")
 
 
 def schema(vault: Vault) -> Schema:
@@ -188,49 +186,11 @@ def schema(vault: Vault) -> Schema:
 
     def create(connection: Connection) -> None:
         metadata.create_all(connection, checkfirst=False)
-        sqlite = connection.dialect.name == "sqlite"
-        for statement in _SQLITE_TRIGGERS if sqlite else _POSTGRESQL_TRIGGERS:
+        for statement in _TRIGGERS[connection.dialect.name]:
             connection.exec_driver_sql(statement)
-        sealed = vault.seal(secrets.token_bytes(32), about="gateway secret")
-        connection.execute(insert(book).values(id=1, version=VERSION, epoch=secrets.token_hex(8), secret=sealed))
-        connection.execute(
-            insert(clock).values(id=1, high=0, boot="", stopwatch=0, state="running", step=0, confirmed=0, shift=0)
-        )
+        sealed = vault.seal(secrets.token_bytes(32), about=SECRET)
+        connection.execute(insert(version).values(id=1, version=VERSION, epoch=secrets.token_hex(8), secret=sealed))
+        begin = {"high": 0, "boot": "", "stopwatch": 0, "state": "running", "step": 0, "confirmed": 0, "shift": 0}
+        connection.execute(insert(clock).values(id=1, **begin))
 
-    return Schema(VERSION, book, create, alone=False)
-
-
-# ---- statements that both databases run with one parameter, however many rows there are -------------------------
-
-_CASTS: Final = {"BIGINT": "bigint", "INTEGER": "integer", "TEXT": "text", "BLOB": "bytea"}
-
-
-def among(connection: Connection, column: Column[Any], values: Sequence[str]) -> ColumnElement[bool]:
-    """``column IN values``, with one parameter."""
-    if connection.dialect.name == "sqlite":
-        listed = select(text("value")).select_from(func.json_each(json.dumps(list(values))))
-        return column.in_(listed.scalar_subquery())
-    return column == any_(bindparam(None, list(values), ARRAY(Text), unique=True))
-
-
-def insert_rows(connection: Connection, table: Table, rows: Sequence[dict[str, Any]], *, replace: str = "") -> None:
-    """Insert many rows at once: as arrays on PostgreSQL, where every statement is a journey.
-
-    With ``replace``, the name of the key, rows that are there already take the new values; no key may come twice.
-    """
-    if not rows:
-        return
-    columns = list(table.columns)
-    if connection.dialect.name == "sqlite":
-        row = sqlite.insert(table)
-        if replace:
-            row = row.on_conflict_do_update(index_elements=[replace], set_=dict(row.excluded))
-        connection.execute(row, rows)
-        return
-    arrays = ", ".join(f"%s::{_CASTS[str(column.type)]}[]" for column in columns)
-    names = ", ".join(column.name for column in columns)
-    values = tuple([row.get(column.name) for row in rows] for column in columns)
-    again = ", ".join(f"{column.name} = excluded.{column.name}" for column in columns)
-    clash = f" ON CONFLICT ({replace}) DO UPDATE SET {again}" if replace else ""
-    statement = f"INSERT INTO {table.name} ({names}) SELECT * FROM unnest({arrays}){clash}"  # noqa: S608
-    connection.exec_driver_sql(statement, values)
+    return Schema(VERSION, version, create, {2: _rename_due_time}, alone=False)

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from peerveil.web.common import Journal, Vault
-from peerveil.web.common.clock import Stopwatch
-from peerveil.web.gateway import Gateway, Space
+from peerveil.web.gateway import Gateway, GatewayWorker, Space
 from peerveil.web.gateway.intake import Submit
-from peerveil.web.gateway.watch import Watch
-from peerveil.web.gateway.worker import Worker
+from peerveil.web.gateway.watch import Stopwatch, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,8 +85,8 @@ def job(
 
 
 def work(gateway: Gateway, batch: int = 2000) -> float:
-    """Release what is due."""
-    return Worker(gateway, Journal("test"), batch=batch).step()
+    """Publisher what is due."""
+    return GatewayWorker(gateway, Journal("test"), batch=batch).step()
 
 
 def everything(gateway: Gateway, space: str = "forum", limit: int = 500) -> list[Item]:

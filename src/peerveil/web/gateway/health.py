@@ -1,0 +1,191 @@
+"""Health: which background threads run where, and what ``peerveil gateway doctor`` checks.
+
+Each process writes every few seconds which of its threads run. A thread that has died is named by ``/healthz`` of its own
+process at once, and by ``peerveil gateway doctor`` from any machine. A process that was killed falls silent, and doctor
+says so unless another one does the same work.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import delete, select, text
+
+from peerveil.web.common.database import SECOND, database_time, insert_rows
+from peerveil.web.common.vault import VARIABLE, CannotOpen, Vault
+from peerveil.web.gateway.tables import VERSION, beats, clock, held, hooks, tokens
+from peerveil.web.gateway.tally import BINS, fit_verdict, read_tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from sqlalchemy import Connection
+
+    from peerveil.web.common import Journal
+    from peerveil.web.gateway.core import Gateway
+
+_INTERVAL_SECONDS: Final = 5.0
+_SILENT: Final = 60 * SECOND  # without a heartbeat for this long, a part counts as dead
+_KEEP: Final = 3600 * SECOND
+_PARTS: Final = {  # what runs in the background, and how it is started
+    "publishing": "peerveil gateway serve, or work",
+    "webhooks": "peerveil gateway serve, or work",
+    "intake": "peerveil gateway serve",
+}
+
+
+class Heartbeat:
+    """Writes which parts of one process are alive; ``parts`` says of each part whether its thread runs."""
+
+    def __init__(self, gateway: Gateway, journal: Journal, parts: Callable[[], Mapping[str, bool]]) -> None:
+        self._gateway = gateway
+        self._journal = journal
+        self._parts = parts
+        self._process = secrets.token_hex(8)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self._known_dead: set[str] = set()
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Record that this process ends on purpose. Call it while the threads still run."""
+        self._stop.set()
+        self._thread.join()
+
+    def alive(self) -> dict[str, bool]:
+        """Of each part of this process whether it runs."""
+        return {**self._parts(), "heartbeat": self._thread.is_alive()}
+
+    def _run(self) -> None:
+        stopping = False
+        while not stopping:
+            stopping = self._stop.is_set()
+            try:
+                self._beat(stopping)
+            except Exception as error:  # the database is away: others see that we are silent
+                self._journal.error("heartbeat_failed", error)
+            if not stopping:
+                self._stop.wait(_INTERVAL_SECONDS)
+
+    def _beat(self, stopping: bool) -> None:
+        parts = self._parts()
+        newly_dead = {name for name, alive in parts.items() if not alive} - self._known_dead
+        for name in sorted(newly_dead):
+            self._journal.write("part_dead", level="error", reason=name)
+        self._known_dead |= newly_dead
+        state = "stopped" if stopping else "running"
+        with self._gateway.database.writing("beat") as connection:
+            now = self._gateway.watch.source(connection)
+            rows = [
+                {"part": name, "process": self._process, "state": state if alive else "dead", "at": now}
+                for name, alive in parts.items()
+            ]
+            insert_rows(connection, beats, rows, replace=True)
+            connection.execute(delete(beats).where(beats.c.at < now - _KEEP))
+
+
+def read_heartbeats(connection: Connection, now: int) -> dict[str, tuple[str, int]]:
+    """For each part that ever ran: ``running``, ``stopped``, ``dead`` or ``silent``, and the microseconds since."""
+    states: dict[str, tuple[str, int]] = {}
+    for part in _PARTS:
+        rows = connection.execute(select(beats).where(beats.c.part == part).order_by(beats.c.at.desc())).all()
+        fresh = [row for row in rows if now - row.at <= _SILENT and row.state != "stopped"]
+        newest = next((row for row in fresh if row.state == "dead"), fresh[0] if fresh else rows[0] if rows else None)
+        if newest is not None:
+            silent = newest.state != "stopped" and now - newest.at > _SILENT
+            states[part] = ("silent" if silent else newest.state, max(0, now - newest.at))
+    return states
+
+
+@dataclass(frozen=True)
+class HealthCheck:
+    """One check of a gateway: its result, and what to do if it is not ok."""
+
+    what: str
+    ok: bool
+    found: str
+    do: str = ""
+    fails: bool = True
+    """Whether it is a fault, if it is not ok: what was not started is none."""
+
+
+def examine(gateway: Gateway) -> list[HealthCheck]:
+    """Check everything. Nothing here depends on how much is held."""
+    with gateway.database.reading() as connection:
+        return list(_checks(gateway, connection))
+
+
+def _checks(gateway: Gateway, connection: Connection) -> Iterator[HealthCheck]:
+    yield HealthCheck("tables", True, f"version {VERSION} at {gateway.database.shown}")
+    where = "the environment" if os.environ.get(VARIABLE) else "a file"
+    yield HealthCheck("key", True, f"{gateway.vault.current!r} opens the gateway (from {where})")
+    foreign = _has_foreign_keys(connection, gateway.vault)
+    result = "some have a key that is missing" if foreign else "all of a sample open"
+    yield HealthCheck("sealed posts", not foreign, result, f"put the old key back into {VARIABLE}, behind the new one")
+    yield from _time(connection)
+    beats_by_part = read_heartbeats(connection, gateway.watch.source(connection))
+    for part, command in _PARTS.items():
+        state, ago = beats_by_part.get(part, ("not started yet", 0))
+        faulty = state in ("dead", "silent")
+        since = f"{state}, {ago / SECOND:.0f} s ago" if part in beats_by_part else state
+        remedy = f"restart {command}" if faulty else command
+        yield HealthCheck(f"{part} thread", state == "running", since, remedy, fails=faulty)
+    yield from _durability(connection)
+    names = ", ".join(sorted(gateway.spaces))
+    yield HealthCheck("spaces", bool(names), names or "none", "peerveil gateway init")
+    roles = set(connection.execute(select(tokens.c.role).where(tokens.c.state == "good").distinct()).scalars())
+    yield HealthCheck("tokens", bool(roles), ", ".join(sorted(roles)) or "none", "peerveil gateway token --space ...")
+    failing = connection.execute(select(hooks.c.name).where(hooks.c.active == 1, hooks.c.attempts >= 5)).scalars().all()
+    remedy = "look at the receiver; nothing is lost, it is tried again"
+    yield HealthCheck("webhooks", not failing, ", ".join(failing) or "none is failing", remedy)
+    for name in sorted(gateway.spaces):
+        counts = read_tally(connection, name)
+        if any(counts[f"fit_{k}"] for k in range(BINS)):
+            yield HealthCheck(f"delays in {name}", *fit_verdict(counts))
+
+
+def _has_foreign_keys(connection: Connection, vault: Vault) -> bool:
+    # the random keys of the table make this a sample that has nothing to do with arrival
+    sample = connection.execute(select(held.c.id, held.c.body).order_by(held.c.id).limit(50)).all()
+    try:
+        for row in sample:
+            vault.open(bytes(row.body), about=row.id)
+    except CannotOpen:
+        return True
+    return False
+
+
+def _time(connection: Connection) -> Iterator[HealthCheck]:
+    row = connection.execute(select(clock)).one()
+    running = row.state == "running"
+    result = "running" if running else f"halted: it moved by {row.step / SECOND:,.0f} s (a {row.state})"
+    remedy = "look at the clock, then --confirm-clock step (it was moved) or --confirm-clock pause (time has passed)"
+    yield HealthCheck("clock", running, result, remedy)
+    apart = database_time(connection) / SECOND - time.time()
+    result = f"{apart:+.1f} s from the database's"
+    yield HealthCheck("this machine's clock", abs(apart) < 5, result, "set the clocks (NTP)")
+
+
+def _durability(connection: Connection) -> Iterator[HealthCheck]:
+    def setting(query: str) -> object:
+        return connection.execute(text(query)).scalar()
+
+    if connection.dialect.name == "sqlite":
+        mode, sync = setting("PRAGMA journal_mode"), setting("PRAGMA synchronous")
+        result = f"journal {mode}, synchronous {sync}"
+        yield HealthCheck("durability", mode == "wal" and sync == 2, result, "a local disk")
+        return
+    off = [name for name in ("fsync", "full_page_writes") if setting(f"SHOW {name}") == "off"]
+    result = f"{', '.join(off)} off" if off else "PostgreSQL syncs what it acknowledges"
+    yield HealthCheck("durability", not off, result, "switch them on in postgresql.conf")
+    utf8 = setting("SHOW server_encoding") == "UTF8"
+    remedy = "make the database with encoding UTF8"
+    yield HealthCheck("encoding", utf8, "UTF-8" if utf8 else "not UTF-8", remedy)
