@@ -82,7 +82,7 @@ class RankingsTest(Action["Rankings"]):
 
     def guarantee(self, inputs: Inputs[Rankings]) -> Guarantee | None:
         """The test's own; none without an epsilon."""
-        from peerveil.rankings.intake import Ballots
+        from peerveil.rankings.ballots import Ballots
         from peerveil.rankings.uniformity import ranking_guarantee
 
         partial = self.method == _PARTIAL
@@ -222,7 +222,7 @@ class RandomizeRankings(Action["Rankings"]):
     def run(self, inputs: Inputs[Rankings], context: Context) -> Outcome:
         """Randomize once."""
         from peerveil.data.table import plural
-        from peerveil.rankings.randomize import FILE_NAME
+        from peerveil.rankings.local import FILE_NAME
 
         randomized = self.call(inputs.table, randomness=context.randomness, account=context.account)
         protocol, (answers, yes) = randomized.protocol, randomized.counts()
@@ -230,13 +230,13 @@ class RandomizeRankings(Action["Rankings"]):
         part = outcome.public
         outcome.set_guarantee(randomized.guarantee)
         part.answer = (
-            f"{len(randomized.reports):,} randomized reports, one per person and in random order, on "
+            f"{len(randomized.rankings):,} randomized rankings, one per person and in random order, on "
             f"{plural(protocol.questions, 'shared question')}."
         )
         part.findings = [part.answer]
         part.file(FILE_NAME, randomized.text())
         part.results = {
-            "reports": len(randomized.reports),
+            "reports": len(randomized.rankings),
             "protocol": protocol.to_dict(),
             "answers": answers.tolist(),
             "yes": yes.tolist(),
@@ -259,7 +259,7 @@ class AggregateRankings(Action[None]):
     )
     publishes = "the statistic, its p-value and the decision (nothing if the reports were simulated)"
     kinds = ("rankings",)
-    calls = "peerveil.rankings.aggregate_reports"
+    calls = "peerveil.rankings.aggregate_rankings"
     examples = ("out/rankings-randomize/public/reports.jsonl", "collected.parquet --level 0.01")
 
     level: Level = 0.05
