@@ -43,7 +43,7 @@ def gains(name: str, seeds: int) -> np.ndarray:
             votes = np.array(PrivateMajority(epsilon=epsilon).fit(reports).accuracy(truth))
             for j, (shrink, center) in enumerate(SETTINGS):
                 with (
-                    mock.patch("peerveil.truth.given._SHRINK", shrink),
+                    mock.patch("peerveil.truth.models._SHRINKAGE", shrink),
                     mock.patch("peerveil.truth.choose.STRENGTH", center),
                 ):
                     ours = np.array(

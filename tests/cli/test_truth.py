@@ -49,7 +49,7 @@ def test_randomize_and_infer(answers: Path, tmp_path: Path, capsys: pytest.Captu
             capsys, "truth", "infer", sent / "private" / "reports.jsonl", *option, "--out", tmp_path / "no"
         )
         assert code == base.BAD_INPUT
-        assert "the file of reports states it" in err
+        assert "the file of randomized answers states it" in err
 
 
 def test_published_reports_give_the_same_labels(
@@ -236,7 +236,7 @@ def test_few_reports_show_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     """One report; a word that is no class; a crowd too small to tell anything about biases."""
     common = ["--epsilon", 1, "--randomized", "--out", tmp_path / "out", "--force"]
     one = Labels(task=[1], worker=[1], label=["yes"]).write(tmp_path / "one.csv")
-    assert "cannot be seen from equal reports" in run(capsys, "truth", "infer", one, *common)[2]
+    assert "cannot be seen from equal answers" in run(capsys, "truth", "infer", one, *common)[2]
     code, text, _ = run(capsys, "truth", "infer", one, *common, "--classes", "yes,no")
     assert code == 0
     assert "1 task labeled from 1 report of 1 worker." in text
@@ -245,7 +245,7 @@ def test_few_reports_show_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     code, text, _ = run(capsys, "truth", "infer", odd, *common)
     assert code == 0
     assert "Classes seen: mabye, no, yes." in text
-    assert "The reports do not tell whether people lean to different answers" in text
+    assert "The answers do not show whether people lean to different answers" in text
 
 
 def test_files_for_databases(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

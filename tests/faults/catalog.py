@@ -168,12 +168,12 @@ FAULTS: Final = (
         "the-debit-comes-after-the-draw",
         "release/mechanism.py",
         """    if account is not None and private:
-        account.spend(promise, purpose=f"reviewers' mean {weight}", data=reviews, randomness=randomness)
+        account.spend(guarantee, purpose=f"reviewers' mean {weight}", data=reviews, randomness=randomness)
     noisy = mechanism.perturb(exact, public, randomness)
 """,
         """    noisy = mechanism.perturb(exact, public, randomness)
     if account is not None and private:
-        account.spend(promise, purpose=f"reviewers' mean {weight}", data=reviews, randomness=randomness)
+        account.spend(guarantee, purpose=f"reviewers' mean {weight}", data=reviews, randomness=randomness)
 """,
         ("tests/release/test_publish.py::test_the_debit_stands_when_the_noise_is_drawn",),
     ),
@@ -221,7 +221,7 @@ FAULTS: Final = (
     ),
     Fault(
         "a-tail-leaves-out-the-value-itself",
-        "rankings/nulls.py",
+        "rankings/laws.py",
         "self.chances[first:].sum()",
         "self.chances[first + 1 :].sum()",
         ("tests/rankings/test_nulls.py::test_critical_values_are_the_smallest_within_the_level",),
@@ -235,7 +235,7 @@ FAULTS: Final = (
     ),
     Fault(
         "the-first-class-is-not-normalized",
-        "truth/kernels.py",
+        "truth/memory.py",
         "    for z in range(score.size):\n        score[z] /= total",
         "    for z in range(1, score.size):\n        score[z] /= total",
         ("tests/truth/test_estimate.py::test_without_privacy_it_is_dawid_and_skene",),
@@ -243,8 +243,8 @@ FAULTS: Final = (
     Fault(
         "a-person-spends-epsilon-on-every-answer",
         "truth/randomize.py",
-        "response = Response(budget / reports_each, listed)",
-        "response = Response(budget, listed)",
+        "response = Response(budget / answers_each, class_list)",
+        "response = Response(budget, class_list)",
         ("tests/truth/test_randomize.py::test_per_person_sends_the_few_that_the_budget_allows",),
     ),
     # ---- studies, services, surfaces -------------------------------------------------------------------------------

@@ -47,8 +47,8 @@ def test_a_comparison_stays_private_and_raw_answers_are_noticed(tmp_path: Path) 
     assert not list(public.rglob("*compare*"))
     assert json.loads(next(private.rglob("compare.json")).read_text(encoding="utf-8"))["mark"] == "not private"
     whole, shown = (path.read_text(encoding="utf-8") for path in (done.report, public / "report.html"))
-    assert "stay what they are without privacy" in whole
-    assert "stay what they are without privacy" not in shown
+    assert "stay as they are without privacy" in whole
+    assert "stay as they are without privacy" not in shown
     assert "these do not look randomized at epsilon 1" in whole
     assert not list(public.rglob("labels.csv"))  # neither of answers that were not randomized, nor of those held
     assert len(list(private.rglob("labels.csv"))) == 2

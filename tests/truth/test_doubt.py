@@ -137,9 +137,9 @@ def test_right_answers_come_in_many_shapes() -> None:
     for truth in shapes:
         assert result.accuracy(truth) == (0.5, 0.5)
     for bad in ([0, 1], 3, None, pd.DataFrame({"a": [1]})):
-        with pytest.raises(BadInput, match="^truth: got .* need right answers by task"):
+        with pytest.raises(BadInput, match="^truth: got .* need correct answers by task"):
             result.accuracy(bad)
-    with pytest.raises(BadInput, match="^truth: got right answers to 1 other tasks"):
+    with pytest.raises(BadInput, match="^truth: got correct answers to 1 other tasks"):
         result.accuracy({7: 1})
 
 
@@ -153,13 +153,13 @@ def test_what_a_person_is_told() -> None:
     crowd = simulate_crowd(tasks=200, workers=20, answers=6, epsilon=None, seed=1)
     lane = Randomness.simulation(1)
     one = str(randomize_answers(crowd.answers, epsilon=2, classes=2, randomness=lane).public)
-    assert "1,200 reports, epsilon 2 each" in one
-    assert "For a whole person: protects nothing in effect. Somebody gave 7" in one
+    assert "1,200 randomized answers, epsilon 2 each" in one
+    assert "of the busiest person add up to epsilon" in one
     assert one.count("Local differential privacy") == 1
     small = str(randomize_answers(crowd.answers, epsilon="0.05", classes=2, randomness=lane).public)
-    assert "a 50:50 guess between two sheets of answers is right at most 9" in small
+    assert "a 50:50 guess between two sheets of answers is at most 9" in small
     whole, _ = randomize_answers(crowd.answers, epsilon=4, classes=2, unit="person", randomness=lane)
-    assert f"{whole.unsent} of 200 tasks got no report; at this epsilon a person sends 2 answers." in str(whole)
+    assert f"At this epsilon a person sends 2 answers, and {whole.unsent} of 200 tasks get none." in str(whole)
     assert whole.unsent == 200 - whole.answers.frame["task"].n_unique() > 100
     assert str(whole).count("Local differential privacy") == 1
     assert whole.to_dict()["tasks_without_answer"] == whole.unsent

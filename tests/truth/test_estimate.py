@@ -191,7 +191,7 @@ def test_all_answers_equal(model: str, epsilon: Any) -> None:
     result = PrivateDawidSkene(epsilon=epsilon, model=model, classes=["x", "y"]).fit(table)
     assert result.labels.tolist() == ["x", "x"] or epsilon == "0.001"
     assert np.isfinite(result.probabilities).all()
-    with pytest.raises(BadInput, match="cannot be seen from equal reports"):
+    with pytest.raises(BadInput, match="cannot be seen from equal answers"):
         PrivateDawidSkene(epsilon=epsilon, model=model).fit(table)
 
 
@@ -247,7 +247,7 @@ def test_repeated_reports_follow_the_stated_rule() -> None:
     first, last = (EncodedAnswers.of(table, repeated=r) for r in ("first", "last"))
     assert sorted(first.label.tolist()) == [0, 0, 1]
     assert sorted(last.label.tolist()) == [0, 1, 1]
-    with pytest.raises(BadInput, match="1 reports by a worker"):
+    with pytest.raises(BadInput, match="1 answers by a worker"):
         PrivateDawidSkene(epsilon=1, repeated="refuse").fit(table)
     with pytest.raises(BadInput, match="repeated"):
         PrivateDawidSkene(epsilon=1, repeated="some").fit(table)
@@ -317,9 +317,8 @@ def test_the_result_says_what_protects_it() -> None:
     assert result.guarantee != Guarantee.local_attribute_dp(2)
     most = int(result.loads.max())
     assert result.person_guarantee.epsilon == 2 * most
-    assert (
-        f"For a whole person: protects nothing in effect. Somebody gave {most} answers, which add up to epsilon "
-        in str(result)
+    assert f"All {most} answers of the busiest person add up to epsilon {2 * most}: no meaningful guarantee" in str(
+        result
     )
     marked = PrivateDawidSkene(epsilon=2).fit(crowd.randomized, guarantee=crowd.guarantee)
     assert marked.mark == "simulation, not private"

@@ -27,7 +27,7 @@ from peerveil.truth import (
     simulate_crowd,
     write_answers,
 )
-from peerveil.truth.abilities import Channel
+from peerveil.truth.models import Channel
 from peerveil.truth.randomize import answered_share, answers_per_person, effective_epsilon
 
 
@@ -100,7 +100,7 @@ def test_reports_have_the_distribution_of_the_response(k: int) -> None:
 def test_the_secure_lane_is_the_default() -> None:
     sent, _ = randomize_answers(Labels(task=[1, 2], worker=[1, 1], label=[0, 1]), epsilon=1, classes=2)
     assert sent.mark is None
-    assert "somebody gave 2 answers, which add up to epsilon 2;" in str(sent)
+    assert "All 2 answers of the busiest person add up to epsilon 2: a 50:50 guess" in str(sent)
     assert randomize_answers(
         Labels(task=[1], worker=[1], label=[0]), epsilon=1, classes=2, randomness=Randomness.simulation(1)
     ).public.mark == ("simulation, not private")

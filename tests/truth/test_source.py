@@ -12,7 +12,8 @@ from peerveil.core.errors import BadInput
 from peerveil.data import Labels
 from peerveil.truth import PrivateDawidSkene, randomize_answers, simulate_crowd, write_answers
 from peerveil.truth.answers import read_tasks
-from peerveil.truth.source import fit_source, stated_answers
+from peerveil.truth.estimate import fit_source
+from peerveil.truth.wire import stated_answers
 
 CROWD = simulate_crowd(tasks=40, workers=8, answers=5, epsilon=None, seed=1)
 SENT, COLLECTED = randomize_answers(CROWD.answers, epsilon=2, classes=2, randomness=Randomness.secure())
@@ -51,7 +52,7 @@ def test_what_a_file_of_reports_states_is_refused(tmp_path: Path) -> None:
     assert stated_answers(COLLECTED.answers) is None
     assert stated_answers(tmp_path / "*.parquet") is None
     for terms in ({"epsilon": 2}, {"classes": 2}):
-        with pytest.raises(BadInput, match="the file of reports states it"):
+        with pytest.raises(BadInput, match="the file of randomized answers states it"):
             fit_source(path, **terms)  # type: ignore[arg-type]
     _, hidden = randomize_answers(
         CROWD.answers, epsilon=2, classes=2, hide_tasks=True, tasks=range(40), randomness=Randomness.simulation(1)

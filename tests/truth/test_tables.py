@@ -12,8 +12,8 @@ import pytest
 
 from peerveil import BadInput
 from peerveil.data.engines import connect
-from peerveil.truth import PrivateDawidSkene, TruthResult, simulate_crowd, tables
-from peerveil.truth import choose as choosing
+from peerveil.truth import PrivateDawidSkene, TruthResult, simulate_crowd
+from peerveil.truth.answers import EncodedAnswers
 
 pytestmark = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # Ibis 12 on DuckDB 2
 
@@ -62,9 +62,7 @@ def test_gold_history_and_class_shares_on_tables() -> None:
 
 def test_the_choice_looks_at_the_same_sample_on_every_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     crowd = simulate_crowd(tasks=400, workers=20, answers=6, epsilon=2, seed=4)
-    monkeypatch.setattr(tables, "_SAMPLE", 500)
-    monkeypatch.setattr(choosing, "_SAMPLE", 500)
-    monkeypatch.setattr(choosing.sample, "__defaults__", (500,))
+    monkeypatch.setattr(EncodedAnswers, "sample_size", 500)
     estimator = PrivateDawidSkene(epsilon=2)
     a, b = estimator.fit(crowd.randomized), estimator.fit(crowd.randomized, engine="duckdb")
     assert a.evidence is not None
@@ -88,7 +86,7 @@ def test_a_connection_of_ones_own_is_left_open() -> None:
     ("frame", "settings", "message"),
     [
         ({"task": [1], "worker": [1], "answer": [1]}, {}, "label"),
-        ({"task": [1, 1], "worker": [1, 2], "label": [1, 1]}, {}, "equal reports"),
+        ({"task": [1, 1], "worker": [1, 2], "label": [1, 1]}, {}, "equal answers"),
         ({"task": [1, 1], "worker": [1, 2], "label": [0, 5]}, {"classes": 2}, "got 5"),
         ({"task": [1, 1], "worker": [1, None], "label": [0, 1]}, {"classes": 2}, "labels: .*1 rows without worker"),
         ({"task": [1, 1], "worker": [1, 2], "label": [0, 1]}, {"start": np.full((1, 2), 0.5)}, "engine='memory'"),
@@ -105,7 +103,7 @@ def test_bad_tables_are_refused(frame: dict[str, Any], settings: dict[str, Any],
 def test_nan_is_no_class_unless_it_is_named(engine: str) -> None:
     """As one more class it would silently change what a randomized answer means."""
     frame = pl.DataFrame({"task": [1, 1, 2], "worker": [1, 2, 1], "label": ["yes", "no", "NaN"]})
-    with pytest.raises(BadInput, match="got 'NaN', need a label in every report"):
+    with pytest.raises(BadInput, match="got 'NaN', need a label in every answer"):
         PrivateDawidSkene(epsilon=1, model="one-coin").fit(frame, engine=engine)
     named = PrivateDawidSkene(epsilon=1, model="one-coin", classes=["yes", "no", "NaN"]).fit(frame, engine=engine)
     assert named.classes == ("yes", "no", "NaN")

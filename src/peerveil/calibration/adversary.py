@@ -26,14 +26,10 @@ from peerveil.data import Reviews
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from peerveil.audit.claims import AnyClaim
+    from peerveil.calibration.checks import Floats, Whole
     from peerveil.calibration.strategy import Strategy
     from peerveil.core.randomness import Randomness
-
-    Floats = NDArray[np.float64]
-    Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

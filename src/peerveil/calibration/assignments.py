@@ -68,7 +68,7 @@ def _fill(paper: list[int], loads: list[int], chosen: list[int]) -> Iterator[tup
 
 
 def committees_exchanged(committees: Sequence[Sequence[int]], *, within: bool = False) -> tuple[tuple[int, ...], ...]:
-    """Every way to exchange whole committees between papers, sorted: the order says nothing about the true one.
+    """Every way to exchange whole committees between papers, sorted: the order does not depend on the true one.
 
     Parameters
     ----------

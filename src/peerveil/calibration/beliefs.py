@@ -26,11 +26,9 @@ from peerveil.core.errors import BadInput, PeerveilError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
+    from peerveil.calibration.checks import Floats
     from peerveil.calibration.functions import Monotone
 
-    Floats = NDArray[np.float64]
 
 _ORDER: Final = 16
 _NODES, _WEIGHTS = legendre.leggauss(_ORDER)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.randomness import Randomness
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Floats: TypeAlias = NDArray[np.float64]
+Whole: TypeAlias = NDArray[np.int64]
 
 LARGEST: Final = 1e100
 """Scores, scales and biases beyond this are refused: their squares would overflow."""
@@ -51,7 +52,7 @@ def quality_prior(prior: object) -> tuple[float, float]:
     return number("prior[0]", prior[0]), positive("prior[1]", prior[1])
 
 
-def numbers(argument: str, values: Any, *, columns: int | None = None) -> NDArray[np.float64]:
+def numbers(argument: str, values: Any, *, columns: int | None = None) -> Floats:
     """A finite array of numbers that are not too large."""
     try:
         array = np.asarray(values, dtype=np.float64)

@@ -26,10 +26,12 @@ def draw_frontier(frontier: Frontier, ax: Axes) -> None:
         ax.plot(conference, adversary, color=COLORS["private"], linewidth=2, label="Pareto frontier")
         ends = [conference[0], conference[-1]], [adversary[0], adversary[-1]]
         ax.plot(*ends, "o", color=COLORS["private"], markersize=5)
-    ax.set_xlabel("error of the conference")
-    ax.set_ylabel("error of the adversary")
-    ax.set_xlim(left=min(0.0, conference[0]), right=max(conference[-1] * 1.08, 0.01))
-    ax.set_ylim(0.0, max(frontier.end[1] * 1.2, 0.01))
+    ax.set(
+        xlabel="error of the conference",
+        ylabel="error of the adversary",
+        xlim=(min(0.0, conference[0]), max(conference[-1] * 1.08, 0.01)),
+        ylim=(0.0, max(frontier.end[1] * 1.2, 0.01)),
+    )
     ax.legend(loc="lower right", fontsize=9)
 
 
@@ -56,7 +58,7 @@ def draw_simulation(simulation: Simulation, ax: Axes) -> None:
         width = 5 * check.standard_error
         ax.errorbar([place], [check.observed], yerr=[width], fmt="o", color=COLORS["private"], capsize=4)
     ax.set_xticks([0, 1], ["error of the conference", "error of the adversary"])
-    ax.set_xlim(-0.6, 1.6)
+    ax.set_xlim((-0.6, 1.6))
     ax.set_ylim(bottom=0.0)
     ax.set_ylabel("guaranteed (line), observed (point)")
 
@@ -79,9 +81,11 @@ def draw_protection(sheet: ChairSheet, ax: Axes) -> None:
     dashes = (0, (3, 2))
     ax.plot(share, table["from_scores"], color=COLORS["leak"], linestyle=dashes, linewidth=1.6, label="scores alone")
     ax.axhline(sheet.demand, color=COLORS["accent"], linewidth=1.2, label="demanded")
-    ax.set_xlabel("reviews, sorted by what their scores give away")
-    ax.set_ylabel("how often the best guess is wrong")
-    ax.set_ylim(0.0, 1.0)
+    ax.set(
+        xlabel="reviews, sorted by what their scores give away",
+        ylabel="how often the best guess is wrong",
+        ylim=(0.0, 1.0),
+    )
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize=9)
 
 
@@ -95,9 +99,11 @@ def draw_tradeoff(tradeoff: Tradeoff, ax: Axes) -> None:
         if all(abs(x - other) > 0.05 * span for other in labeled):  # labels must not cover each other
             ax.annotate(f"{demand:g}", (x, y), textcoords="offset points", xytext=(5, -12), fontsize=8)
             labeled.append(float(x))
-    ax.set_xlabel("expected share of papers on the wrong side")
-    ax.set_ylabel("share of writers that the adversary misses")
-    ax.set_ylim(0.0, min(1.0, 1.2 * float(tradeoff.adversary_error.max()) + 0.02))
+    ax.set(
+        xlabel="expected share of papers on the wrong side",
+        ylabel="share of writers that the adversary misses",
+        ylim=(0.0, min(1.0, 1.2 * float(tradeoff.adversary_error.max()) + 0.02)),
+    )
     ax.legend(loc="lower right", fontsize=9)
 
 
@@ -114,5 +120,4 @@ def draw_fit(fit: MiscalibrationFit, ax: Axes) -> None:
         linewidth=0.6,
         color=COLORS["private"],
     )
-    ax.set_xlabel("bias (lower is stricter)")
-    ax.set_ylabel("scale")
+    ax.set(xlabel="bias (lower is stricter)", ylabel="scale")

@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from peerveil.calibration.checks import number
+from peerveil.calibration.checks import Floats, number
 from peerveil.calibration.figures import draw_fit
 from peerveil.calibration.functions import Affine, Uncertain
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
@@ -34,9 +34,6 @@ from peerveil.data import Reviews
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 _CHAINS: Final = 4
 _WORST_RHAT: Final = 1.1
@@ -104,9 +101,9 @@ class MiscalibrationFit(Pictured):
     def interval(self, reviewer: Any, level: float = 0.9) -> tuple[tuple[float, float], tuple[float, float]]:
         """Credible intervals of scale and bias."""
         share = number("level", level, low=0.01, high=0.999)
-        scale, bias = self.draws(reviewer)
-        ends = [(1 - share) / 2, (1 + share) / 2]
-        (low, high), (least, most) = np.quantile(scale, ends).tolist(), np.quantile(bias, ends).tolist()
+        (low, least), (high, most) = np.quantile(
+            self.draws(reviewer), [(1 - share) / 2, (1 + share) / 2], axis=1
+        ).tolist()
         return (low, high), (least, most)
 
     def draws(self, reviewer: Any) -> tuple[Floats, Floats]:
@@ -128,9 +125,6 @@ class MiscalibrationFit(Pictured):
             f"{self.table.height} reviewers: scales {scale.min():.3g} to {scale.max():.3g}, biases {bias.min():.3g} "
             f"to {bias.max():.3g}, noise {self.noise:.3g}"
         )
-
-    def __str__(self) -> str:
-        return self.summary()
 
     def frame(self) -> pl.DataFrame:
         """One row per reviewer, with posterior means and deviations."""

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Collection
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
-    Floats = NDArray[np.float64]
 
 _LOG_ROOT_TWO_PI: Final = 0.9189385332046727
 _PROBES: Final = np.linspace(-8.0, 8.0, 161)
@@ -109,21 +108,20 @@ class Monotone:
         if (points is None) == (function is None) or (function is None) != (inverse is None):
             want = "a function with its inverse, or points"
             raise BadInput("function, inverse, points", got=Verbatim("another combination"), want=want)
-        self.knots: tuple[float, ...] = ()
-        self.description = f"Monotone({getattr(function, '__name__', 'function')})"
-        self._function: Any = function
-        self._inverse: Any = inverse
-        self._slope: Any = slope
         if points is not None:
             cubic = _MonotoneCubic(points)
-            self._function, self._inverse, self._slope = cubic.score, cubic.quality, cubic.slope
-            self.knots = tuple(cubic.points[:, 0].tolist())
-            self.description = f"Monotone(points={cubic.points.tolist()})"
+            description = f"Monotone(points={cubic.points.tolist()})"
+            self._set(cubic.score, cubic.quality, cubic.slope, tuple(cubic.points[:, 0].tolist()), description)
             return
         for name, part in (("function", function), ("inverse", inverse), ("slope", slope)):
             if part is not None and not callable(part):
                 raise BadInput(name, got=part, want="a function of an array")
+        self._set(function, inverse, slope, (), f"Monotone({getattr(function, '__name__', 'function')})")
         _check_increasing(self)
+
+    def _set(self, function: Any, inverse: Any, slope: Any, knots: tuple[float, ...], description: str) -> None:
+        self._function, self._inverse, self._slope = function, inverse, slope
+        self.knots, self.description = knots, description
 
     def __repr__(self) -> str:
         return self.description
@@ -152,11 +150,13 @@ class Monotone:
         if (mean, deviation) == (0.0, 1.0):
             return self
         new = object.__new__(Monotone)
-        new._function = lambda z: self.score(mean + deviation * z)
-        new._inverse = lambda s: (self.quality(s) - mean) / deviation
-        new._slope = lambda z: deviation * self.slope(mean + deviation * z)
-        new.knots = tuple((knot - mean) / deviation for knot in self.knots)
-        new.description = self.description
+        new._set(
+            lambda z: self.score(mean + deviation * z),
+            lambda s: (self.quality(s) - mean) / deviation,
+            lambda z: deviation * self.slope(mean + deviation * z),
+            tuple((knot - mean) / deviation for knot in self.knots),
+            self.description,
+        )
         return new
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from peerveil.calibration.beliefs import NormalBelief, below, on_grid
-from peerveil.calibration.checks import number, quality_prior
+from peerveil.calibration.checks import Floats, Whole, number, quality_prior
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from peerveil.calibration.beliefs import Belief
 
-    Floats = NDArray[np.float64]
-    Whole = NDArray[np.int64]
     Sets = tuple[tuple[tuple[int, ...], ...], tuple[int, ...], Whole]
 
 _BLOCK = 256  # candidates handled at once

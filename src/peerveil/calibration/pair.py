@@ -37,6 +37,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from peerveil.calibration.checks import (
+    Floats,
     noise_level,
     numbers,
     one_demand,
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
 
     from peerveil.calibration.functions import Reviewer
 
-    Floats = NDArray[np.float64]
 
 _BLOCK = 1 << 14  # pairs handled at once: temporary arrays stay in the processor's cache
 
@@ -110,7 +110,7 @@ class Pair(Problem):
             raise BadInput("scores", got=scores, want="two scores, one per paper")
         if len(functions) != 2:
             raise BadInput("functions", got=Verbatim(f"{len(functions)} of them"), want="2")
-        super().__init__(scores, functions, noise, 1, ((0, 1), (1, 0)), "assignment", odds, prior)
+        super().__init__(scores, functions, noise, 1, ((0, 1), (1, 0)), "assignment", odds=odds, prior=prior)
         self.unit = "which of the two reviewers wrote which review"
 
     def __repr__(self) -> str:

@@ -18,11 +18,11 @@ the whole is guessed with a small probability.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from peerveil.calibration.checks import (
+    Floats,
     one_demand,
     probability,
     reachable_adversary_error,
@@ -33,14 +33,6 @@ from peerveil.calibration.problem import Problem
 from peerveil.calibration.program import Program, Solution
 from peerveil.calibration.strategy import Strategy
 from peerveil.core.progress import progress_bar
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from peerveil.calibration.functions import Reviewer
-    from peerveil.calibration.losses import Threshold
 
 
 class Panel(Problem):
@@ -83,20 +75,6 @@ class Panel(Problem):
     errors : array (assignments, decisions)
     """
 
-    def __init__(
-        self,
-        scores: Sequence[float] | Sequence[Sequence[float]],
-        functions: Sequence[Reviewer],
-        noise: float,
-        accept: int | Threshold,
-        assignments: Sequence[Sequence[int]] | None = None,
-        adversary: str = "paper",
-        *,
-        odds: Sequence[float] | None = None,
-        prior: tuple[float, float] = (0.0, 1.0),
-    ) -> None:
-        super().__init__(scores, functions, noise, accept, assignments, adversary, odds, prior)
-
     def __repr__(self) -> str:
         return (
             f"Panel(papers={len(self.scores)}, reviewers={len(self.functions)}, accept={self.accept}, "
@@ -109,7 +87,7 @@ class Panel(Problem):
         return Program(self)
 
     @property
-    def ceilings(self) -> NDArray[np.float64]:
+    def ceilings(self) -> Floats:
         """For every review, the adversary's error from scores alone: no strategy leaves more."""
         return self.program.ceilings
 

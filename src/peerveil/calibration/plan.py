@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from peerveil.calibration.checks import numbers
+from peerveil.calibration.checks import Floats, numbers
 from peerveil.calibration.conference import GROUP_SIZE, Conference
 from peerveil.calibration.figures import draw_tradeoff
 from peerveil.calibration.frontier import ENOUGH, Frontier
@@ -24,8 +24,6 @@ from peerveil.core.result import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
 
     from peerveil.calibration.functions import Reviewer
     from peerveil.calibration.losses import Threshold
@@ -53,9 +51,9 @@ class Tradeoff(Plan):
         of how many.
     """
 
-    demands: NDArray[np.float64]
-    conference_error: NDArray[np.float64]
-    adversary_error: NDArray[np.float64]
+    demands: Floats
+    conference_error: Floats
+    adversary_error: Floats
     groups: int
     of: int
 
@@ -91,9 +89,6 @@ class Tradeoff(Plan):
         end = f"demand {self.demands[-1]:g}: {cost[-1]:.4f}, {missed[-1]:.1f}%"
         return f"demand {self.demands[0]:g}: {start}; {end}{sampled}"
 
-    def __str__(self) -> str:
-        return self.summary()
-
 
 def plan_decisions(
     reviews: Any,
@@ -117,24 +112,14 @@ def plan_decisions(
 
     Parameters
     ----------
-    reviews
-        Who scored which paper (Reviews, a pandas or Polars frame, or a file name).
-    functions
-        How every reviewer scores, by reviewer; public.
-    noise
-        The standard deviation of scores.
-    accept
-        How many papers to accept, or a :class:`Threshold`.
+    reviews, functions, noise, accept, group_size, exactly, exchange, columns
+        As of a :class:`Conference`.
     adversary
         ``"paper"``: guesses who wrote any one review; ``"assignment"``: guesses all of it (for a panel).
-    group_size, exactly, exchange
-        As of a :class:`Conference`.
     demands
         The adversary errors to try for a conference.
     most_groups
         At most so many groups are tried, evenly chosen.
-    columns
-        Our names for columns that a frame or file calls otherwise.
     progress
         Whether to show a bar; ``None`` shows it on a terminal.
 
@@ -183,11 +168,7 @@ def _is_panel(reviews: Reviews) -> bool:
 
 
 def plan_conference(
-    conference: Conference,
-    *,
-    demands: Sequence[float] = _DEMANDS,
-    most_groups: int = 100,
-    progress: bool | None = None,
+    conference: Conference, *, demands: Sequence[float] = _DEMANDS, most_groups: int = 100, progress: bool | None = None
 ) -> Tradeoff:
     """What conference and adversary err for several demands, from at most so many groups, evenly chosen."""
     levels = np.sort(numbers("demands", list(demands)))

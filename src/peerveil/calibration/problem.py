@@ -12,7 +12,7 @@ import numpy as np
 
 from peerveil.calibration.assignments import read_assignments
 from peerveil.calibration.beliefs import belief
-from peerveil.calibration.checks import noise_level, numbers, quality_prior
+from peerveil.calibration.checks import Floats, Whole, noise_level, numbers, quality_prior
 from peerveil.calibration.functions import read_functions
 from peerveil.calibration.losses import Threshold, quota_errors, sets_by_line, sets_by_quota, wrong_sides
 from peerveil.core.errors import BadInput, Verbatim
@@ -21,13 +21,9 @@ from peerveil.core.exact import whole
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from peerveil.calibration.beliefs import Belief
     from peerveil.calibration.functions import Reviewer
 
-    Floats = NDArray[np.float64]
-    Whole = NDArray[np.int64]
 
 UNITS: Final = {
     "paper": "the writer of one review (chosen before the decision is known)",
@@ -41,14 +37,15 @@ class Problem:
 
     def __init__(
         self,
-        scores: Any,
+        scores: Sequence[float] | Sequence[Sequence[float]],
         functions: Sequence[Reviewer],
         noise: float,
         accept: int | Threshold,
-        assignments: Sequence[Sequence[int]] | None,
-        adversary: str,
-        odds: Sequence[float] | None,
-        prior: tuple[float, float],
+        assignments: Sequence[Sequence[int]] | None = None,
+        adversary: str = "paper",
+        *,
+        odds: Sequence[float] | None = None,
+        prior: tuple[float, float] = (0.0, 1.0),
     ) -> None:
         self.scores = _read_scores(scores)
         self.functions = tuple(functions)

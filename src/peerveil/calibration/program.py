@@ -32,12 +32,9 @@ from peerveil.calibration.strategy import best_decisions, guess_errors
 from peerveil.core.errors import PeerveilError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from peerveil.calibration.checks import Floats, Whole
     from peerveil.calibration.problem import Problem
 
-    Floats = NDArray[np.float64]
-    Whole = NDArray[np.int64]
 
 _MOST_STEPS = 100
 _SMALL = 5_000  # columns; larger programs start with some of them

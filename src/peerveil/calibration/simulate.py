@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 
 from peerveil.calibration.adversary import MapAdversary
 from peerveil.calibration.assignments import all_assignments
-from peerveil.calibration.checks import noise_level, number, probability
+from peerveil.calibration.checks import Floats, Whole, noise_level, number, probability
 from peerveil.calibration.figures import draw_simulation
 from peerveil.calibration.functions import Affine, Monotone, log_prior, read_functions
 from peerveil.calibration.losses import Threshold
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from peerveil.calibration.conference import Conference
     from peerveil.calibration.pair import PairFrontiers
     from peerveil.calibration.strategy import Strategy
-
-    Floats = NDArray[np.float64]
-    Whole = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +89,6 @@ class Simulation(Pictured):
         """Both errors, guaranteed and observed."""
         return f"{self.draws:,} draws\n{self.conference}\n{self.adversary}"
 
-    def __str__(self) -> str:
-        return self.summary()
-
 
 def _simulation(conference: tuple[Any, Any], adversary: tuple[Any, Any]) -> Simulation:
     """Mean guaranteed against mean observed errors; the standard error is that of their difference."""
@@ -131,12 +125,7 @@ def simulate_decisions(
 
 
 def simulate_pairs(
-    functions: Sequence[Affine],
-    *,
-    noise: float,
-    share: float,
-    draws: int = 100_000,
-    seed: int = 0,
+    functions: Sequence[Affine], *, noise: float, share: float, draws: int = 100_000, seed: int = 0
 ) -> Simulation:
     """Fresh pairs of papers, each decided by its own optimal strategy.
 

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from peerveil.calibration.checks import numbers, secure_unless_given
+from peerveil.calibration.checks import Floats, Whole, numbers, secure_unless_given
 from peerveil.calibration.decision import Decision
 from peerveil.calibration.problem import UNITS, Problem
 from peerveil.core.errors import BadInput, Verbatim
@@ -49,13 +49,10 @@ from peerveil.core.result import plain
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
-
     from peerveil.core.exact import Number
     from peerveil.core.randomness import Randomness
     from peerveil.ledger import Account
 
-    Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-12  # sums of floats are good to this much; guarantees are rounded down by it
 
@@ -219,7 +216,7 @@ def _as_tuple(value: Any) -> Any:
 
 
 def guess_errors(
-    assignments: Sequence[Sequence[int]] | NDArray[np.int64], posterior: Floats, table: Floats, adversary: str
+    assignments: Sequence[Sequence[int]] | Whole, posterior: Floats, table: Floats, adversary: str
 ) -> Floats:
     """The MAP adversary's error for every review, or for the whole assignment; see the proof above."""
     joint = posterior[:, None] * table
@@ -293,7 +290,7 @@ def respond_assignment(problem: Problem, *, epsilon: Number) -> AssignmentRespon
     return AssignmentResponse(Strategy(table=table, **problem.strategy_fields), response, tuple(best.tolist()))
 
 
-def best_decisions(posterior: Floats, errors: Floats) -> NDArray[np.int64]:
+def best_decisions(posterior: Floats, errors: Floats) -> Whole:
     """The best decision under every candidate, ties broken by what all candidates like best."""
     least = errors.min(axis=1, keepdims=True)
     return np.asarray(np.where(errors <= least + 1e-15, posterior @ errors, np.inf).argmin(axis=1))

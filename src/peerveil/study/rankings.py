@@ -83,7 +83,7 @@ class RankingsTest(Action["Rankings"]):
 
     def guarantee(self, inputs: Inputs[Rankings]) -> Guarantee | None:
         """The test's own; none without an epsilon."""
-        from peerveil.rankings.intake import Ballots
+        from peerveil.rankings.ballots import Ballots
         from peerveil.rankings.uniformity import ranking_guarantee
 
         partial = self.method == _PARTIAL
@@ -235,7 +235,7 @@ class Randomize(Action["Rankings"]):
     def run(self, inputs: Inputs[Rankings], context: Context) -> Outcome:
         """Randomize once."""
         from peerveil.rankings import randomize_rankings
-        from peerveil.rankings.randomize import FILE_NAME
+        from peerveil.rankings.local import FILE_NAME
         from peerveil.study.outcome import Outcome
 
         randomized = randomize_rankings(
@@ -245,8 +245,8 @@ class Randomize(Action["Rankings"]):
         outcome = Outcome("What would people report who never hand over their rankings?")
         outcome.promises(randomized.guarantee)
         outcome.answer = (
-            f"{len(randomized.reports):,} randomized reports, one per person and in random order, on {protocol.questions} shared "
-            f"{'question' if protocol.questions == 1 else 'questions'}."
+            f"{len(randomized.rankings):,} randomized rankings, one per person and in random order, on "
+            f"{protocol.questions} shared {'question' if protocol.questions == 1 else 'questions'}."
         )
         outcome.found = [outcome.answer]
         outcome.protect("one person's ranking", randomized.guarantee)
@@ -262,7 +262,7 @@ class Randomize(Action["Rankings"]):
         outcome.file(FILE_NAME, randomized.text(), public=True)
         answers, yes = randomized.counts()
         outcome.results = {
-            "reports": len(randomized.reports),
+            "reports": len(randomized.rankings),
             "protocol": protocol.to_dict(),
             "answers": answers.tolist(),
             "yes": yes.tolist(),
@@ -282,7 +282,7 @@ class Aggregate(Action[None]):
     )
     publishes = "the statistic, its p-value and the decision (nothing if the reports were simulated)"
     kinds = ("rankings",)
-    calls = "peerveil.rankings.aggregate_reports"
+    calls = "peerveil.rankings.aggregate_rankings"
     examples = ("out/rankings-randomize/public/reports.jsonl", "collected.parquet --level 0.01")
 
     level: Level = 0.05
@@ -292,12 +292,12 @@ class Aggregate(Action[None]):
         return False
 
     def _test(self, inputs: Inputs[None]) -> UniformityTest:
-        from peerveil.rankings import aggregate_reports
+        from peerveil.rankings import aggregate_rankings
 
         source = inputs.source
         assert source is not None  # an action with a kind has a source
         source.refuse(("format", "columns", "layout"), "nothing: a file of reports states everything itself")
-        return aggregate_reports(source.path, level=self.level)
+        return aggregate_rankings(source.path, level=self.level)
 
     def guarantee(self, inputs: Inputs[None]) -> None:
         """None: the reports are private already. A file that cannot be read is refused."""

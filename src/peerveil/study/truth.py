@@ -112,8 +112,8 @@ class Randomize(Action["Labels"]):
     def guarantee(self, inputs: Inputs[Labels]) -> Guarantee:
         """Local privacy of an answer or of a person."""
         from peerveil.data.labels import check_classes
-        from peerveil.truth.answers import read_classes
-        from peerveil.truth.randomize import full_sheet, missing_class, task_guarantee
+        from peerveil.truth.answers import full_sheet, missing_class, read_classes
+        from peerveil.truth.randomize import task_guarantee
 
         table = inputs.table
         classes = check_classes(read_classes(self.classes, table))
@@ -231,7 +231,7 @@ class Infer(Action["Labels"]):
 
     def guarantee(self, inputs: Inputs[Labels]) -> None:
         """Nothing to debit: the answers were randomized before they were collected. Impossible answers are refused here."""
-        from peerveil.truth.source import stated_answers
+        from peerveil.truth.wire import stated_answers
 
         if inputs.table is None and inputs.source is not None:
             terms = {"epsilon": self.epsilon, "classes": self.classes, "model": self.model}
@@ -310,7 +310,7 @@ def _answers(inputs: Inputs[Labels], classes: Any = None) -> Labels | Path:
 
 
 def _fit(action: Infer | Label, inputs: Inputs[Labels], epsilon: str | None) -> Outputs[TruthResult, WorkerAbilities]:
-    from peerveil.truth.source import fit_source
+    from peerveil.truth.estimate import fit_source
 
     return fit_source(
         _answers(inputs),

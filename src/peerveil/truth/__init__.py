@@ -1,4 +1,4 @@
-"""The truth room: right answers from answers that were randomized on each person's device.
+"""The truth module: correct labels from answers that were randomized on each person's device.
 
 From Wang and Xu, *Inferring Ground Truth From Crowdsourced Data Under Local Attribute Differential Privacy* (2020), corrected and
 improved.
@@ -6,18 +6,20 @@ improved.
 - **Randomize** on the person's side: :func:`randomize` (arrays), :func:`randomize_answers` (tables; per answer or per person,
   hiding which tasks were answered), which gives :class:`RandomizedAnswers` to publish and :class:`CollectedAnswers` with the ids
   of workers for the operator.
-- **Over the wire**: :func:`invitation`, :class:`Client`, :func:`collect`, :func:`write_answers`, :func:`read_answers` (which give
-  :class:`CollectedAnswers`).
+- **Over the wire**: :func:`invitation`, :class:`Client`, :func:`collect`, :func:`write_answers`, :func:`read_answers`.
 - **Infer**: :class:`PrivateDawidSkene` and :class:`PrivateMajority` give a :class:`TruthResult` without ids of workers; the
-  abilities by id are the estimator's ``workers_``. :class:`EMNotConverged` is raised where an iteration does not end, and
-  :class:`NotRandomized` is a warning that reports look like raw answers. :func:`peerveil.truth.source.fit_source` takes a
-  table, a file of reports or files of a database alike.
+  abilities by id are the estimator's ``workers_``. :class:`EMNotConverged` is raised if EM does not converge, and
+  :class:`NotRandomized` warns that answers look raw. :func:`peerveil.truth.estimate.fit_source` takes a
+  table, a file of randomized answers or files of a database alike.
 - **Choose epsilon first**: :func:`plan_truth` gives a :class:`TruthPlan` (for a crowd like that of an earlier run:
   :func:`abilities_like`); :func:`compare_truth` gives a :class:`TruthComparison` on answers that you hold.
-- **Attack it**: :mod:`peerveil.truth.adversary`.
-- **Simulate**: :func:`simulate_crowd`.
-- **Where reports outgrow memory**: ``fit(..., engine="duckdb")`` or ``"spark"``, on a connection from
+- **Attack it**: :mod:`peerveil.truth.adversary`. **Simulate**: :func:`simulate_crowd`.
+- **If answers outgrow memory**: ``fit(..., engine="duckdb")`` or ``"spark"``, on a connection from
   :func:`peerveil.data.engines.connect` or of your own.
+
+How it is built: a model turns expected counts into parameters (``m_step``), an engine turns parameters into posteriors and
+expected counts (``e_step``). ``em`` holds both protocols and the loop; the models are in ``models``, ``grid``, ``majority`` and
+``choose``, the engines in ``memory`` and ``tables`` (DuckDB, Spark).
 
 >>> crowd = simulate_crowd(tasks=200, workers=30, answers=9, epsilon=2, seed=3)
 >>> result = PrivateDawidSkene(epsilon=2).fit(crowd.randomized)
@@ -26,15 +28,13 @@ improved.
 True
 """
 
-from peerveil.truth.compare import TruthComparison, compare_truth
 from peerveil.truth.doubt import NotRandomized
-from peerveil.truth.estimate import PrivateDawidSkene
-from peerveil.truth.loop import EMNotConverged
-from peerveil.truth.majority import PrivateMajority
-from peerveil.truth.plan import TruthPlan, abilities_like, plan_truth
+from peerveil.truth.em import EMNotConverged
+from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
+from peerveil.truth.plan import TruthComparison, TruthPlan, compare_truth, plan_truth
 from peerveil.truth.randomize import CollectedAnswers, RandomizedAnswers, randomize, randomize_answers
 from peerveil.truth.result import TruthResult
-from peerveil.truth.simulate import simulate_crowd
+from peerveil.truth.simulate import abilities_like, simulate_crowd
 from peerveil.truth.wire import Client, collect, invitation, read_answers, write_answers
 
 __all__ = [

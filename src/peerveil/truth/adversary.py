@@ -29,9 +29,11 @@ from peerveil.core.errors import BadInput
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness, Response
-from peerveil.truth.abilities import Channel, GridModel
 from peerveil.truth.answers import EncodedAnswers
-from peerveil.truth.loop import ClassPrior, MemoryEngine, iterate
+from peerveil.truth.em import Limits
+from peerveil.truth.grid import GridModel
+from peerveil.truth.memory import MemoryEngine
+from peerveil.truth.models import Channel, ClassPrior
 from peerveil.truth.wire import Client, invitation
 
 if TYPE_CHECKING:
@@ -188,12 +190,10 @@ def _published(packed: bytes, workers: int, tasks: int) -> Floats:
     sent = np.frombuffer(packed, dtype=np.int64).reshape(workers, tasks)
     start = np.arange(tasks + 1) * workers
     worker = np.tile(np.arange(workers, dtype=np.int32), tasks)
-    reports = EncodedAnswers(_IDS[:tasks], _IDS[:workers], (0, 1), start, worker, sent.T.ravel().astype(np.uint8))
-    channel = Channel.of(1.0, 2)
-    model = GridModel(channel, reports.loads)
-    uniform = ClassPrior(np.array([0.5, 0.5]), 2, 0.0)
-    fit = iterate(MemoryEngine(reports), model, uniform, iterations=4, must_converge=False)
-    return np.concatenate([fit.posterior[:, 1], fit.summary.ability])
+    answers = EncodedAnswers(_IDS[:tasks], _IDS[:workers], (0, 1), start, worker, sent.T.ravel().astype(np.uint8))
+    model = GridModel(Channel.of(1.0, 2), ClassPrior.even(2), answers.loads)
+    fit = model.fit(MemoryEngine(answers), Limits(iterations=4, must_converge=False))
+    return np.concatenate([fit.posterior[:, 1], fit.abilities])
 
 
 def _person_claim() -> Guarantee:

@@ -1,10 +1,13 @@
-"""Randomized answers as the estimators hold them: ids replaced by numbers, sorted by task."""
+"""Answers as the estimators hold them, randomized or not: ids replaced by numbers, sorted by task."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
+import numba as nb
 import numpy as np
 import polars as pl
 
@@ -12,24 +15,24 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data import Labels
 from peerveil.data.labels import check_classes
 from peerveil.data.readers.files import InputFile
-from peerveil.truth import kernels
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.integer]
 
 REPEATED: Final = ("all", "first", "last", "refuse")
-_TRUE_WORDS: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-_LOOKUP: Final = 8  # ids that span at most so many numbers an answer are coded by a table
+_TRUTH_VALUES: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+_LOOKUP_RATIO: Final = 8  # ids that span at most so many numbers per answer are coded by a table
 
 
 @dataclass(frozen=True, eq=False)
 class EncodedAnswers:
-    """EncodedAnswers, encoded.
+    """Answers, encoded.
 
     Attributes
     ----------
@@ -38,39 +41,45 @@ class EncodedAnswers:
     classes
         The list of classes; positions in it are the codes.
     start, worker, label
-        The reports of task t are those from ``start[t]`` to ``start[t + 1]``. Up to 256 classes a label is one byte.
+        The answers to task t are those from ``start[t]`` to ``start[t + 1]``. Up to 256 classes a label is one byte.
+    most_sent
+        How many answers the busiest worker sent, if a rule for repeated answers leaves some out.
     """
 
     tasks: pl.Series
     workers: pl.Series
     classes: tuple[Any, ...]
-    start: NDArray[np.int64]
-    worker: NDArray[np.int32]
-    label: NDArray[np.uint8] | NDArray[np.int32]
-    _cache: dict[str, Any] = field(default_factory=dict, repr=False)
+    start: Ints
+    worker: Ints
+    label: Ints
+    most_sent: int | None = None
+
+    sample_size: ClassVar[int] = 2_000_000
 
     @property
     def k(self) -> int:
-        """How many classes there are."""
+        """The number of classes."""
         return len(self.classes)
 
-    @property
+    @cached_property
     def loads(self) -> NDArray[np.int64]:
-        """How many reports each worker sent."""
-        if "loads" not in self._cache:
-            self._cache["loads"] = np.bincount(self.worker, minlength=len(self.workers))
-        loads: NDArray[np.int64] = self._cache["loads"]
-        return loads
+        """The number of answers of each worker."""
+        return np.bincount(self.worker, minlength=len(self.workers))
+
+    @cached_property
+    def votes(self) -> Floats:
+        """The number of answers by task and class."""
+        votes = np.zeros((len(self.tasks), self.k))
+        _count_votes(self.start, self.label, votes)
+        return votes
 
     @property
-    def votes(self) -> Floats:
-        """How many reports of each class every task has, one row a task."""
-        if "votes" not in self._cache:
-            votes = np.empty((len(self.tasks), self.k))
-            kernels.votes_of(self.start, self.label, votes)
-            self._cache["votes"] = votes
-        found: Floats = self._cache["votes"]
-        return found
+    def vote_shares(self) -> Floats:
+        """The share of each class among the answers to each task; even for a task without answers."""
+        total = self.votes.sum(axis=1, keepdims=True)
+        shares = np.full_like(self.votes, 1 / self.k)
+        np.divide(self.votes, total, out=shares, where=total > 0)
+        return shares
 
     def __len__(self) -> int:
         return self.label.size
@@ -78,13 +87,13 @@ class EncodedAnswers:
     @classmethod
     def of(
         cls,
-        labels: Any,
-        classes: int | Sequence[Any] | None = None,
+        labels: object,
+        classes: int | Sequence[Hashable] | None = None,
         *,
-        tasks: Sequence[Any] | None = None,
+        tasks: Sequence[Hashable] | None = None,
         repeated: str = "all",
     ) -> EncodedAnswers:
-        """Encode a table of reports.
+        """Encode a table of answers.
 
         Parameters
         ----------
@@ -92,17 +101,17 @@ class EncodedAnswers:
             A :class:`~peerveil.data.Labels` table, a pandas or Polars frame with columns task, worker and label, or a
             mapping of such columns.
         classes
-            The classes, or how many there are. Left out, they are read off the reports: these are public already.
+            The classes, or how many there are; by default those among the answers.
         tasks
-            All tasks, if some may have no report.
+            All tasks, if some may have no answer.
         repeated
-            What to do with several reports of one worker on one task: count ``"all"`` of them (each was randomized and paid
-            for), only the ``"first"`` or the ``"last"``, or ``"refuse"``.
+            What to do with several answers of one worker to one task: use ``"all"`` (each was randomized and paid for), only
+            the ``"first"`` or the ``"last"``, or ``"refuse"``.
 
         Examples
         --------
-        >>> reports = EncodedAnswers.of({"task": [2, 1, 2], "worker": ["b", "a", "a"], "label": [1, 0, 1]})
-        >>> reports.tasks.to_list(), reports.start.tolist(), reports.label.tolist()
+        >>> answers = EncodedAnswers.of({"task": [2, 1, 2], "worker": ["b", "a", "a"], "label": [1, 0, 1]})
+        >>> answers.tasks.to_list(), answers.start.tolist(), answers.label.tolist()
         ([1, 2], [0, 1, 3], [0, 1, 1])
         """
         if repeated not in REPEATED:
@@ -110,47 +119,87 @@ class EncodedAnswers:
         if isinstance(labels, EncodedAnswers):
             return labels
         table = Labels.of(labels, "labels")
-        if repeated != "all" and table.repeated:
-            if repeated == "refuse":
-                got = Verbatim(f"{table.repeated:,} reports by a worker who had reported on the task before")
-                raise BadInput(
-                    "labels", got=got, want="one report for each task and worker, or another rule for repeated"
-                )
-            kept = table.frame.unique(
-                ["task", "worker"], keep="first" if repeated == "first" else "last", maintain_order=True
-            )
-            table = Labels.from_frame(kept)
+        most_sent = None if repeated == "all" else int(np.bincount(table.numbered("worker")[0]).max())
+        table = _without_repeats(table, repeated)
         frame = table.frame
-        listed = _classes(table, classes)
-        task_codes, task_ids = _numbered(frame["task"])
-        worker_codes, worker_ids = _numbered(frame["worker"])
+        class_list = observed_classes(frame["label"]) if classes is None else check_classes(classes)
+        if len(class_list) < 2:
+            raise BadInput("classes", got=classes, want="at least two classes")
+        task_codes, task_ids = _encode(frame["task"])
+        worker_codes, worker_ids = _encode(frame["worker"])
         if tasks is not None:
-            task_codes, task_ids = _with_all(task_codes, task_ids, tasks)
-        label_codes = table.codes(listed).astype(np.uint8 if len(listed) <= 256 else np.int32, copy=False)
+            task_codes, task_ids = _with_all_tasks(task_codes, task_ids, tasks)
+        label_codes: Ints = table.codes(class_list)
+        if len(class_list) <= 256:
+            label_codes = label_codes.astype(np.uint8)
         del frame, table  # a converted copy of the caller's frame need not stay while the sorted one is made
-        start, worker, label = kernels.sort_by_task(task_codes, worker_codes, label_codes, len(task_ids))
-        return cls(task_ids, worker_ids, tuple(listed), start, worker, label)
+        start, worker, label = _sort_by_task(task_codes, worker_codes, label_codes, len(task_ids))
+        return cls(task_ids, worker_ids, tuple(class_list), start, worker, label, most_sent)
 
-    def codes_of_tasks(self, ids: Sequence[Any], argument: str) -> NDArray[np.int64]:
-        """Where tasks stand; an unknown one is refused."""
-        return _positions(self.tasks, ids, argument, "task")
+    def sample(self) -> EncodedAnswers:
+        """Whole tasks, evenly spaced, with about ``sample_size`` answers; the same on every engine."""
+        if len(self) <= self.sample_size:
+            return self
+        chosen = np.arange(0, len(self.tasks), math.ceil(len(self) / self.sample_size))
+        sizes = np.diff(self.start)[chosen]
+        start = np.concatenate([[0], np.cumsum(sizes)])
+        rows = np.repeat(self.start[chosen] - start[:-1], sizes) + np.arange(start[-1])
+        tasks = self.tasks.gather(chosen)
+        return EncodedAnswers(tasks, self.workers, self.classes, start, self.worker[rows], self.label[rows])
 
-    def codes_of_workers(self, ids: Sequence[Any], argument: str) -> NDArray[np.int64]:
-        """Where workers stand; an unknown one is refused."""
-        return _positions(self.workers, ids, argument, "worker")
+    def frame(self) -> pl.DataFrame:
+        """The answers as a table: task, worker and label."""
+        columns = {
+            "task": self.tasks.gather(np.repeat(np.arange(len(self.tasks)), np.diff(self.start))),
+            "worker": self.workers.gather(self.worker),
+            "label": decode_classes(self.label, self.classes),
+        }
+        return pl.DataFrame(columns)
+
+    def task_codes(self, ids: Sequence[Hashable], argument: str) -> NDArray[np.int64]:
+        """The positions of tasks; an unknown id is refused."""
+        return _positions(self.tasks, ids, argument)
+
+    def gold_codes(self, gold: Mapping[Any, Any] | None) -> NDArray[np.int32] | None:
+        """The class of every task whose correct answer is known, -1 for the others."""
+        if gold is None:
+            return None
+        known = np.full(len(self.tasks), -1, dtype=np.int32)
+        places = self.task_codes(list(gold), "gold")
+        known[places] = encode_gold(gold, self.classes)
+        return known
 
 
-def seen_classes(labels: pl.Series) -> list[Any]:
-    """The classes that reports show. NaN is what programs write for nothing: as a class of its own it would change what a
-    randomized answer means, so it must be named to be one.
+def encode_gold(gold: Mapping[Any, Any], classes: Sequence[Hashable]) -> NDArray[np.int32]:
+    """Known correct answers as codes."""
+    lookup = {c: i for i, c in enumerate(classes)}
+    codes = []
+    for task, answer in gold.items():
+        value = answer.item() if isinstance(answer, np.generic) else answer
+        if value not in lookup:
+            raise BadInput(f"gold[{task!r}]", got=answer, want=f"one of the classes {list(classes)}")
+        codes.append(lookup[value])
+    return np.array(codes, dtype=np.int32)
+
+
+def decode_classes(codes: Ints, classes: Sequence[Hashable]) -> NDArray[Any]:
+    """Codes as the classes that they stand for."""
+    return np.asarray(np.array(list(classes))[codes])
+
+
+def observed_classes(labels: pl.Series) -> list[Any]:
+    """The classes among the answers.
+
+    NaN is what programs write for nothing: as a class of its own it would change what a randomized answer means, so it must be
+    named to be one.
     """
-    listed = labels.unique().sort().to_list()
-    if len(listed) < 2:
-        got = Verbatim(f"reports that are all {listed[0]!r}")
-        raise BadInput("classes", got=got, want="the list of classes: it cannot be seen from equal reports")
-    if none := [value for value in listed if str(value).lower() == "nan"]:
-        raise BadInput("labels", got=none[0], want="a label in every report, or the list of classes if that is one")
-    return listed
+    classes = labels.unique().sort().to_list()
+    if len(classes) < 2:
+        got = Verbatim(f"answers that are all {classes[0]!r}")
+        raise BadInput("classes", got=got, want="the list of classes: it cannot be seen from equal answers")
+    if nan := [value for value in classes if str(value).lower() == "nan"]:
+        raise BadInput("labels", got=nan[0], want="a label in every answer, or the list of classes if that is one")
+    return classes
 
 
 def read_classes(classes: Any, labels: Labels | None = None) -> Any:
@@ -165,7 +214,7 @@ def read_classes(classes: Any, labels: Labels | None = None) -> Any:
         return classes
     dtype = pl.Int64 if labels is None else labels.frame["label"].dtype
     if dtype == pl.Boolean:
-        return [_TRUE_WORDS.get(str(name).lower(), name) for name in classes]
+        return [_TRUTH_VALUES.get(str(name).lower(), name) for name in classes]
     texts = [str(name) for name in classes if not isinstance(name, bool)]
     whole = len(texts) == len(classes) and all(text.lstrip("-").isdecimal() for text in texts)
     return [int(text) for text in texts] if whole and dtype == pl.Int64 else list(classes)
@@ -183,27 +232,65 @@ def read_tasks(path: str | os.PathLike[str], labels: Labels) -> list[Any]:
         raise BadInput("tasks", got=ids[:3], want="whole numbers, as in the answers") from None
 
 
-def _classes(table: Labels, classes: int | Sequence[Any] | None) -> list[Any]:
-    if classes is None:
-        return seen_classes(table.frame["label"])
-    listed = check_classes(classes)
-    if len(listed) < 2:
-        raise BadInput("classes", got=classes, want="at least two classes")
-    return listed
+def all_tasks(tasks: Sequence[Hashable], answered: pl.Series) -> pl.Series:
+    """A list of all tasks, sorted; it must have ids of the same kind as the answered tasks, and hold all of these."""
+    try:
+        ids = pl.Series("task", list(tasks), dtype=answered.dtype).unique().sort()
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):
+        raise BadInput("tasks", got=tasks, want="ids of the same kind as in the answers") from None
+    unlisted = answered.filter(~answered.is_in(ids.implode()))
+    if unlisted.len():
+        raise BadInput("tasks", got=Verbatim(f"a list without {unlisted[0]!r}"), want="every task that has an answer")
+    return ids
 
 
-def _numbered(series: pl.Series) -> tuple[NDArray[np.int32], pl.Series]:
+def missing_class(classes: list[Any]) -> Any:
+    """A class for "no answer" that is none of the others."""
+    if isinstance(classes[0], bool):
+        want = "numbers or texts with hide_tasks: true and false leave no third value"
+        raise BadInput("classes", got=classes, want=want)
+    if isinstance(classes[0], int):
+        return min(classes) - 1
+    marker = "no answer"
+    while marker in classes:
+        marker = f"({marker})"
+    return marker
+
+
+def full_sheet(labels: Labels, tasks: Sequence[Hashable] | None, missing: Any) -> pl.DataFrame:
+    """A row for every worker and task, with the marker where there is no answer."""
+    if tasks is None:
+        raise BadInput("tasks", got=tasks, want="the public list of all tasks: without it, the list itself would tell")
+    if labels.repeated:
+        want = "one answer per task and person, to hide whether there is one"
+        raise BadInput("labels", got=Verbatim("repeated answers"), want=want)
+    frame = labels.frame.select("task", "worker", "label")
+    listed = all_tasks(tasks, frame["task"]).to_frame()
+    grid = pl.DataFrame({"worker": frame["worker"].unique().sort()}).join(listed, how="cross")
+    return grid.join(frame, on=["task", "worker"], how="left").with_columns(pl.col("label").fill_null(missing))
+
+
+def _without_repeats(table: Labels, repeated: str) -> Labels:
+    if repeated == "all" or not table.repeated:
+        return table
+    if repeated == "refuse":
+        got = Verbatim(f"{table.repeated:,} answers by a worker who had answered the task before")
+        raise BadInput("labels", got=got, want="one answer for each task and worker, or another rule for repeated")
+    keep: Literal["first", "last"] = "first" if repeated == "first" else "last"
+    return Labels.from_frame(table.frame.unique(["task", "worker"], keep=keep, maintain_order=True))
+
+
+def _encode(series: pl.Series) -> tuple[NDArray[np.int32], pl.Series]:
     """Codes and sorted ids, by a table where ids are small whole numbers, else by hashing."""
     if series.dtype == pl.Int64:
         values = series.to_numpy()
         low, high = int(values.min()), int(values.max())
-        if high - low < max(_LOOKUP * values.size, 1024):
+        if high - low < max(_LOOKUP_RATIO * values.size, 1024):
             shifted = values - low if low else values
-            seen = np.zeros(high - low + 1, dtype=np.bool_)
-            seen[shifted] = True
-            ids = np.flatnonzero(seen)
-            lookup = np.cumsum(seen, dtype=np.int32) - np.int32(1)
-            return np.asarray(lookup[shifted], dtype=np.int32), pl.Series(series.name, ids + low)
+            present = np.zeros(high - low + 1, dtype=np.bool_)
+            present[shifted] = True
+            lookup = np.cumsum(present, dtype=np.int32) - np.int32(1)
+            return np.asarray(lookup[shifted], dtype=np.int32), pl.Series(series.name, np.flatnonzero(present) + low)
         ids, codes = np.unique(values, return_inverse=True)
         return np.asarray(codes, dtype=np.int32), pl.Series(series.name, ids)
     distinct = series.unique().sort()
@@ -211,21 +298,43 @@ def _numbered(series: pl.Series) -> tuple[NDArray[np.int32], pl.Series]:
     return np.asarray(hashed, dtype=np.int32), distinct
 
 
-def _with_all(codes: NDArray[np.int32], ids: pl.Series, tasks: Sequence[Any]) -> tuple[NDArray[np.int32], pl.Series]:
-    try:
-        everything = pl.Series("task", list(tasks), dtype=ids.dtype)
-    except (TypeError, OverflowError, pl.exceptions.PolarsError):
-        raise BadInput("tasks", got=tasks, want="ids of the same kind as in the reports") from None
-    everything = everything.unique().sort()
-    missing = ids.filter(~ids.is_in(everything.implode()))
-    if missing.len():
-        raise BadInput("tasks", got=Verbatim(f"a list without {missing[0]!r}"), want="every task that has a report")
-    return _positions(everything, ids.to_list(), "tasks", "task").astype(np.int32)[codes], everything
+def _with_all_tasks(
+    codes: NDArray[np.int32], ids: pl.Series, tasks: Sequence[Hashable]
+) -> tuple[NDArray[np.int32], pl.Series]:
+    listed = all_tasks(tasks, ids)
+    return _positions(listed, ids.to_list(), "tasks").astype(np.int32)[codes], listed
 
 
-def _positions(known: pl.Series, ids: Sequence[Any], argument: str, noun: str) -> NDArray[np.int64]:
-    lookup = {value: i for i, value in enumerate(known.to_list())}
+def _positions(tasks: pl.Series, ids: Sequence[Any], argument: str) -> NDArray[np.int64]:
+    lookup = {value: i for i, value in enumerate(tasks.to_list())}
     try:
         return np.array([lookup[v.item() if isinstance(v, np.generic) else v] for v in ids], dtype=np.int64)
     except (KeyError, TypeError) as error:
-        raise BadInput(argument, got=error.args[0], want=f"ids of {noun}s that occur in the reports") from None
+        raise BadInput(argument, got=error.args[0], want="ids of tasks that have answers") from None
+
+
+@nb.njit(cache=True)
+def _sort_by_task(task: Ints, worker: Ints, label: Ints, tasks: int) -> tuple[Ints, Ints, Ints]:
+    """A counting sort by task: where each task begins, and workers and labels in that order (stable)."""
+    start = np.zeros(tasks + 1, np.int64)
+    for i in range(task.size):
+        start[task[i] + 1] += 1
+    for t in range(tasks):
+        start[t + 1] += start[t]
+    place = start[:-1].copy()
+    by_worker = np.empty(task.size, np.int32)
+    by_label = np.empty_like(label)
+    for i in range(task.size):
+        at = place[task[i]]
+        by_worker[at] = worker[i]
+        by_label[at] = label[i]
+        place[task[i]] = at + 1
+    return start, by_worker, by_label
+
+
+@nb.njit(cache=True)
+def _count_votes(start: Ints, label: Ints, votes: Floats) -> None:
+    """Add every answer to the votes of its task and class."""
+    for t in range(start.size - 1):
+        for i in range(start[t], start[t + 1]):
+            votes[t, label[i]] += 1.0

@@ -1,24 +1,24 @@
-"""The default: one-coin, unless the reports speak clearly for workers with biases of their own.
+"""The default model: one-coin, unless the answers clearly show that workers have biases of their own.
 
-**How much abilities differ** is read off the reports: one-coin is fitted with priors worth 2 to 1,000 answers, and the one
-with the highest lower bound of the likelihood is taken. Where reports tell little, as at small epsilon, that is a strong
-prior, under which all abilities are equal: private majority voting. The mean-field bound is the further below the
-likelihood the more abilities may differ, so that on its own it would choose too strong a prior. What is known of people
+**How much abilities differ** is estimated from the answers: one-coin is fitted with priors worth 2 to 1,000 answers, and the one
+with the highest lower bound of the likelihood is taken. Where answers contain little information, as at small epsilon, that is a
+strong prior, under which all abilities are equal: private majority voting. The mean-field bound is the further below the
+likelihood the more abilities may differ, so that on its own it would choose too strong a prior. Experience with people
 stands against it: the logarithm of the strength is normal around that of 6, with a standard deviation of 1 (a strength from
 2 to 20 is usual). Where the bounds of all strengths lie within a factor of 10 in likelihood (no strong evidence either way, by
-Jeffreys' scale), and biases do not explain them better either, reports tell nothing about who is better than whom: labels
+Jeffreys' scale), and biases do not explain them better either, answers do not show who is better than whom: labels
 are then those of majority voting, and only the abilities, with their errors, come from the models.
 
-**Whether classes differ in size**: their shares are even, unless estimated shares make the reports likelier by more than a
+**Whether classes differ in size**: their shares are even, unless estimated shares make the answers likelier by more than a
 fair price.
 
-**Whether abilities differ by class** cannot be read off the likelihood of two-coin alone. A crowd that finds one class
+**Whether abilities differ by class** does not follow from the likelihood of two-coin alone. A crowd that finds one class
 harder than the other makes every two-coin model likelier than one-coin, and yet its labels worse: a bias that all workers
-share cannot be told from tasks that are harder in one class, nor from classes of different sizes, and the two-coin model
-moves the border between the classes to where it should not be. So six explanations of the reports are compared. Personal
+share cannot be distinguished from tasks that are harder in one class, nor from classes of different sizes, and the two-coin model
+moves the border between the classes to where it should not be. So six explanations of the answers are compared. Personal
 biases are ``none`` (one-coin), ``some`` (an ability in general is worth ten answers for the ability in a class) or
 ``strong`` (two answers), and all workers share a shift by class, or do not. Before, all six are equally likely. Labels are
-averaged by the probabilities of the explanations, except that one-coin speaks for ``some`` biases with a shift, since there
+averaged by the probabilities of the explanations, except that ``some`` biases with a shift count as one-coin, since there
 the two may be confused.
 
 Bounds stand for the logarithms of likelihoods. The price of a shift, and of estimated shares, is half the logarithm of the
@@ -33,31 +33,33 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.truth.abilities import BIAS, STRENGTH, Channel, GridModel
-from peerveil.truth.answers import EncodedAnswers
-from peerveil.truth.loop import ClassPrior, Engine, Fit, MemoryEngine, iterate
+from peerveil.truth.em import EMFit, Engine, Limits
+from peerveil.truth.grid import BIAS, GridModel
 from peerveil.truth.majority import majority_posterior
+from peerveil.truth.memory import MemoryEngine
+from peerveil.truth.models import STRENGTH, Channel, ClassPrior
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
+    from peerveil.truth.answers import EncodedAnswers
+
     Floats = NDArray[np.float64]
 
 STRENGTHS: Final = (2.0, 6.0, 20.0, 60.0, 1000.0)
-_USUAL: Final = 1.0  # the standard deviation of the logarithm of a strength
 BIASES: Final[Mapping[str, float | None]] = {"none": None, "some": 10.0, "strong": 2.0}
-_TELLING: Final = math.log(10.0)  # nats between strengths below which reports are silent about who is better
-_ROUGH: Final = 41  # cells of the grids of fits that are only compared
-_LEAST: Final = 0.01  # what weighs less is left out of the average
-_STEPS: Final = 40  # of such fits: lower bounds all, so that stopping early errs alike
-_SAMPLE: Final = 2_000_000  # reports that the choice looks at
+_SPREAD_OF_STRENGTH: Final = 1.0  # standard deviation of the logarithm of a strength
+_STRONG_EVIDENCE: Final = math.log(10.0)  # nats
+_LEAST_WEIGHT: Final = 0.01  # of a model in the average
+_ROUGH_CELLS: Final = 41  # of the grids of fits that are only compared
+_ROUGH_ITERATIONS: Final = 40  # of such fits: lower bounds all, so that stopping early errs alike
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the reports say about personal biases.
+    """What the answers say about personal biases.
 
     Attributes
     ----------
@@ -70,28 +72,23 @@ class Evidence:
     @property
     def probabilities(self) -> dict[str, float]:
         """Of none, some and strong personal biases."""
-        found = self._shares()
-        return {name: found[name, False] + found[name, True] for name in BIASES}
+        shares = self._shares()
+        return {name: shares[name, False] + shares[name, True] for name in BIASES}
 
     @property
     def weights(self) -> dict[str, float]:
-        """How much one-coin (none), two-coin for some, and two-coin for strong biases weigh; below 1% it is nothing."""
-        found = self._shares()
-        some, strong = found["some", False], found["strong", False] + found["strong", True]
+        """The weights of one-coin (none), two-coin for some, and two-coin for strong biases; below 1% it is nothing."""
+        shares = self._shares()
+        some, strong = shares["some", False], shares["strong", False] + shares["strong", True]
         weights = {"none": 1 - some - strong, "some": some, "strong": strong}
-        kept = {name: weight if weight >= _LEAST else 0.0 for name, weight in weights.items()}
-        total = math.fsum(kept.values())
-        return {name: weight / total for name, weight in kept.items()}
+        weights = {name: weight if weight >= _LEAST_WEIGHT else 0.0 for name, weight in weights.items()}
+        total = math.fsum(weights.values())
+        return {name: weight / total for name, weight in weights.items()}
 
     @property
     def silent(self) -> bool:
         """Whether no explanation is clearly likelier than workers without biases."""
-        return max(self.bounds.values()) - self.bounds["none", False] < _TELLING
-
-    @property
-    def tells_nothing(self) -> bool:
-        """Whether all explanations are about equally likely, as they were before there were reports."""
-        return max(self.bounds.values()) - min(self.bounds.values()) < _TELLING
+        return max(self.bounds.values()) - self.bounds["none", False] < _STRONG_EVIDENCE
 
     @property
     def weight(self) -> float:
@@ -99,161 +96,163 @@ class Evidence:
         return self.weights["some"] + self.weights["strong"]
 
     @property
-    def in_words(self) -> str:
-        """What the reports say about personal biases, in words."""
-        if self.tells_nothing:
-            return "The reports do not tell whether people lean to different answers; both models are averaged."
+    def model(self) -> str:
+        """The name of what was chosen."""
         if self.weight == 0:
-            return "The reports do not show that people lean to different answers, so each has one ability."
+            return "one-coin (auto)"
+        return "two-coin (auto)" if self.weight == 1 else f"{self.weight:.2f} two-coin, else one-coin (auto)"
+
+    @property
+    def in_words(self) -> str:
+        """What the answers say about personal biases, in words."""
+        if max(self.bounds.values()) - min(self.bounds.values()) < _STRONG_EVIDENCE:
+            return "The answers do not show whether people lean to different answers; both models are averaged."
+        if self.weight == 0:
+            return "The answers do not show that people lean to different answers, so each has one ability."
         leaning = 1 - self.probabilities["none"]
         models = "each has an ability for every class" if self.weight == 1 else "both models are averaged"
         return f"With a probability of {100 * leaning:.0f}%, people lean to different answers; {models}."
 
     def _shares(self) -> dict[tuple[str, bool], float]:
         top = max(self.bounds.values())
-        raised = {key: math.exp(value - top) for key, value in self.bounds.items()}
-        total = math.fsum(raised.values())
-        return {key: value / total for key, value in raised.items()}
+        likelihoods = {key: math.exp(value - top) for key, value in self.bounds.items()}
+        total = math.fsum(likelihoods.values())
+        return {key: value / total for key, value in likelihoods.items()}
 
 
-@dataclass(frozen=True)
-class Start:
-    """What one-coin says before anything else is fitted.
+class Pilot:
+    """Rough one-coin fits that settings are chosen from, on a sample if there are many answers.
+
+    One-coin is fitted with priors of several strengths, classes being even; then once more with estimated shares of classes. It
+    uses answers only, so that choices are equal on every engine.
 
     Attributes
     ----------
     strength : float
-        Of the prior on abilities: the one under which the reports are likeliest.
-    silent : bool
-        Whether the reports tell nothing about differences between abilities.
+        Of the prior on abilities: the one under which the answers are likeliest.
     mean : float
         Of abilities.
+    silent : bool
+        Whether the answers contain nothing about differences between abilities.
     skewed : bool
-        Whether the reports speak for classes of different sizes.
-    posterior : ndarray
-        One row a task.
+        Whether the answers show classes of different sizes.
+    posterior : [task, class]
     """
 
-    strength: float
-    silent: bool
-    mean: float
-    skewed: bool
-    posterior: Floats
+    def __init__(
+        self, answers: EncodedAnswers, channel: Channel, limits: Limits, history: Floats | None = None
+    ) -> None:
+        self.answers, self.channel = answers.sample(), channel
+        self._engine = MemoryEngine(self.answers)
+        # fits that are only compared end where an iteration adds less than about a fifth of a nat
+        tolerance = max(limits.tolerance, 0.2 / max(len(self.answers), 1000))
+        self._limits = Limits(_ROUGH_ITERATIONS, tolerance, must_converge=False)
+        start_mean = float(np.clip(majority_posterior(self.answers.votes, channel)[1], 0.1, 0.95))
+        even = ClassPrior.even(channel.k)
+        fits = {s: self._fit(even, s, mean=start_mean, history=history) for s in STRENGTHS}
+        bounds = {strength: fit.objective for strength, fit in fits.items()}
+        self.strength = max(
+            STRENGTHS, key=lambda s: bounds[s] - 0.5 * (math.log(s / STRENGTH) / _SPREAD_OF_STRENGTH) ** 2
+        )
+        best = fits[self.strength]
+        self.posterior, self.mean = best.posterior, float(best.details["prior_mean"])
+        self.silent = max(bounds.values()) - min(bounds.values()) < _STRONG_EVIDENCE
+        estimated = ClassPrior(channel.k)
+        free = self._fit(estimated, self.strength, mean=start_mean, history=history, start=self.posterior)
+        self.skewed = free.objective - best.objective > self._price
+
+    @property
+    def _price(self) -> float:
+        """Of one more parameter for each class but one (Schwarz, 1978)."""
+        return 0.5 * (self.channel.k - 1) * math.log(max(len(self.answers.tasks), 2))
+
+    def _fit(
+        self,
+        class_prior: ClassPrior,
+        strength: float,
+        bias: float | None = None,
+        *,
+        shift: bool = False,
+        mean: float,
+        history: Floats | None = None,
+        start: Floats | None = None,
+    ) -> EMFit:
+        channel, loads = self.channel, self.answers.loads
+        grid: dict[str, Any] = {"shift": shift, "mean": mean, "history": history, "cells": _ROUGH_CELLS}
+        model = GridModel(channel, class_prior, loads, strength, bias, **grid)
+        return model.fit(self._engine, self._limits, start)
+
+    def evidence(self) -> Evidence:
+        """Fit the six explanations, classes being even.
+
+        Two starts, the votes and the labels of one-coin, because one-coin can be caught by people who always give one class: from
+        there no model recovers.
+        """
+        even, bounds = ClassPrior.even(self.channel.k), {}
+        for name, bias in BIASES.items():
+            for shift in (False, True):
+                fits = [
+                    self._fit(even, self.strength, bias, shift=shift, mean=self.mean, start=start)
+                    for start in (None, self.posterior)
+                ]
+                bounds[name, shift] = max(fit.objective for fit in fits) - self._price * shift
+        top = max(bounds.values())
+        return Evidence({key: value - top for key, value in bounds.items()})
 
 
-def begin(engine: MemoryEngine, channel: Channel, settings: dict[str, Any], history: Floats | None = None) -> Start:
-    """Fit one-coin with priors of several strengths, classes being even; then once more with estimated shares of classes."""
-    brief, k = _brief(engine.reports, settings), channel.k
-    same: dict[str, Any] = {"mean": _common(engine.reports, channel), "history": history, "cells": _ROUGH}
-    fits = {}
-    for strength in STRENGTHS:
-        fits[strength] = iterate(engine, GridModel(channel, engine.loads(), strength, **same), _even(k), **brief)
-    best = max(fits, key=lambda s: fits[s].objective - 0.5 * (math.log(s / STRENGTH) / _USUAL) ** 2)
-    one = fits[best]
-    model = GridModel(channel, engine.loads(), best, **same)
-    free = iterate(engine, model, ClassPrior(None, k), start=one.posterior, **brief)
-    skewed = free.objective - one.objective > _price(engine.reports)
-    bounds = [fit.objective for fit in fits.values()]
-    silent = max(bounds) - min(bounds) < _TELLING
-    return Start(best, silent, one.summary.details["prior_mean"], skewed, one.posterior)
+class AutoModel:
+    """One-coin, two-coin or their average, by the evidence of a pilot.
 
-
-def evidence(engine: MemoryEngine, channel: Channel, first: Start, settings: dict[str, Any]) -> Evidence:
-    """Fit the six explanations, classes being even.
-
-    Two starts, the votes and the labels of one-coin, because one-coin can be caught by people who always give one class: from
-    there no model finds out.
+    Parameters
+    ----------
+    pilot
+        What is chosen from.
+    class_prior, history
+        Of the models.
     """
-    brief, found = _brief(engine.reports, settings), {}
-    for name, bias in BIASES.items():
-        for shift in (False, True):
-            bounds = []
-            for start in (None, first.posterior):
-                same: dict[str, Any] = {"shift": shift, "mean": first.mean, "cells": _ROUGH}
-                model = GridModel(channel, engine.loads(), first.strength, bias, **same)
-                bounds.append(iterate(engine, model, _even(channel.k), start=start, **brief).objective)
-            found[name, shift] = max(bounds) - _price(engine.reports) * shift
-    top = max(found.values())
-    return Evidence({key: value - top for key, value in found.items()})
+
+    def __init__(self, pilot: Pilot, class_prior: ClassPrior, history: Floats | None = None) -> None:
+        self.pilot, self.class_prior, self.history = pilot, class_prior, history
+
+    def fit(self, engine: Engine, limits: Limits, start: Floats | None = None) -> EMFit:
+        """Fit every model that has a weight, and average."""
+        evidence = self.pilot.evidence()
+        fits = [
+            (weight, self._model(biases, engine).fit(engine, limits, start))
+            for biases, weight in evidence.weights.items()
+            if weight > 0
+        ]
+        fit = replace(fits[0][1] if len(fits) == 1 else _average(fits), evidence=evidence)
+        # nothing else is known than these answers, and the pilot has seen all of them
+        alone = start is None and self.history is None and not engine.has_gold
+        votes = self.pilot.answers.votes
+        if self.pilot.silent and evidence.silent and alone and int(engine.loads.sum()) == len(self.pilot.answers):
+            fit = replace(fit, posterior=majority_posterior(votes, self.pilot.channel)[0])
+        return fit
+
+    def _model(self, biases: str, engine: Engine) -> GridModel:
+        # for labels more cautious than in the pilot: they suffer more from too much bias than from too little
+        bias = BIAS if biases == "strong" else BIASES[biases]
+        strength = self.pilot.strength if bias is None else STRENGTH
+        channel, mean, loads = self.pilot.channel, self.pilot.mean, engine.loads
+        return GridModel(channel, self.class_prior, loads, strength, bias, mean=mean, history=self.history)
 
 
-def fit_auto(
-    engine: Engine,
-    small: MemoryEngine,
-    first: Start,
-    channel: Channel,
-    prior: ClassPrior,
-    settings: dict[str, Any],
-    *,
-    start: Floats | None = None,
-    history: Floats | None = None,
-) -> tuple[Fit, Evidence]:
-    """One-coin, two-coin or their average; ``small`` is what the choice looks at (a sample, if there are many reports)."""
-    found = evidence(small, channel, first, settings)
-    fits = []
-    for name, weight in found.weights.items():
-        if weight > 0:
-            # for labels more cautious: they suffer more from too much bias than from too little
-            bias = BIAS if name == "strong" else BIASES[name]
-            strength = first.strength if bias is None else STRENGTH
-            model = GridModel(channel, engine.loads(), strength, bias, mean=first.mean, history=history)
-            fits.append((weight, iterate(engine, model, prior, start=start, **settings)))
-    fit = fits[0][1] if len(fits) == 1 else _average(fits)
-    # nothing else is known than these reports, and all of them were looked at
-    alone = start is None and history is None and not engine.has_gold
-    if first.silent and found.silent and alone and int(engine.loads().sum()) == len(small.reports):
-        fit = replace(fit, posterior=majority_posterior(small.reports.votes, channel)[0])
-    return fit, found
+def _average(fits: list[tuple[float, EMFit]]) -> EMFit:
+    """Labels and abilities of several models; the error of an ability includes how far they are apart."""
 
+    def mean(part: Callable[[EMFit], Floats]) -> Floats:
+        return np.asarray(sum(weight * part(fit) for weight, fit in fits))
 
-def _brief(reports: EncodedAnswers, settings: dict[str, Any]) -> dict[str, Any]:
-    """Fits that are only compared end where an iteration adds less than about a fifth of a nat."""
-    tolerance = max(settings["tolerance"], 0.2 / max(len(reports), 1000))
-    return {"iterations": _STEPS, "tolerance": tolerance, "must_converge": False}
-
-
-def _even(k: int) -> ClassPrior:
-    return ClassPrior(np.full(k, 1 / k), k)
-
-
-def _price(reports: EncodedAnswers) -> float:
-    """Of one more parameter for each class but one (Schwarz, 1978)."""
-    return 0.5 * (reports.k - 1) * math.log(max(len(reports.tasks), 2))
-
-
-def _common(reports: EncodedAnswers, channel: Channel) -> float:
-    """The ability of a crowd whose members are all alike."""
-    return float(np.clip(majority_posterior(reports.votes, channel)[1], 0.1, 0.95))
-
-
-def _average(fits: list[tuple[float, Fit]]) -> Fit:
-    """Labels and abilities of several models; the error of an ability knows how far they are apart."""
-    ability = _sum(fits, lambda fit: fit.summary.ability)
-    variance = _sum(fits, lambda fit: fit.summary.error**2 + (fit.summary.ability - ability) ** 2)
-    main = max(fits, key=lambda pair: pair[0])[1]
-    return Fit(
-        summary=replace(main.summary, ability=ability, error=np.sqrt(variance)),
-        posterior=_sum(fits, lambda fit: fit.posterior),
-        shares=_sum(fits, lambda fit: fit.shares),
-        objective=float(sum(weight * fit.objective for weight, fit in fits)),
-        history=[value for _, fit in fits for value in fit.history],
+    abilities = mean(lambda fit: fit.abilities)
+    variance = mean(lambda fit: fit.standard_errors**2 + (fit.abilities - abilities) ** 2)
+    return replace(
+        max(fits, key=lambda pair: pair[0])[1],
+        posterior=mean(lambda fit: fit.posterior),
+        class_shares=mean(lambda fit: fit.class_shares),
+        abilities=abilities,
+        standard_errors=np.sqrt(variance),
+        objectives=[value for _, fit in fits for value in fit.objectives],
         converged=all(fit.converged for _, fit in fits),
+        objective=float(sum(weight * fit.objective for weight, fit in fits)),
     )
-
-
-def _sum(fits: list[tuple[float, Fit]], part: Callable[[Fit], Floats]) -> Floats:
-    first, *others = [weight * part(fit) for weight, fit in fits]
-    return np.asarray(sum(others, first))
-
-
-def sample(reports: EncodedAnswers, most: int = _SAMPLE) -> EncodedAnswers:
-    """Whole tasks, evenly spaced, with about ``most`` reports; the same on every engine."""
-    if len(reports) <= most:
-        return reports
-    stride = math.ceil(len(reports) / most)
-    chosen = np.arange(0, len(reports.tasks), stride)
-    sizes = np.diff(reports.start)[chosen]
-    start = np.concatenate([[0], np.cumsum(sizes)])
-    rows = np.repeat(reports.start[chosen] - start[:-1], sizes) + np.arange(start[-1])
-    tasks = reports.tasks.gather(chosen)
-    return EncodedAnswers(tasks, reports.workers, reports.classes, start, reports.worker[rows], reports.label[rows])

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from peerveil.truth.abilities import Channel
+from peerveil.truth.models import Channel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

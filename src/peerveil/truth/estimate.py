@@ -1,9 +1,9 @@
-"""The estimator: truth and abilities from randomized answers, by any of the models, on any of the engines."""
+"""The estimators: correct labels and abilities from randomized answers, by any of the models, on any of the engines."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+import warnings
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -11,60 +11,173 @@ import polars as pl
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import read_epsilon
+from peerveil.core.result import Outputs
 from peerveil.data import Labels
-from peerveil.truth.abilities import BIAS, STRENGTH, Channel, GridModel
-from peerveil.truth.answers import EncodedAnswers
-from peerveil.truth.choose import Evidence, Start, begin, fit_auto, sample
-from peerveil.truth.confusion import CoinModel, ConfusionModel
-from peerveil.truth.given import given_gold, given_history, given_shares, given_start
-from peerveil.truth.loop import Fit, MemoryEngine, iterate
-from peerveil.truth.majority import pick
-from peerveil.truth.result import TruthResult, WorkerAbilities, as_classes, like, promise
+from peerveil.data.engines import quiet
+from peerveil.truth.answers import EncodedAnswers, decode_classes, read_classes
+from peerveil.truth.choose import AutoModel, Pilot
+from peerveil.truth.doubt import NotRandomized
+from peerveil.truth.em import Limits
+from peerveil.truth.grid import BIAS, GridModel
+from peerveil.truth.majority import MajorityModel, likeliest_class
+from peerveil.truth.memory import MemoryEngine
+from peerveil.truth.models import STRENGTH, Channel, ClassPrior, CoinModel, ConfusionModel, history_counts
+from peerveil.truth.result import TruthResult, WorkerAbilities, labels_like, stated_guarantee
+from peerveil.truth.tables import TableEngine, count_answers, is_source, open_answers
+from peerveil.truth.wire import stated_answers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
+    from ibis.backends import BaseBackend
     from numpy.typing import NDArray
 
     from peerveil.core.exact import Number
     from peerveil.core.guarantee import Guarantee
+    from peerveil.truth.em import Engine, Model
 
     Floats = NDArray[np.float64]
 
 MODELS: Final = ("auto", "one-coin", "two-coin", "confusion")
 ENGINES: Final = ("auto", "memory", "duckdb", "spark")
-_IN_MEMORY: Final = 50_000_000  # reports; more go to DuckDB
+_MAX_IN_MEMORY: Final = 50_000_000  # answers; more go to DuckDB
 
 
-class PrivateDawidSkene:
-    """Right answers and abilities from reports that were randomized on each person's device.
+class _Estimator:
+    """What both estimators share.
+
+    Attributes
+    ----------
+    workers_ : WorkerAbilities
+        Abilities by the ids of workers, after a fit: for the operator, not part of the result.
+    """
+
+    workers_: WorkerAbilities
+    limits = Limits()
+
+    def __init__(self, epsilon: Number | None, classes: int | Sequence[Hashable] | None, repeated: str) -> None:
+        self.exact_epsilon = None if epsilon is None else read_epsilon(epsilon)
+        self.classes, self.repeated = classes, repeated
+
+    @property
+    def epsilon(self) -> float | None:
+        """Epsilon as a float."""
+        return None if self.exact_epsilon is None else float(self.exact_epsilon)
+
+    def fit(self, labels: object, *, columns: Mapping[str, str] | None = None) -> TruthResult:
+        """Infer labels and abilities."""
+        raise NotImplementedError
+
+    def fit_predict(self, labels: object, *, columns: Mapping[str, str] | None = None) -> Any:
+        """Labels for a frame with columns task, worker, label: a pandas series (indexed by task) or a Polars frame."""
+        return labels_like(labels, self.fit(labels, columns=columns))
+
+    def fit_predict_proba(self, labels: object, *, columns: Mapping[str, str] | None = None) -> Any:
+        """Probabilities for such a frame: one row per task, one column per class."""
+        return labels_like(labels, self.fit(labels, columns=columns), probabilities=True)
+
+    def _fit(
+        self, model: Model, name: str, engine: Engine, guarantee: Guarantee, start: Floats | None = None
+    ) -> TruthResult:
+        """Fit a model on an engine."""
+        fit = model.fit(engine, self.limits, start)
+        result = TruthResult(
+            guarantee=guarantee,
+            tasks=fit.tasks,
+            classes=engine.classes,
+            labels=decode_classes(likeliest_class(fit.posterior), engine.classes),
+            probabilities=fit.posterior,
+            abilities=fit.abilities,
+            standard_errors=fit.standard_errors,
+            loads=engine.loads,
+            model=name if fit.evidence is None else fit.evidence.model,
+            class_shares=fit.class_shares,
+            objective=fit.objective,
+            iterations=len(fit.objectives),
+            converged=fit.converged,
+            epsilon=self.epsilon,
+            answer_epsilon=self.exact_epsilon,
+            most_answers=engine.answers.most_sent,
+            evidence=fit.evidence,
+            details={**fit.details, "objectives": fit.objectives},
+        )
+        self.workers_ = WorkerAbilities.of(engine.workers, result)
+        return result.doubted(engine.answers.votes)
+
+
+class PrivateMajority(_Estimator):
+    """Count the answers to every task (18). The baseline that everything is measured against.
+
+    Parameters
+    ----------
+    epsilon
+        Of the response for one answer; ``None`` if answers were not randomized.
+    classes
+        The classes, or how many there are; by default those among the answers, which are public.
+    repeated
+        As of :class:`PrivateDawidSkene`.
+
+    Attributes
+    ----------
+    workers_ : WorkerAbilities
+        The ids of workers and the ability that all share, after a fit: for the operator, not part of the result.
+
+    Examples
+    --------
+    >>> result = PrivateMajority(epsilon=1).fit({"task": [1, 1, 1, 2], "worker": [1, 2, 3, 1], "label": [0, 0, 1, 1]})
+    >>> result.labels.tolist()
+    [0, 1]
+    """
+
+    def __init__(
+        self, *, epsilon: Number | None, classes: int | Sequence[Hashable] | None = None, repeated: str = "all"
+    ) -> None:
+        super().__init__(epsilon, classes, repeated)
+
+    def fit(
+        self,
+        labels: object,
+        *,
+        columns: Mapping[str, str] | None = None,
+        tasks: Sequence[Hashable] | None = None,
+        guarantee: Guarantee | None = None,
+    ) -> TruthResult:
+        """Labels by majority, probabilities for a crowd of equal abilities."""
+        labels = labels if columns is None else Labels.of(labels, "labels", columns=columns)
+        engine = MemoryEngine(EncodedAnswers.of(labels, self.classes, tasks=tasks, repeated=self.repeated))
+        model = MajorityModel(Channel.of(self.epsilon, len(engine.classes)))
+        return self._fit(model, "majority", engine, stated_guarantee(self.exact_epsilon, guarantee))
+
+
+class PrivateDawidSkene(_Estimator):
+    """Correct labels and abilities from answers that were randomized on each person's device.
 
     Parameters
     ----------
     epsilon
         Of the response for one answer; ``None`` if answers were not randomized.
     model
-        ``"auto"`` (one-coin, or two-coin where the reports speak for personal biases: :mod:`peerveil.truth.choose`),
-        ``"one-coin"``, ``"two-coin"`` (an ability for every true class), or ``"confusion"`` (a full matrix for every worker).
+        ``"auto"`` (one-coin, or two-coin where the answers show personal biases: :mod:`peerveil.truth.choose`),
+        ``"one-coin"``, ``"two-coin"`` (an ability for every class), or ``"confusion"`` (a full matrix for every worker).
     classes
-        The classes, or how many there are; read off the reports (which are public) if left out. Give them if a class may
-        never have been reported: the response depends on how many there are.
+        The classes, or how many there are; by default those among the answers, which are public. Set them if a class may
+        never have been answered: the response depends on how many there are.
     class_prior
-        The shares of the classes: ``"shrunk"`` (even; a fifth of the way from even to estimated where the reports speak for
+        The shares of the classes: ``"shrunk"`` (even; a fifth of the way from even to estimated where the answers show
         classes of different sizes, since estimated shares collapse to the largest class at small epsilon), ``"uniform"``,
         ``"estimated"``, or numbers.
     ability_prior
-        How many answers the prior on abilities is worth: ``"auto"`` (for one-coin what the reports speak for), a number (for
+        How many answers the prior on abilities is worth: ``"auto"`` (for one-coin estimated from the answers), a number (for
         two-coin that of the ability in a class), or ``None`` for maximum likelihood.
     start
         ``"majority"``, or probabilities, one row per task.
     history
-        Right and wrong answers of workers in earlier work: a mapping of worker to two numbers, such as
+        Correct and wrong answers of workers in earlier work: a mapping of worker to two numbers, such as
         ``workers_.history()`` of an earlier fit.
     gold
-        Known answers: a mapping of tasks to classes.
+        Known correct answers: a mapping of tasks to classes.
     repeated
-        What to do with several reports of one worker on one task: ``"all"``, ``"first"``, ``"last"`` or ``"refuse"``.
+        What to do with several answers of one worker to one task: ``"all"``, ``"first"``, ``"last"`` or ``"refuse"``.
     iterations, tolerance, must_converge
         Stop when the objective changes by less than ``tolerance`` of its size. If it still does after ``iterations``,
         :class:`EMNotConverged` is raised, unless ``must_converge=False``.
@@ -76,7 +189,7 @@ class PrivateDawidSkene:
 
     Notes
     -----
-    Everything here is computed from reports, which are public: no privacy is spent (post-processing).
+    Everything here is computed from randomized answers, which are public: no privacy is spent (post-processing).
 
     Examples
     --------
@@ -87,14 +200,12 @@ class PrivateDawidSkene:
     ('one-coin (auto)', True)
     """
 
-    workers_: WorkerAbilities
-
     def __init__(
         self,
         *,
         epsilon: Number | None,
         model: str = "auto",
-        classes: int | Sequence[Any] | None = None,
+        classes: int | Sequence[Hashable] | None = None,
         class_prior: str | Sequence[float] = "shrunk",
         ability_prior: str | float | None = "auto",
         start: str | Floats = "majority",
@@ -105,46 +216,33 @@ class PrivateDawidSkene:
         tolerance: float = 1e-6,
         must_converge: bool = True,
     ) -> None:
-        self.exact_epsilon = None if epsilon is None else read_epsilon(epsilon)
+        super().__init__(epsilon, classes, repeated)
         if model not in MODELS:
             raise BadInput("model", got=model, want=f"one of {', '.join(MODELS)}")
-        whole(iterations, "iterations", 1)
         if not (isinstance(tolerance, (int, float)) and 0 <= tolerance < 1):
             raise BadInput("tolerance", got=tolerance, want="a number from 0 to 1")
         if isinstance(start, str) and start != "majority":
             raise BadInput("start", got=start, want="'majority', or an array of probabilities")
-        if not (
-            ability_prior is None
-            or ability_prior == "auto"
-            or (isinstance(ability_prior, (int, float)) and 0 < ability_prior < 1e6)
-        ):
+        number = isinstance(ability_prior, (int, float)) and 0 < ability_prior < 1e6
+        if not number and ability_prior not in (None, "auto"):
             raise BadInput("ability_prior", got=ability_prior, want="'auto', None, or a positive number of answers")
         if model == "auto" and ability_prior != "auto":
             raise BadInput("ability_prior", got=ability_prior, want="'auto' with model='auto'; name a model to set it")
-        self.model, self.classes, self.class_prior = model, classes, class_prior
-        self.ability_prior, self.start, self.history, self.gold = ability_prior, start, history, gold
-        self.repeated = repeated
-        self.settings: dict[str, Any] = {
-            "iterations": int(iterations),
-            "tolerance": float(tolerance),
-            "must_converge": must_converge,
-        }
+        self.limits = Limits(whole(iterations, "iterations", 1), float(tolerance), must_converge)
+        self.model, self.class_prior, self.ability_prior = model, class_prior, ability_prior
+        self.start = None if isinstance(start, str) else np.asarray(start, dtype=np.float64)
+        self.history, self.gold = history, gold
         self._last: tuple[TruthResult, EncodedAnswers] | None = None
-
-    @property
-    def epsilon(self) -> float | None:
-        """Epsilon as a float."""
-        return None if self.exact_epsilon is None else float(self.exact_epsilon)
 
     def fit(
         self,
-        labels: Any,
+        labels: object,
         *,
         columns: Mapping[str, str] | None = None,
         engine: str = "auto",
-        tasks: Sequence[Any] | None = None,
+        tasks: Sequence[Hashable] | None = None,
         guarantee: Guarantee | None = None,
-        connection: Any = None,
+        connection: BaseBackend | None = None,
     ) -> TruthResult:
         """Infer labels and abilities; whose abilities they are is then in ``workers_``.
 
@@ -152,15 +250,15 @@ class PrivateDawidSkene:
         ----------
         labels
             Labels, a pandas or Polars frame with columns task, worker and label; or a Parquet file (or a pattern such as
-            ``reports/*.parquet``) or an Ibis table for the engines that need not fit in memory.
+            ``answers/*.parquet``) or an Ibis table for the engines that need not fit in memory.
         columns
-            What a frame calls task, worker and label, where it has other names: ``{"task": "item"}``.
+            Names of the columns task, worker and label in a frame, where they differ: ``{"task": "item"}``.
         engine
-            ``"memory"``, ``"duckdb"`` (out of core), ``"spark"``, or ``"auto"``: memory up to 50 million reports.
+            ``"memory"``, ``"duckdb"`` (out of core), ``"spark"``, or ``"auto"``: memory up to 50 million answers.
         tasks
-            All tasks, if some may have no report; such a task gets the shares of the classes.
+            All tasks, if some may have no answer; such a task gets the shares of the classes.
         guarantee
-            What was promised for the reports; by default local attribute DP with epsilon for one answer, if they were
+            The guarantee of the answers; by default local attribute DP with epsilon for one answer, if they were
             randomized before they were collected.
         connection
             An Ibis connection to use, such as one to a Spark cluster.
@@ -168,154 +266,122 @@ class PrivateDawidSkene:
         labels = labels if columns is None else Labels.of(labels, "labels", columns=columns)
         if engine not in ENGINES:
             raise BadInput("engine", got=engine, want=f"one of {', '.join(ENGINES)}")
-        promised = promise(self.exact_epsilon, guarantee)
-        from peerveil.data.engines import quiet
-        from peerveil.truth.tables import TableEngine, is_source, open_answers, size_of
-
-        if is_source(labels):
-            if engine == "auto":
-                engine = "duckdb" if size_of(labels, connection) > _IN_MEMORY else "memory"
-            if engine == "memory":
-                labels = open_answers(labels, connection)
-        elif engine == "auto":
-            engine = "memory"
+        guarantee = stated_guarantee(self.exact_epsilon, guarantee)
+        if engine == "auto":
+            large = is_source(labels) and count_answers(labels, connection) > _MAX_IN_MEMORY
+            engine = "duckdb" if large else "memory"
         if engine == "memory":
-            return self._fit_memory(labels, tasks, promised, None)
-        if tasks is not None or isinstance(self.start, np.ndarray) or self.repeated != "all":
+            labels = open_answers(labels, connection) if is_source(labels) else labels
+            answers = EncodedAnswers.of(labels, self.classes, tasks=tasks, repeated=self.repeated)
+            return self._fit_memory(answers, guarantee, self.start)
+        if tasks is not None or self.start is not None or self.repeated != "all":
             want = (
-                "engine='memory' for tasks without reports, other starts than majority, and rules for repeated reports"
+                "engine='memory' for tasks without answers, other starts than majority, and rules for repeated answers"
             )
             raise BadInput("engine", got=engine, want=want)
+        self._last = None
         with quiet(), TableEngine.open(labels, engine, self.classes, self.gold, connection) as tables:
-            self._last = None
-            return self._run(tables, tables.sample(), tables, promised, None)
+            return self._infer(tables, guarantee)
 
-    def fit_predict(self, labels: Any, *, columns: Mapping[str, str] | None = None) -> Any:
-        """Labels for a frame with columns task, worker, label: a pandas series (indexed by task) or a Polars frame."""
-        return like(labels, self.fit(labels, columns=columns))
+    def update(self, labels: object, *, columns: Mapping[str, str] | None = None) -> TruthResult:
+        """Add new answers to those of the last fit, and continue from where it ended.
 
-    def fit_predict_proba(self, labels: Any, *, columns: Mapping[str, str] | None = None) -> Any:
-        """Probabilities for such a frame: one row per task, one column per class."""
-        return like(labels, self.fit(labels, columns=columns), probabilities=True)
-
-    def update(self, labels: Any, *, columns: Mapping[str, str] | None = None) -> TruthResult:
-        """Add new reports to those of the last fit, and continue from where it ended.
-
-        The answer is that of fitting all reports at once (up to the tolerance), in fewer iterations. To forget the old reports
-        and keep only what they said about workers, give ``history=estimator.workers_.history()`` to a new estimator instead.
+        The result is that of fitting all answers at once (up to the tolerance), in fewer iterations. To forget the old answers
+        and keep only what they said about workers, pass ``history=estimator.workers_.history()`` to a new estimator instead.
         """
         if self._last is None:
-            got = Verbatim("an estimator without reports in memory")
+            got = Verbatim("an estimator without answers in memory")
             raise BadInput("update", got=got, want="fit(..., engine='memory') before it")
         result, old = self._last
-        before = pl.DataFrame(
-            {
-                "task": old.tasks.gather(np.repeat(np.arange(len(old.tasks)), np.diff(old.start))),
-                "worker": old.workers.gather(old.worker),
-                "label": as_classes(old.label, old.classes),
-            }
-        )
-        added = Labels.of(labels, "labels", columns=columns)
-        added.codes(old.classes)  # refuses a new class by row
+        new = Labels.of(labels, "labels", columns=columns)
+        new.codes(old.classes)  # refuses a new class by row
         try:
-            both = pl.concat([before, added.frame.select("task", "worker", "label")])
+            both = pl.concat([old.frame(), new.frame.select("task", "worker", "label")])
         except pl.exceptions.PolarsError:
-            raise BadInput("labels", got=added, want="ids and labels of the same kinds as before") from None
-        return self._fit_memory(both, old.tasks.to_list(), result.guarantee, result, classes=old.classes)
+            raise BadInput("labels", got=new, want="ids and labels of the same kinds as before") from None
+        tasks = [*old.tasks.to_list(), *new.frame["task"].to_list()]
+        answers = EncodedAnswers.of(both, old.classes, tasks=tasks, repeated=self.repeated)
+        start = answers.vote_shares
+        start[answers.task_codes(result.tasks.to_list(), "result")] = result.probabilities
+        return self._fit_memory(answers, result.guarantee, start)
 
-    # ---- inside ---------------------------------------------------------------------------------------------------
-
-    def _fit_memory(
-        self,
-        labels: Any,
-        tasks: Sequence[Any] | None,
-        promised: Guarantee,
-        warm: TruthResult | None,
-        classes: Sequence[Any] | None = None,
-    ) -> TruthResult:
-        chosen = self.classes if classes is None else list(classes)
-        if warm is not None:
-            table = Labels.from_frame(labels)
-            tasks = list({*(tasks or []), *table.frame["task"].unique().to_list()})
-            labels = table
-        reports = EncodedAnswers.of(labels, chosen, tasks=tasks, repeated=self.repeated)
-        start = given_start(self.start, reports, warm)
-        result = self._run(MemoryEngine(reports, given_gold(self.gold, reports)), reports, reports, promised, start)
-        if self.repeated != "all" and not isinstance(labels, EncodedAnswers):
-            sent = Labels.of(labels).frame["worker"].value_counts()["count"].max()  # what is not used was sent too
-            result = replace(result, most_answers=int(cast(int, sent)))
-        self._last = result, reports
+    def _fit_memory(self, answers: EncodedAnswers, guarantee: Guarantee, start: Floats | None) -> TruthResult:
+        result = self._infer(MemoryEngine(answers, answers.gold_codes(self.gold)), guarantee, start)
+        self._last = result, answers
         return result
 
-    def _run(
-        self, engine: Any, looked_at: EncodedAnswers, ids: Any, promised: Guarantee, start: Floats | None
-    ) -> TruthResult:
-        k = engine.k
-        channel = Channel.of(self.epsilon, k)
-        history = given_history(self.history, ids.workers)
-        found: Evidence | None = None
-        first = small = None
+    def _infer(self, engine: Engine, guarantee: Guarantee, start: Floats | None = None) -> TruthResult:
+        """Choose what is to be chosen, and fit."""
+        channel = Channel.of(self.epsilon, len(engine.classes))
+        history = history_counts(self.history, engine.workers)
         shrunk = isinstance(self.class_prior, str) and self.class_prior == "shrunk"
+        pilot = None
         if self.model == "auto" or shrunk or (self.model, self.ability_prior) == ("one-coin", "auto"):
-            # choices look at reports only, so that they are equal on every engine
-            small = MemoryEngine(sample(looked_at))
-            first = begin(small, channel, self.settings, history)
-        skewed = first is not None and first.skewed
-        prior = given_shares(self.class_prior, k, skewed=skewed, likeliest=self.ability_prior is None)
-        if self.model == "auto" and first is not None and small is not None:
-            fit, found = fit_auto(engine, small, first, channel, prior, self.settings, start=start, history=history)
-        else:
-            model = self._model(engine.loads(), channel, history, first)
-            fit = iterate(engine, model, prior, start=start, **self.settings)
-        result = self._result(fit, found, engine, ids, promised)
-        self.workers_ = WorkerAbilities.of(ids.workers, result)
-        return result.doubted(looked_at.votes)
+            pilot = Pilot(engine.answers, channel, self.limits, history)
+        skewed = pilot is not None and pilot.skewed
+        class_prior = ClassPrior.read(
+            self.class_prior, channel.k, skewed=skewed, unpenalized=self.ability_prior is None
+        )
+        model = self._model(engine, channel, class_prior, history, pilot)
+        return self._fit(model, self.model, engine, guarantee, start)
 
     def _model(
-        self, loads: NDArray[np.int64], channel: Channel, history: Floats | None, first: Start | None
-    ) -> GridModel | CoinModel | ConfusionModel:
-        """The model that was asked for; ``first`` knows how strong a prior the reports speak for."""
-        prior = self.ability_prior
-        if self.model == "confusion" or (self.model == "two-coin" and prior is None):
-            pair = None if prior is None else _pair(STRENGTH if prior == "auto" else float(prior))
-            return ConfusionModel(channel, loads.size, pair, history)
-        if prior is None:
-            return CoinModel(channel)
-        found, mean = (STRENGTH, 0.7) if first is None else (first.strength, first.mean)
+        self, engine: Engine, channel: Channel, class_prior: ClassPrior, history: Floats | None, pilot: Pilot | None, /
+    ) -> Model:
+        """The model of the settings."""
+        prior = None if isinstance(self.ability_prior, str) else self.ability_prior
+        unpenalized, common = self.ability_prior is None, (channel, class_prior)
+        if self.model == "auto" and pilot is not None:
+            return AutoModel(pilot, class_prior, history)
+        if self.model == "confusion" or (self.model == "two-coin" and unpenalized):
+            strength = None if unpenalized else prior or STRENGTH
+            return ConfusionModel(*common, engine.loads.size, strength, history)
+        if unpenalized:
+            return CoinModel(*common)
+        pilot_strength, mean = (STRENGTH, 0.7) if pilot is None else (pilot.strength, pilot.mean)
         if self.model == "two-coin":
-            bias = BIAS if prior == "auto" else float(prior)
-            return GridModel(channel, loads, STRENGTH, bias, mean=mean, history=history)
-        strength = found if prior == "auto" else float(prior)
-        return GridModel(channel, loads, strength, mean=mean, history=history)
-
-    def _result(self, fit: Fit, found: Evidence | None, engine: Any, ids: Any, promised: Guarantee) -> TruthResult:
-        name = self.model if found is None else _named(found)
-        return TruthResult(
-            guarantee=promised,
-            tasks=ids.tasks_series() if hasattr(ids, "tasks_series") else ids.tasks,
-            classes=tuple(ids.classes),
-            labels=as_classes(pick(fit.posterior), tuple(ids.classes)),
-            probabilities=fit.posterior,
-            abilities=fit.summary.ability,
-            standard_errors=fit.summary.error,
-            loads=engine.loads(),
-            model=name,
-            class_shares=fit.shares,
-            objective=fit.objective,
-            iterations=fit.iterations,
-            converged=fit.converged,
-            epsilon=self.epsilon,
-            answer_epsilon=self.exact_epsilon,
-            evidence=found,
-            details={**fit.summary.details, "objectives": fit.history},
-        )
+            return GridModel(*common, engine.loads, STRENGTH, prior or BIAS, mean=mean, history=history)
+        return GridModel(*common, engine.loads, prior or pilot_strength, mean=mean, history=history)
 
 
-def _named(found: Evidence) -> str:
-    if found.weight == 0:
-        return "one-coin (auto)"
-    return "two-coin (auto)" if found.weight == 1 else f"{found.weight:.2f} two-coin, else one-coin (auto)"
+def fit_source(
+    source: object,
+    *,
+    epsilon: Number | None = None,
+    model: str = "auto",
+    classes: Any = None,
+    class_prior: str = "shrunk",
+    engine: str = "auto",
+) -> Outputs[TruthResult, WorkerAbilities]:
+    """Infer labels and abilities; answers that do not look randomized are noted in the result, without a warning.
 
-
-def _pair(total: float) -> tuple[float, float]:
-    return 2 * total / 3, total / 3
+    Parameters
+    ----------
+    source : Labels or path
+        A table; a file of randomized answers, which states its own epsilon and classes; or a Parquet file or a pattern such as
+        ``answers/*.parquet``, for a database.
+    epsilon : number, optional
+        Of the response for one answer; by default answers were not randomized.
+    model : str, optional
+        A model of :class:`PrivateDawidSkene`, or ``"majority"``.
+    classes : int or list, optional
+        The classes, or how many there are, perhaps written as text; by default those in the data.
+    class_prior, engine : str, optional
+        As of :class:`PrivateDawidSkene`.
+    """
+    collected = stated_answers(source, epsilon=epsilon, classes=classes, model=model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotRandomized)
+        if collected is not None and model != "majority":
+            return collected.fit(model=model, class_prior=class_prior)
+        guarantee = None
+        if collected is not None:
+            source, epsilon, guarantee = collected.answers, collected.response.exact_epsilon, collected.guarantee
+            classes = collected.response.labels or collected.response.k
+        classes = read_classes(classes, source if isinstance(source, Labels) else None)
+        if model == "majority":
+            majority = PrivateMajority(epsilon=epsilon, classes=classes)
+            labels = open_answers(source) if is_source(source) else source
+            return Outputs(majority.fit(labels, guarantee=guarantee), majority.workers_)
+        estimator = PrivateDawidSkene(epsilon=epsilon, model=model, classes=classes, class_prior=class_prior)
+        return Outputs(estimator.fit(source, engine=engine), estimator.workers_)

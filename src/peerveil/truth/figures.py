@@ -1,4 +1,4 @@
-"""Pictures of the truth room."""
+"""Figures of the truth module."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from peerveil.report import COLORS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from peerveil.truth.compare import TruthComparison
-    from peerveil.truth.plan import TruthPlan
+    from peerveil.truth.plan import TruthComparison, TruthPlan
     from peerveil.truth.randomize import RandomizedAnswers
     from peerveil.truth.result import TruthResult
 
@@ -20,7 +19,7 @@ _MOST_BARS = 120
 
 
 def draw_abilities(result: TruthResult, ax: Axes) -> None:
-    """Abilities with intervals of two standard errors, sorted and without names; a point's size grows with its reports."""
+    """Abilities with intervals of two standard errors, sorted and without names; a point's size grows with its answers."""
     order = np.argsort(result.abilities, kind="stable")
     chosen = order[np.linspace(0, order.size - 1, min(order.size, _MOST_BARS)).astype(int)]
     place = np.linspace(0, 100, chosen.size)
@@ -34,18 +33,18 @@ def draw_abilities(result: TruthResult, ax: Axes) -> None:
         s=size,
         color=COLORS["private"],
         zorder=3,
-        label="ability (larger: more reports)",
+        label="ability (larger: more answers)",
     )
     chance = 1 / len(result.classes)
     ax.axhline(chance, color=COLORS["truth"], ls="--", lw=1, label="guessing")
     ax.set_ylim(-0.02, 1.02)
     ax.set_xlabel("workers, from the lowest ability to the highest (%)")
-    ax.set_ylabel("ability (share of right answers)")
+    ax.set_ylabel("ability (share of correct answers)")
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize="small")
 
 
 def draw_plan(plan: TruthPlan, ax: Axes) -> None:
-    """Accuracy against answers a task: full lines ours, dotted lines majority."""
+    """Accuracy against answers per task: full lines ours, dotted lines majority."""
     shades = [COLORS["leak"], COLORS["accent"], COLORS["private"], COLORS["good"]]
     for i, epsilon in enumerate(plan.needed):
         rows = [row for row in plan.rows if row.epsilon == epsilon]
@@ -66,43 +65,45 @@ def draw_plan(plan: TruthPlan, ax: Axes) -> None:
     ticks = sorted({row.answers for row in plan.rows})
     ax.set_xticks(ticks, [str(t) for t in ticks])
     ax.minorticks_off()
-    ax.set_xlabel("answers a task")
-    ax.set_ylabel("share of right labels")
+    ax.set_xlabel("answers per task")
+    ax.set_ylabel("share of correct labels")
     ax.legend(fontsize="small", loc="lower right")
 
 
-def draw_comparison(found: TruthComparison, ax: Axes) -> None:
-    """Same labels and right labels against epsilon, with two standard errors."""
-    x = [row.epsilon for row in found.rows]
-    same = [row.agreement for row in found.rows]
-    bars = [2 * row.agreement_error for row in found.rows]
+def draw_comparison(comparison: TruthComparison, ax: Axes) -> None:
+    """Same labels and correct labels against epsilon, with two standard errors."""
+    x = [row.epsilon for row in comparison.rows]
+    same = [row.agreement for row in comparison.rows]
+    bars = [2 * row.agreement_error for row in comparison.rows]
     ax.errorbar(x, same, yerr=bars, marker="o", ms=4, color=COLORS["private"], label="same label as without privacy")
-    right = [row.accuracy for row in found.rows if row.accuracy is not None]
-    if right and found.base_accuracy is not None:
-        bars = [2 * row.accuracy_error for row in found.rows if row.accuracy_error is not None]
-        ax.errorbar(x, right, yerr=bars, marker="s", ms=4, color=COLORS["good"], label="right label")
-        ax.axhline(found.base_accuracy, color=COLORS["truth"], ls="--", lw=1, label="right label without privacy")
+    right = [row.accuracy for row in comparison.rows if row.accuracy is not None]
+    if right and comparison.base_accuracy is not None:
+        bars = [2 * row.accuracy_error for row in comparison.rows if row.accuracy_error is not None]
+        ax.errorbar(x, right, yerr=bars, marker="s", ms=4, color=COLORS["good"], label="correct label")
+        ax.axhline(
+            comparison.base_accuracy, color=COLORS["truth"], ls="--", lw=1, label="correct label without privacy"
+        )
     ax.set_xscale("log")
     ax.set_xticks(x, [f"{e:g}" for e in x])
     ax.minorticks_off()
     ax.set_ylim(top=1.02)
-    ax.set_xlabel(f"epsilon of one {found.unit}")
+    ax.set_xlabel(f"epsilon of one {comparison.unit}")
     ax.set_ylabel("share of tasks")
     ax.legend(fontsize="small", loc="lower right")
 
 
-def draw_reports(sent: RandomizedAnswers, ax: Axes) -> None:
-    """Shares of the classes among the reports, and what they let estimate of the answers (the response undone)."""
+def draw_classes(sent: RandomizedAnswers, ax: Axes) -> None:
+    """Shares of the classes among the randomized answers, and estimated for the answers (the response undone)."""
     response = sent.response
-    labels = list(response.labels or range(response.k))
-    found = dict(sent.answers.frame["label"].value_counts().iter_rows())
-    counts = np.array([found.get(label, 0) for label in labels], dtype=float)
+    classes = list(response.labels or range(response.k))
+    numbers = dict(sent.answers.frame["label"].value_counts().iter_rows())
+    counts = np.array([numbers.get(label, 0) for label in classes], dtype=float)
     total = max(1.0, counts.sum())
-    undone = np.clip(response.unbiased(counts) / total, 0, 1)
+    estimate = np.clip(response.unbiased(counts) / total, 0, 1)
     place = np.arange(response.k)
-    ax.bar(place - 0.2, counts / total, 0.38, color=COLORS["truth"], label="among the reports")
-    ax.bar(place + 0.2, undone, 0.38, color=COLORS["private"], label="estimated among the answers")
-    ax.set_xticks(place, [name if len(name) < 16 else f"{name[:14]}…" for name in map(str, labels)])
+    ax.bar(place - 0.2, counts / total, 0.38, color=COLORS["truth"], label="randomized answers")
+    ax.bar(place + 0.2, estimate, 0.38, color=COLORS["private"], label="answers, estimated")
+    ax.set_xticks(place, [name if len(name) < 16 else f"{name[:14]}…" for name in map(str, classes)])
     ax.set_ylabel("share")
     ax.set_ylim(0, 1.02)
     ax.legend(fontsize="small")

@@ -1,26 +1,27 @@
-"""How many answers for an accuracy at an epsilon: simulated, so that choosing costs nothing."""
+"""Choosing epsilon before anything is spent: plans by simulated crowds, and comparisons on answers that one holds."""
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
+import math
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput
 from peerveil.core.exact import printed, whole
-from peerveil.core.guarantee import read_epsilon
+from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.progress import progress_bar
-from peerveil.core.result import Plan
-from peerveil.truth.estimate import PrivateDawidSkene
-from peerveil.truth.majority import PrivateMajority
-from peerveil.truth.result import TruthResult
+from peerveil.core.randomness import Randomness
+from peerveil.core.result import Plan, Result
+from peerveil.data import Labels
+from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
+from peerveil.truth.randomize import randomize_answers
 from peerveil.truth.simulate import simulate_crowd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from matplotlib.axes import Axes
 
@@ -30,11 +31,15 @@ EPSILONS: Final = ("0.5", "1", "2", "4")
 ANSWERS: Final = (3, 5, 9, 15, 25, 45, 80)
 _ANSWERS_OF_A_WORKER: Final = 60
 _HALVINGS: Final = 5  # at most so many between two neighbors of ANSWERS
+_SEED_STEP: Final = 1_000_003  # between epsilons, so that their seeds do not meet
+
+
+# ---- plans by simulation ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class TruthPlanRow:
-    """Accuracy that was reached with so many answers a task at one epsilon (``None``: no privacy), with its standard error."""
+    """Accuracy with a number of answers per task at one epsilon (``None``: no privacy), with its standard error."""
 
     epsilon: float | None
     answers: int
@@ -50,7 +55,7 @@ class TruthPlan(Plan):
     Attributes
     ----------
     needed
-        For each epsilon (``None``: no privacy) the smallest number of answers a task that reached the accuracy, to about a
+        For each epsilon (``None``: no privacy) the smallest number of answers per task that reached the accuracy, to about a
         twentieth; ``None`` if none that was tried did.
     """
 
@@ -63,36 +68,38 @@ class TruthPlan(Plan):
     @property
     def recommendation(self) -> str:
         """How many answers per task each epsilon takes."""
+        more = f"more than {max(row.answers for row in self.rows)}"
         parts = [
-            f"{'no privacy' if e is None else f'epsilon {e:g}'}: "
-            f"{'more than ' + str(max(r.answers for r in self.rows)) if n is None else n}"
-            for e, n in self.needed.items()
+            f"{'no privacy' if epsilon is None else f'epsilon {epsilon:g}'}: {more if answers is None else answers}"
+            for epsilon, answers in self.needed.items()
         ]
         return f"Answers per task for {100 * self.accuracy:g}% correct labels: " + "; ".join(parts) + "."
 
     def __str__(self) -> str:
         lines = [f"{'epsilon':>8} {'answers':>8} {'accuracy':>9} {'majority':>9}"]
-        lines += [f"{_name(r.epsilon):>8} {r.answers:>8} {r.accuracy:>9.3f} {r.majority:>9.3f}" for r in self.rows]
+        for row in self.rows:
+            epsilon = "none" if row.epsilon is None else f"{row.epsilon:g}"
+            lines.append(f"{epsilon:>8} {row.answers:>8} {row.accuracy:>9.3f} {row.majority:>9.3f}")
         return "\n".join([*lines, self.recommendation])
 
     def table(self) -> pl.DataFrame:
         """One row per epsilon (null: no privacy) and number of answers per task that was tried."""
-        columns = {name: [getattr(row, name) for row in self.rows] for name in TruthPlanRow.__slots__}
-        return pl.DataFrame(columns, schema_overrides={"epsilon": pl.Float64})
+        return _frame(self.rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values."""
         return {**Plan.to_dict(self), "needed": {str(e).lower(): n for e, n in self.needed.items()}}
 
     def draw(self, ax: Axes) -> None:
-        """Accuracy against answers a task, one line an epsilon."""
+        """Accuracy against answers per task, one line per epsilon."""
         from peerveil.truth.figures import draw_plan
 
         draw_plan(self, ax)
 
 
-def _name(epsilon: float | None) -> str:
-    return "none" if epsilon is None else f"{epsilon:g}"
+def _frame(rows: Sequence[TruthPlanRow | ComparisonRow]) -> pl.DataFrame:
+    schema = {"epsilon": pl.Float64}
+    return pl.DataFrame([asdict(row) for row in rows], schema_overrides=schema, infer_schema_length=None)
 
 
 def plan_truth(
@@ -107,20 +114,20 @@ def plan_truth(
     seed: int = 0,
     progress: bool | None = None,
 ) -> TruthPlan:
-    """How many answers a task an accuracy takes, by simulation of a one-coin crowd.
+    """How many answers per task an accuracy takes, by simulation of a one-coin crowd.
 
     Parameters
     ----------
     accuracy
-        The share of right labels to reach.
+        The share of correct labels to reach.
     epsilons
         Which to try; ``None`` (or ``"none"``) is no privacy, for comparison.
     ability
-        The Beta distribution of abilities, two numbers a and b: on average a/(a + b) of a person's answers are right, and
-        people differ less the larger a + b is. (4, 2) has mean 2/3, which is what real crowds have in the middle;
-        :func:`abilities_like` takes them from an earlier run.
+        The Beta distribution of abilities: with a and b, a/(a + b) of a person's answers are correct on average, and
+        people differ less the larger a + b is. (4, 2) has mean 2/3, a typical real crowd;
+        :func:`peerveil.truth.abilities_like` takes them from an earlier run.
     answers
-        Which numbers of answers a task to try, rising. Between the first that is enough and the one before it, the search
+        Which numbers of answers per task to try, rising. Between the first that is enough and the one before it, the search
         goes on by halving.
     tasks, trials
         The size of a simulated crowd (everybody answers about 60 tasks), and how many.
@@ -135,50 +142,43 @@ def plan_truth(
     if not (isinstance(accuracy, (int, float)) and 1 / classes < accuracy < 1):
         raise BadInput("accuracy", got=accuracy, want=f"a share between chance (1/{classes}) and 1")
     whole(trials, "trials", 1)
-    tried = [int(n) for n in answers]
-    if not tried or tried != sorted(set(tried)) or tried[0] < 1:
-        raise BadInput("answers", got=answers, want="rising numbers of answers a task")
-    wanted = [_read(e) for e in epsilons]
-    if not wanted or len(set(wanted)) < len(wanted):
+    numbers = [int(n) for n in answers]
+    if not numbers or numbers != sorted(set(numbers)) or numbers[0] < 1:
+        raise BadInput("answers", got=answers, want="rising numbers of answers per task")
+    exact = [_read_epsilon(e) for e in epsilons]
+    if not exact or len(set(exact)) < len(exact):
         raise BadInput("epsilons", got=epsilons, want="at least one epsilon, and each once")
     rows: list[TruthPlanRow] = []
     needed: dict[float | None, int | None] = {}
-    steps = len(tried) + _HALVINGS
-    with progress_bar("planning", total=len(wanted) * steps * trials, show=progress) as advance:
-        for epsilon in wanted:
-            done = 0
+    steps = (len(numbers) + _HALVINGS) * trials
+    with progress_bar("planning", total=len(exact) * steps, show=progress) as advance:
+        for epsilon in exact:
+            tried: list[TruthPlanRow] = []
 
-            def reached(n: int, epsilon: float | None = epsilon) -> bool:
-                rows.append(_row(epsilon, n, classes, ability, tasks, trials, seed, advance))
-                return rows[-1].accuracy >= accuracy
+            def reached(n: int, epsilon: float | None = epsilon, tried: list[TruthPlanRow] = tried) -> bool:
+                tried.append(_plan_row(epsilon, n, classes, ability, tasks, trials, seed, advance))
+                return tried[-1].accuracy >= accuracy
 
-            low, high = 0, None
-            for n in tried:
-                done += 1
-                if reached(n):
-                    high = n
-                    break
-                low = n
-            while high is not None and low > 0 and high - low > max(1, high // 20):
-                middle = (low + high) // 2
-                done += 1
-                low, high = (low, middle) if reached(middle) else (middle, high)
-            needed[epsilon] = high
-            advance(max(0, steps - done) * trials)
-    order = {epsilon: place for place, epsilon in enumerate(wanted)}
-    rows.sort(key=lambda row: (order[row.epsilon], row.answers))
+            enough = next((n for n in numbers if reached(n)), None)
+            low = max((row.answers for row in tried if row.answers != enough), default=0)
+            while enough is not None and low > 0 and enough - low > max(1, enough // 20):
+                middle = (low + enough) // 2
+                low, enough = (low, middle) if reached(middle) else (middle, enough)
+            needed[epsilon] = enough
+            rows += sorted(tried, key=lambda row: row.answers)
+            advance(max(0, steps - len(tried) * trials))
     return TruthPlan(float(accuracy), int(classes), ability, tuple(rows), needed)
 
 
-def _read(epsilon: Number | None) -> float | None:
+def _read_epsilon(epsilon: Number | None) -> float | None:
     if epsilon is None or (isinstance(epsilon, str) and epsilon.strip().lower() == "none"):
         return None
     return printed(read_epsilon(epsilon, "epsilons"), "up")
 
 
-def _row(
+def _plan_row(
     epsilon: float | None,
-    n: int,
+    answers: int,
     classes: int,
     ability: tuple[float, float],
     tasks: int,
@@ -186,69 +186,194 @@ def _row(
     seed: int,
     advance: Callable[[int], None],
 ) -> TruthPlanRow:
-    """Accuracy with n answers a task, over simulated crowds."""
+    """Accuracy over simulated crowds."""
     scores = []
+    crowd_settings: dict[str, Any] = {"tasks": tasks, "answers": answers, "classes": classes, "ability": ability}
+    workers = max(answers, tasks * answers // _ANSWERS_OF_A_WORKER)
     for trial in range(trials):
-        workers = max(n, tasks * n // _ANSWERS_OF_A_WORKER)
-        crowd = simulate_crowd(
-            tasks=tasks,
-            workers=workers,
-            answers=n,
-            classes=classes,
-            ability=ability,
-            epsilon=epsilon,
-            seed=seed + trial,
-        )
+        crowd = simulate_crowd(**crowd_settings, workers=workers, epsilon=epsilon, seed=seed + trial)
         estimators = [kind(epsilon=epsilon, classes=classes) for kind in (PrivateDawidSkene, PrivateMajority)]
-        scores.append([e.fit(crowd.randomized, guarantee=crowd.guarantee).accuracy(crowd.truth)[0] for e in estimators])
+        fits = [estimator.fit(crowd.randomized, guarantee=crowd.guarantee) for estimator in estimators]
+        scores.append([fit.accuracy(crowd.truth)[0] for fit in fits])
         advance(1)
-    mean = np.mean(scores, axis=0)
-    error = float(np.sqrt(mean[0] * (1 - mean[0]) / (tasks * trials)))
-    return TruthPlanRow(epsilon, n, float(mean[0]), float(mean[1]), error)
+    accuracy, majority = (float(mean) for mean in np.mean(scores, axis=0))
+    error = float(np.sqrt(accuracy * (1 - accuracy) / (tasks * trials)))
+    return TruthPlanRow(epsilon, answers, accuracy, majority, error)
 
 
-def abilities_like(workers: Any) -> tuple[float, float]:
-    """The Beta distribution of abilities that fits the workers of an earlier run.
+# ---- comparisons on one's own answers ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRow:
+    """What one epsilon leaves.
+
+    Attributes
+    ----------
+    answers
+        How many answers are sent in a draw.
+    covered
+        The share of tasks of which any answer is sent.
+    agreement, accuracy
+        The share of tasks with the label of the unrandomized answers, and of those with a known correct answer the share that
+        is labeled correctly; means over the draws, each with its standard error. A task without answers gets a guess.
+    """
+
+    epsilon: float
+    answers: int
+    covered: float
+    agreement: float
+    agreement_error: float
+    accuracy: float | None
+    accuracy_error: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TruthComparison(Result):
+    """What randomizing would have cost on a table of answers; computed from private data, not for publication.
+
+    Attributes
+    ----------
+    rows
+        One for each epsilon.
+    base_accuracy
+        The share of correct labels from the unrandomized answers, where that is known.
+    """
+
+    rows: tuple[ComparisonRow, ...]
+    unit: str
+    draws: int
+    tasks: int
+    model: str
+    base_accuracy: float | None
+
+    def summary(self) -> str:
+        """The finding in one line."""
+        parts = [f"{100 * row.agreement:.1f}% (epsilon {row.epsilon:g})" for row in self.rows]
+        shares = " to ".join(dict.fromkeys([parts[0], parts[-1]]))
+        return (
+            f"Of {self.tasks:,} labels {shares} stay as they are without privacy, with epsilon for one {self.unit}, over "
+            f"{self.draws} simulated draws; computed from private answers, not for publication"
+        )
+
+    def cells(self) -> list[list[str]]:
+        """The rows as words, the last one without privacy: epsilon, tasks with answers, same label, correct label."""
+        cells = [
+            [
+                f"{row.epsilon:g}",
+                f"{100 * row.covered:.1f}%",
+                _percent(row.agreement, row.agreement_error),
+                _percent(row.accuracy, row.accuracy_error),
+            ]
+            for row in self.rows
+        ]
+        return [*cells, ["none", "100.0%", "100.0%", _percent(self.base_accuracy, None)]]
+
+    def frame(self) -> pl.DataFrame:
+        """The rows as a Polars frame; ``.to_pandas()`` makes it one of pandas."""
+        return _frame(self.rows)
+
+    def __str__(self) -> str:
+        head = ["epsilon", "tasks with answers", "same label", "correct label"]
+        lines = [
+            f"{epsilon:>8} {covered:>18} {same:>15} {correct:>15}".rstrip()
+            for epsilon, covered, same, correct in [head, *self.cells()]
+        ]
+        return "\n".join([*lines, super().__str__()])
+
+    def draw(self, ax: Axes) -> None:
+        """Agreement (and accuracy) against epsilon."""
+        from peerveil.truth.figures import draw_comparison
+
+        draw_comparison(self, ax)
+
+
+def compare_truth(
+    labels: Any,
+    *,
+    epsilons: Sequence[Number] = EPSILONS,
+    unit: str = "answer",
+    classes: int | Sequence[Hashable] | None = None,
+    model: str = "auto",
+    draws: int = 10,
+    columns: Mapping[str, str] | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> TruthComparison:
+    """What each epsilon would cost on answers that are not randomized yet, by simulation.
+
+    It is computed from private answers without noise, to help choose: not for publication.
 
     Parameters
     ----------
-    workers
-        A result of this module, or a table of workers (:meth:`WorkerAbilities.frame`): a file name such as
-        ``workers.csv``, or a frame with columns ability and standard_error.
-
-    Notes
-    -----
-    Abilities are means of what is known of each worker, so the variance over workers is that of the means plus the mean of
-    the squared standard errors (the law of total variance). Mean and variance then give a and b.
+    labels
+        The answers: Labels, a pandas or Polars frame with columns task, worker and label, or a file name. A column truth with
+        correct answers is used where there is one.
+    unit
+        What epsilon is for: ``"answer"`` or ``"person"`` (:func:`randomize_answers`).
+    classes
+        The classes; by default those in the answers, since nothing here is published.
+    draws
+        How often the answers are randomized for each epsilon, at least 2.
+    columns
+        Names of the columns task, worker, label and truth in a frame or file, where they differ.
 
     Examples
     --------
-    >>> a, b = abilities_like({"ability": [0.5, 0.6, 0.7, 0.8, 0.9], "standard_error": [0.1] * 5})
-    >>> round(a / (a + b), 2), round(a + b, 1)
-    (0.7, 5.0)
+    >>> from peerveil.truth import simulate_crowd
+    >>> answers = simulate_crowd(tasks=100, workers=20, answers=6, epsilon=None, seed=1).answers
+    >>> comparison = compare_truth(answers, epsilons=[1, 6], draws=3)
+    >>> comparison.rows[0].agreement < comparison.rows[1].agreement, comparison.mark
+    (True, 'not private')
     """
-    table = workers
-    if isinstance(workers, TruthResult):
-        table = {"ability": workers.abilities, "standard_error": workers.standard_errors}
-    want = "a table of workers with columns ability and standard_error, as `peerveil truth infer` writes workers.csv"
-    if isinstance(table, (str, os.PathLike)):
-        from peerveil.data.readers.files import InputFile
+    table = Labels.of(labels, "labels", columns=columns)
+    whole(draws, "draws", 2, want="a whole number, at least 2: one draw has no standard error")
+    exact = [printed(read_epsilon(e, "epsilons"), "up") for e in epsilons]
+    if not exact:
+        raise BadInput("epsilons", got=epsilons, want="at least one epsilon")
+    if unit not in ("answer", "person"):
+        raise BadInput("unit", got=unit, want="'answer' or 'person'")
+    class_list = table.frame["label"].unique().sort().to_list() if classes is None else classes
+    base = PrivateDawidSkene(epsilon=None, model=model, classes=class_list).fit(table)
+    tasks = base.tasks.to_list()
+    correct = table.truths() if table.has_truth else None
+    rows = []
+    with progress_bar("comparing", total=len(exact) * int(draws), show=progress) as advance:
+        for place, epsilon in enumerate(exact):
+            agreement, accuracy, covered = [], [], []
+            for draw in range(int(draws)):
+                randomness = Randomness.simulation(seed + draw + _SEED_STEP * place)
+                sent, collected = randomize_answers(
+                    table, epsilon=epsilon, classes=class_list, unit=unit, randomness=randomness
+                )
+                estimator = PrivateDawidSkene(epsilon=sent.response.exact_epsilon, model=model, classes=class_list)
+                result = estimator.fit(collected.answers, tasks=tasks, guarantee=sent.guarantee)
+                agreement.append(float((result.labels == base.labels).mean()))
+                covered.append(1 - sent.unsent / len(tasks))
+                if correct is not None:
+                    accuracy.append(result.accuracy(correct)[0])
+                advance(1)
+            share = float(np.mean(covered))
+            rows.append(ComparisonRow(epsilon, len(sent.answers), share, *_mean(agreement), *_mean(accuracy)))
+    return TruthComparison(
+        guarantee=Guarantee.local_attribute_dp(None),
+        rows=tuple(rows),
+        unit=unit,
+        draws=int(draws),
+        tasks=len(tasks),
+        model=model,
+        base_accuracy=None if correct is None else base.accuracy(correct)[0],
+    )
 
-        path = InputFile.open(table).path
-        try:
-            table = pl.read_csv(path, columns=["ability", "standard_error"])
-        except pl.exceptions.PolarsError:
-            raise BadInput(str(table), got=Verbatim("another table"), want=want) from None
-    try:
-        means, errors = (np.asarray(table[name], dtype=np.float64) for name in ("ability", "standard_error"))
-    except (KeyError, TypeError, ValueError, pl.exceptions.PolarsError):
-        raise BadInput("workers", got=workers, want=want) from None
-    good = means.size >= 2 and np.isfinite(means).all() and np.isfinite(errors).all() and (errors >= 0).all()
-    if not good or means.min() < 0 or means.max() > 1:
-        raise BadInput(
-            "workers", got=means, want="at least two workers, abilities from 0 to 1 and finite standard errors"
-        )
-    mean = float(np.clip(means.mean(), 0.01, 0.99))
-    spread = float(means.var(ddof=1) + (errors**2).mean())
-    size = float(np.clip(mean * (1 - mean) / max(spread, 1e-6) - 1, 0.5, 500.0))
-    return mean * size, (1 - mean) * size
+
+def _mean(values: list[float]) -> tuple[Any, Any]:
+    """The mean and its standard error; nothing of nothing."""
+    if not values:
+        return None, None
+    return float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values)))
+
+
+def _percent(value: float | None, error: float | None) -> str:
+    if value is None:
+        return "not known"
+    return f"{100 * value:.1f}%" if error is None else f"{100 * value:.1f}% ± {100 * error:.1f}"

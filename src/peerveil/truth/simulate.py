@@ -1,19 +1,22 @@
-"""Crowds of many shapes, with the truth known: for tests, plans and experiments."""
+"""Synthetic crowds with known correct answers: for tests, plans and experiments."""
 
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
-from peerveil.core.errors import BadInput
+from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness, Response
 from peerveil.data import Labels
+from peerveil.data.readers.files import InputFile
+from peerveil.truth.result import TruthResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,16 +32,16 @@ CROWDS: Final = ("one-coin", "two-coin", "biased", "confusion", "spammers", "exp
 
 @dataclass(frozen=True)
 class SimulatedCrowd:
-    """A crowd that was invented, with its truth.
+    """A synthetic crowd.
 
     Attributes
     ----------
     answers, randomized
-        What people thought, and what they sent.
+        What people answered, and what they sent.
     truth
-        The true class of every task.
+        The correct class of every task.
     abilities
-        The true probability that a worker's answer is right, by worker.
+        The probability that a worker's answer is correct, by worker.
     """
 
     answers: Labels
@@ -68,7 +71,7 @@ def simulate_crowd(
     epsilon: Number | None = 1,
     seed: int = 0,
 ) -> SimulatedCrowd:
-    """Invent a crowd, and randomize its answers in the simulation lane.
+    """Draw a synthetic crowd, and randomize its answers.
 
     Parameters
     ----------
@@ -88,33 +91,27 @@ def simulate_crowd(
     >>> len(crowd.answers), len(crowd.truth), crowd.guarantee.simulated
     (60, 20, True)
     """
-    for name, value, least in (
-        ("tasks", tasks, 1),
-        ("workers", workers, 1),
-        ("answers", answers, 1),
-        ("classes", classes, 2),
-    ):
-        whole(value, name, least)
+    tasks, workers, answers = whole(tasks, "tasks", 1), whole(workers, "workers", 1), whole(answers, "answers", 1)
+    k = whole(classes, "classes", 2)
     if answers > workers:
-        raise BadInput("answers", got=answers, want=f"at most one answer a worker: {workers}")
+        raise BadInput("answers", got=answers, want=f"at most one answer per worker: {workers}")
     if kind not in CROWDS:
         raise BadInput("kind", got=kind, want=f"one of {', '.join(CROWDS)}")
     rng = np.random.default_rng(seed)
-    k = int(classes)
-    truth = rng.choice(k, int(tasks), p=None if shares is None else np.asarray(shares, dtype=float))
-    matrices = _matrices(kind, int(workers), k, ability, rng)
+    truth = rng.choice(k, tasks, p=None if shares is None else np.asarray(shares, dtype=float))
+    matrices = _matrices(kind, workers, k, ability, rng)
     task = np.repeat(np.arange(tasks), answers)
-    worker = _distinct(int(tasks), int(workers), int(answers), rng).ravel()
+    worker = _distinct(tasks, workers, answers, rng).ravel()
     rows = matrices[worker, truth[task]]
     if kind == "hard-tasks":
         rows[rng.random(tasks)[task] < 1 / 3] = 1 / k
-    given = (rng.random(task.size)[:, None] > np.cumsum(rows, axis=1)[:, :-1]).sum(axis=1)
+    answer = (rng.random(task.size)[:, None] > np.cumsum(rows, axis=1)[:, :-1]).sum(axis=1)
     randomness = Randomness.simulation(seed + 1)
-    sent = given if epsilon is None else randomness.respond(given, Response(epsilon, k))
+    sent = answer if epsilon is None else randomness.respond(answer, Response(epsilon, k))
     right = matrices[:, np.arange(k), np.arange(k)]
     weights = np.full(k, 1 / k) if shares is None else np.asarray(shares, dtype=float)
     return SimulatedCrowd(
-        answers=Labels(task=task, worker=worker, label=given),
+        answers=Labels(task=task, worker=worker, label=answer),
         randomized=Labels(task=task, worker=worker, label=sent),
         truth=dict(enumerate(truth.tolist())),
         abilities=right @ weights,
@@ -123,8 +120,53 @@ def simulate_crowd(
     )
 
 
-def _matrices(kind: str, workers: int, k: int, ability: tuple[float, float], rng: Any) -> Floats:
-    """Confusion matrices, one a worker."""
+def abilities_like(workers: Any) -> tuple[float, float]:
+    """The Beta distribution of abilities that fits the workers of an earlier run.
+
+    Parameters
+    ----------
+    workers
+        A result of this module, or a table of workers (:meth:`WorkerAbilities.frame`): a file name such as
+        ``workers.csv``, or a frame with columns ability and standard_error.
+
+    Notes
+    -----
+    Abilities are means of what is known of each worker, so the variance over workers is that of the means plus the mean of
+    the squared standard errors (the law of total variance). Mean and variance then give a and b.
+
+    Examples
+    --------
+    >>> a, b = abilities_like({"ability": [0.5, 0.6, 0.7, 0.8, 0.9], "standard_error": [0.1] * 5})
+    >>> round(a / (a + b), 2), round(a + b, 1)
+    (0.7, 5.0)
+    """
+    names = ["ability", "standard_error"]
+    want = "a table of workers with columns ability and standard_error, as `peerveil truth infer` writes workers.csv"
+    table = workers
+    if isinstance(workers, TruthResult):
+        table = {"ability": workers.abilities, "standard_error": workers.standard_errors}
+    elif isinstance(workers, (str, os.PathLike)):
+        path = InputFile.open(workers).path
+        try:
+            table = pl.read_csv(path, columns=names)
+        except pl.exceptions.PolarsError:
+            raise BadInput(str(workers), got=Verbatim("another table"), want=want) from None
+    try:
+        means, errors = (np.asarray(table[name], dtype=np.float64) for name in names)
+    except (KeyError, TypeError, ValueError, pl.exceptions.PolarsError):
+        raise BadInput("workers", got=workers, want=want) from None
+    valid = means.size >= 2 and np.isfinite(means).all() and np.isfinite(errors).all() and (errors >= 0).all()
+    if not valid or means.min() < 0 or means.max() > 1:
+        want = "at least two workers, abilities from 0 to 1 and finite standard errors"
+        raise BadInput("workers", got=means, want=want)
+    mean = float(np.clip(means.mean(), 0.01, 0.99))
+    variance = float(means.var(ddof=1) + (errors**2).mean())
+    size = float(np.clip(mean * (1 - mean) / max(variance, 1e-6) - 1, 0.5, 500.0))
+    return mean * size, (1 - mean) * size
+
+
+def _matrices(kind: str, workers: int, k: int, ability: tuple[float, float], rng: np.random.Generator) -> Floats:
+    """Confusion matrices, one per worker."""
     a, b = ability
     if kind == "confusion":
         rows = np.full((k, k), b / (k - 1))
@@ -155,7 +197,7 @@ def _even(skill: Floats) -> Floats:
     return full
 
 
-def _distinct(tasks: int, workers: int, answers: int, rng: Any) -> NDArray[np.int64]:
+def _distinct(tasks: int, workers: int, answers: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Different workers for every task, uniformly."""
     if answers * 4 > workers:
         return np.asarray(rng.random((tasks, workers)).argpartition(answers - 1, axis=1)[:, :answers])

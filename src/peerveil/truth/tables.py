@@ -1,8 +1,8 @@
-"""EncodedAnswers that do not fit in memory: the same iteration as two joins and two sums, on DuckDB or Spark, through Ibis.
+"""The engine for answers that need not fit in memory: E-steps as two joins and two sums, on DuckDB or Spark, through Ibis.
 
-A pass joins the reports with the weights of workers (a small table), sums them by task, turns the sums into posteriors, joins
-these with the reports again, and sums them by worker and label. What comes back is a tally of the size of the crowd; the models
-that look at it are those of the memory engine, line for line. So the answers are equal on every engine, up to rounding.
+An E-step joins the answers with the weights of workers (a small table), sums them by task, turns the sums into posteriors, joins
+these with the answers again, and sums them by worker and label. Counts of the size of the crowd come back; the models that read
+them are those of the memory engine. So the results are equal on every engine, up to rounding.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 from contextlib import contextmanager
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,342 +18,299 @@ import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
+from peerveil.data import Labels
 from peerveil.data.engines import connect, is_table, open_table, quiet
 from peerveil.data.labels import check_classes
-from peerveil.truth.answers import EncodedAnswers, seen_classes
+from peerveil.truth.answers import EncodedAnswers, encode_gold, observed_classes
+from peerveil.truth.em import CoinWeights, EStep, ExpectedCounts, Parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
+    from ibis.backends import BaseBackend
+    from ibis.expr.types import Expr, Table, Value
     from numpy.typing import NDArray
-
-    from peerveil.truth.abilities import Summary
 
     Floats = NDArray[np.float64]
 
 _COLUMNS: Final = ("task", "worker", "label")
-_SAMPLE: Final = 2_000_000
 
 
-def is_source(labels: Any) -> bool:
+def is_source(labels: object) -> bool:
     """Whether this is a file name or an Ibis table, not a frame in memory."""
     return isinstance(labels, (str, os.PathLike)) or is_table(labels)
 
 
-def size_of(source: Any, connection: Any = None) -> int:
-    """How many reports there are."""
-    with _opened(source, "duckdb", connection) as (_, table):
+def count_answers(source: object, connection: BaseBackend | None = None) -> int:
+    """How many answers there are."""
+    with _open(source, "duckdb", connection) as (_, table):
         return int(_arrow(table.count()).as_py())
 
 
-def open_answers(source: Any, connection: Any = None) -> pl.DataFrame:
-    """Everything in memory, as a frame."""
-    with _opened(source, "duckdb", connection) as (_, table):
+def open_answers(source: object, connection: BaseBackend | None = None) -> pl.DataFrame:
+    """All answers in memory, as a frame."""
+    with _open(source, "duckdb", connection) as (_, table):
         return _polars(table.select(*_COLUMNS))
 
 
 @contextmanager
-def _opened(source: Any, engine: str, connection: Any) -> Iterator[tuple[Any, Any]]:
-    """A connection and the table of reports on it; a connection that was made for it is closed afterwards."""
+def _open(source: object, engine: str, connection: BaseBackend | None) -> Iterator[tuple[BaseBackend, Table]]:
+    """A connection and the answers on it as a table; a connection that was opened here is closed afterwards."""
     own = connection is None and not is_table(source)
-    opened = connect(engine) if own else connection
+    backend: BaseBackend = connect(engine) if own else connection
     try:
-        with open_table(source, _COLUMNS, connection=opened, argument="labels") as table:
-            yield (table.get_backend() if opened is None else opened), table
+        if is_source(source):
+            with open_table(source, _COLUMNS, connection=backend, argument="labels") as table:
+                yield (table.get_backend() if backend is None else backend), table
+        else:
+            yield (
+                backend,
+                import_module("ibis").memtable(Labels.of(source, "labels").frame.select(*_COLUMNS).to_arrow()),
+            )
     finally:
         if own:
-            opened.disconnect()
+            backend.disconnect()
 
 
 class TableEngine:
-    """EncodedAnswers on an Ibis connection."""
+    """Answers on an Ibis connection.
 
-    def __init__(self, connection: Any, table: Any, classes: Any, gold: Mapping[Any, Any] | None) -> None:
-        self.connection, self.ibis = connection, import_module("ibis")
+    Stored tables: ``data`` (task, worker code w, label code r), ``posterior`` (task, p0, p1, ...) and ``gold`` (task, known).
+    """
+
+    def __init__(
+        self,
+        connection: BaseBackend,
+        table: Table,
+        classes: int | Sequence[Hashable] | None,
+        gold: Mapping[Any, Any] | None,
+    ) -> None:
+        self._connection, self._ibis = connection, import_module("ibis")
         self._spark = connection.name == "pyspark"
-        self._names: list[str] = []
-        counted = _polars(table.group_by("worker", "label").aggregate(n=table.count()))
-        if counted.height == 0:
-            raise BadInput("labels", got=Verbatim("no reports"), want="at least one report")
-        self.classes = _listed(counted["label"], classes)
-        self.k = len(self.classes)
-        self.workers = counted["worker"].unique().sort()
-        self._worker_code = pl.DataFrame({"worker": self.workers, "w": np.arange(self.workers.len(), dtype=np.int32)})
-        self._label_code = pl.DataFrame(
-            {
-                "label": pl.Series(list(self.classes), dtype=counted["label"].dtype),
-                "r": np.arange(self.k, dtype=np.int32),
-            }
+        self._names = 0
+        self._stored: dict[str, Any] = {}  # Spark: cached frames; DuckDB: names of tables
+        counts = _polars(table.group_by("worker", "label").aggregate(n=table.count()))
+        if counts.height == 0:
+            raise BadInput("labels", got=Verbatim("no answers"), want="at least one answer")
+        self.classes = _read_classes(counts["label"], classes)
+        self.workers = counts["worker"].unique().sort()
+        kind = counts["label"].dtype
+        worker_codes = pl.DataFrame({"worker": self.workers, "w": np.arange(self.workers.len(), dtype=np.int32)})
+        label_codes = pl.DataFrame(
+            {"label": pl.Series(list(self.classes), dtype=kind), "r": np.arange(len(self.classes), dtype=np.int32)}
         )
-        counted = counted.join(self._worker_code, on="worker").join(self._label_code, on="label")
-        self._loads = np.zeros(self.workers.len(), dtype=np.int64)
-        np.add.at(self._loads, counted["w"].to_numpy(), counted["n"].to_numpy())
-        self.data = self._store("data", self._coded(table))
-        self.tasks = int(_arrow(self.data.task.nunique()).as_py())
-        self._gold = self._gold_table(gold)
-        self._posterior: Any = None
+        counts = counts.join(worker_codes, on="worker").join(label_codes, on="label")
+        self.loads = np.zeros(self.workers.len(), dtype=np.int64)
+        np.add.at(self.loads, counts["w"].to_numpy(), counts["n"].to_numpy())
+        codes = (self._small_table(worker_codes), "worker"), (self._small_table(label_codes), "label")
+        coded = table.select(*_COLUMNS).join(*codes[0]).join(*codes[1])
+        self._data = self._store("data", coded.select("task", "w", "r").order_by("task"))
+        self._gold = self._gold_table(gold) if gold else None
 
     @classmethod
     @contextmanager
     def open(
-        cls, labels: Any, engine: str, classes: Any, gold: Mapping[Any, Any] | None, connection: Any = None
+        cls,
+        labels: object,
+        engine: str,
+        classes: int | Sequence[Hashable] | None,
+        gold: Mapping[Any, Any] | None,
+        connection: BaseBackend | None = None,
     ) -> Iterator[TableEngine]:
         """The engine on a file, an Ibis table, or a frame in memory; what it stored is removed afterwards."""
-        if is_source(labels):
-            with _opened(labels, engine, connection) as (opened, table):
-                yield from _closing(cls(opened, table, classes, gold))
-            return
-        from peerveil.data import Labels
-
-        own = connection is None
-        opened = connect(engine) if own else connection
-        try:
-            table = import_module("ibis").memtable(Labels.of(labels, "labels").frame.select(*_COLUMNS).to_arrow())
-            yield from _closing(cls(opened, table, classes, gold))
-        finally:
-            if own:
-                opened.disconnect()
-
-    # ---- what an engine does ----------------------------------------------------------------------------------------
+        with _open(labels, engine, connection) as (backend, table):
+            tables = cls(backend, table, classes, gold)
+            try:
+                yield tables
+            finally:
+                for stored in tables._stored.values():
+                    tables._remove(stored)
 
     @property
     def has_gold(self) -> bool:
-        """Whether some answers are known."""
+        """Whether some correct answers are known."""
         return self._gold is not None
 
-    def loads(self) -> NDArray[np.int64]:
-        """How many reports each worker sent."""
-        return self._loads
-
-    def begin(self, start: Floats | None) -> None:
-        """Posteriors are the shares of votes."""
-        assert start is None
-        d = self.data
-        shares = {f"p{z}": (d.r == z).cast("float64").mean() for z in range(self.k)}
-        self._posterior = self._store("posterior", self._with_gold(d.group_by("task").aggregate(**shares)))
-
-    def first_tally(self, coin: bool) -> tuple[Floats, Floats]:
-        """Tallies of the posteriors as they stand."""
-        self._coin = coin
-        return self._tally()
-
-    def step(self, summary: Summary, log_prior: Floats) -> tuple[float, Floats, Floats]:
-        """One pass: weights to posteriors, posteriors to tallies."""
-        scores = self._scores(summary, log_prior)
-        best = self.ibis.greatest(*(scores[f"s{z}"] for z in range(self.k)))
-        shifted = scores.mutate(best=best)
-        raised = shifted.mutate(**{f"e{z}": (shifted[f"s{z}"] - shifted.best).exp() for z in range(self.k)})
-        total = sum((raised[f"e{z}"] for z in range(1, self.k)), raised.e0)
-        summed = raised.mutate(total=total)
-        posterior = summed.select(
-            "task",
-            *(f"s{z}" for z in range(self.k)),
-            normalizer=summed.best + summed.total.ln(),
-            **{f"p{z}": summed[f"e{z}"] / summed.total for z in range(self.k)},
-        )
-        self._posterior = self._store("posterior", self._with_gold(posterior))
-        normalizer = float(_arrow(self._posterior.normalizer.sum()).as_py())
-        return (normalizer, *self._tally())
-
-    def doubt(self) -> tuple[Floats, Floats]:
-        """For every worker the expected hits, and the sum of c (1 - c)."""
-        shown = self._shown()
-        frame = _polars(shown.group_by("w").aggregate(h=shown.shown.sum(), d=(shown.shown * (1.0 - shown.shown)).sum()))
-        hits, doubt = np.zeros(self._loads.size), np.zeros(self._loads.size)
-        hits[frame["w"].to_numpy()], doubt[frame["w"].to_numpy()] = frame["h"].to_numpy(), frame["d"].to_numpy()
-        return hits, doubt
-
-    def _shown(self) -> Any:
-        """Every report with the probability that it shows the true class."""
-        p = self._posterior.select("task", *(f"p{z}" for z in range(self.k)))
-        joined = self.data.join(p, "task")
-        shown = sum(
-            (self.ibis.ifelse(joined.r == z, joined[f"p{z}"], 0.0) for z in range(1, self.k)),
-            self.ibis.ifelse(joined.r == 0, joined.p0, 0.0),
-        )
-        return joined.select("w", shown=shown)
-
-    def posterior(self) -> Floats:
-        """The posteriors, in the order of the tasks' ids."""
-        return self._fetched().drop("task").to_numpy()
-
-    def tasks_series(self) -> pl.Series:
-        """The tasks' ids, sorted."""
-        return self._fetched()["task"]
-
-    def sample(self) -> EncodedAnswers:
-        """Whole tasks with about two million reports: what the choice of a model looks at."""
-        total = int(self._loads.sum())
-        d = self.data
-        if total > _SAMPLE:
-            stride = math.ceil(total / _SAMPLE)
-            ids = d.select("task").distinct()
-            place = self.ibis.row_number().over(self.ibis.window(order_by=ids.task))
+    @cached_property
+    def answers(self) -> EncodedAnswers:
+        """Whole tasks, evenly spaced, with about two million answers."""
+        data, total, size = self._data, int(self.loads.sum()), EncodedAnswers.sample_size
+        if total > size:
+            ids = data.select("task").distinct()
+            place = self._ibis.row_number().over(self._ibis.window(order_by=ids.task))
             numbered = ids.mutate(place=place)
-            d = d.semi_join(numbered.filter(numbered.place % stride == 0), "task")
-        frame = _polars(d.select("task", "w", "r"))
+            data = data.semi_join(numbered.filter(numbered.place % math.ceil(total / size) == 0), "task")
+        frame = _polars(data.select("task", "w", "r"))
         table = {"task": frame["task"], "worker": frame["w"].cast(pl.Int64), "label": frame["r"].cast(pl.Int64)}
-        found = EncodedAnswers.of(pl.DataFrame(table), self.k)
-        if total <= _SAMPLE:
-            return found
-        worker = found.workers.to_numpy()[found.worker].astype(np.int32)
-        return EncodedAnswers(found.tasks, self.workers, found.classes, found.start, worker, found.label)
+        answers = EncodedAnswers.of(pl.DataFrame(table), len(self.classes))
+        worker = answers.workers.to_numpy()[answers.worker].astype(np.int32)
+        return EncodedAnswers(answers.tasks, self.workers, answers.classes, answers.start, worker, answers.label)
+
+    def start(self, posterior: Floats | None = None, *, one_coin: bool) -> ExpectedCounts:
+        """Initialize the posteriors with vote shares and return their expected counts."""
+        assert posterior is None
+        shares = {p: (self._data.r == z).cast("float64").mean() for z, p in enumerate(self._columns("p"))}
+        votes = self._data.group_by("task").aggregate(**shares)
+        self._posterior = self._store("posterior", self._with_gold(votes))
+        return self._counts(one_coin=one_coin)
+
+    def e_step(self, parameters: Parameters) -> EStep:
+        """Update the posteriors; return the log-likelihood and the expected counts by worker and class."""
+        p, s, e = (self._columns(stem) for stem in "pse")
+        scores = self._scores(parameters)
+        shifted = scores.mutate(best=self._ibis.greatest(*(scores[name] for name in s)))
+        weights = shifted.mutate(**{e[z]: (shifted[s[z]] - shifted.best).exp() for z in range(len(s))})
+        summed = weights.mutate(total=_sum([weights[name] for name in e]))
+        normalizer = summed.best + summed.total.ln()
+        shares = {p[z]: summed[e[z]] / summed.total for z in range(len(p))}
+        posterior = summed.select("task", *s, normalizer=normalizer, **shares)
+        self._posterior = self._store("posterior", self._with_gold(posterior))
+        log_likelihood = float(_arrow(self._posterior.normalizer.sum()).as_py())
+        return EStep(log_likelihood, self._counts(one_coin=isinstance(parameters.weights, CoinWeights)))
+
+    def correct_moments(self) -> tuple[Floats, Floats]:
+        """By worker the expected correct answers, and the sum of c (1 - c), c being the probability that one is correct."""
+        answers = self._correct()
+        c = answers.correct
+        frame = _polars(answers.group_by("w").aggregate(correct=c.sum(), uncertainty=(c * (1.0 - c)).sum()))
+        moments = np.zeros((2, self.loads.size))
+        moments[:, frame["w"].to_numpy()] = frame["correct"].to_numpy(), frame["uncertainty"].to_numpy()
+        return moments[0], moments[1]
+
+    def posterior(self) -> tuple[pl.Series, Floats]:
+        """The tasks' ids, sorted, and their posteriors."""
+        frame = _polars(self._posterior.select("task", *self._columns("p"))).sort("task")
+        return frame["task"], frame.drop("task").to_numpy()
 
     # ---- inside -------------------------------------------------------------------------------------------------------
 
-    def _scores(self, summary: Summary, log_prior: Floats) -> Any:
-        """Sums of log weights by task, one column a class."""
-        workers, k, d = self._loads.size, self.k, self.data
-        if summary.table is None:
-            assert summary.right is not None
-            assert summary.wrong is not None
-            frame = pl.DataFrame(
-                {"w": np.arange(workers, dtype=np.int32), "gain": summary.right - summary.wrong, "wrong": summary.wrong}
-            )
-            joined = d.join(self._small(frame), "w")
-            sums = {
-                f"s{z}": joined.wrong.sum() + self.ibis.ifelse(joined.r == z, joined.gain, 0.0).sum() for z in range(k)
-            }
+    def _columns(self, stem: str) -> list[str]:
+        """The names of columns with one value per class: p0, p1, ..."""
+        return [f"{stem}{z}" for z in range(len(self.classes))]
+
+    def _of_class(self, code: Value, values: Sequence[Value]) -> Value:
+        """The value of the class that has this code."""
+        return _sum([self._ibis.ifelse(code == z, value, 0.0) for z, value in enumerate(values)])
+
+    def _scores(self, parameters: Parameters) -> Table:
+        """Sums of log weights by task, one column per class."""
+        weights, workers, k = parameters.weights, self.loads.size, len(self.classes)
+        codes = np.arange(workers, dtype=np.int32)
+        if isinstance(weights, CoinWeights):
+            frame = pl.DataFrame({"w": codes, "gain": weights.correct - weights.wrong, "wrong": weights.wrong})
+            joined = self._data.join(self._small_table(frame), "w")
+            gains = [self._ibis.ifelse(joined.r == z, joined.gain, 0.0).sum() for z in range(k)]
+            sums = {s: joined.wrong.sum() + gain for s, gain in zip(self._columns("s"), gains, strict=True)}
         else:
-            flat = summary.table.reshape(workers * k, k)
-            frame = pl.DataFrame(
-                {
-                    "w": np.repeat(np.arange(workers, dtype=np.int32), k),
-                    "r": np.tile(np.arange(k, dtype=np.int32), workers),
-                    **{f"l{z}": flat[:, z] for z in range(k)},
-                }
+            flat = weights.reshape(workers * k, k)
+            labels = np.tile(np.arange(k, dtype=np.int32), workers)
+            columns = {s: flat[:, z] for z, s in enumerate(self._columns("s"))}
+            joined = self._data.join(
+                self._small_table(pl.DataFrame({"w": np.repeat(codes, k), "r": labels, **columns})), ["w", "r"]
             )
-            joined = d.join(self._small(frame), ["w", "r"])
-            sums = {f"s{z}": joined[f"l{z}"].sum() for z in range(k)}
-        found = joined.group_by("task").aggregate(**sums)
-        return found.mutate(**{f"s{z}": found[f"s{z}"] + float(log_prior[z]) for z in range(k)})
+            sums = {s: joined[s].sum() for s in columns}
+        scores = joined.group_by("task").aggregate(**sums)
+        return scores.mutate(**{s: scores[s] + float(parameters.log_prior[z]) for z, s in enumerate(sums)})
 
-    def _tally(self) -> tuple[Floats, Floats]:
-        workers, k = self._loads.size, self.k
-        p = self._posterior.select("task", *(f"p{z}" for z in range(k)))
-        if self._coin:
-            shown = self._shown()
-            frame = _polars(shown.group_by("w").aggregate(h=shown.shown.sum()))
-            tally = np.zeros(workers)
-            tally[frame["w"].to_numpy()] = frame["h"].to_numpy()
+    def _counts(self, *, one_coin: bool) -> ExpectedCounts:
+        """The expected counts of the stored posteriors."""
+        names = self._columns("p")
+        p = self._posterior.select("task", *names)
+        if one_coin:
+            answers = self._correct()
+            frame = _polars(answers.group_by("w").aggregate(correct=answers.correct.sum()))
+            by_worker = np.zeros(self.loads.size)
+            by_worker[frame["w"].to_numpy()] = frame["correct"].to_numpy()
         else:
-            joined = self.data.join(p, "task")
-            sums = {f"p{z}": joined[f"p{z}"].sum() for z in range(k)}
-            frame = _polars(joined.group_by("w", "r").aggregate(**sums))
-            tally = np.zeros((workers, k, k))
-            rows = frame.select(*(f"p{z}" for z in range(k))).to_numpy()
-            tally[frame["w"].to_numpy(), frame["r"].to_numpy()] = rows
-        mass = _arrow(p.aggregate(**{f"p{z}": p[f"p{z}"].sum() for z in range(k)})).to_pylist()[0]
-        return tally, np.array([mass[f"p{z}"] for z in range(k)], dtype=np.float64)
+            joined = self._data.join(p, "task")
+            frame = _polars(joined.group_by("w", "r").aggregate(**{name: joined[name].sum() for name in names}))
+            by_worker = np.zeros((self.loads.size, len(names), len(names)))
+            by_worker[frame["w"].to_numpy(), frame["r"].to_numpy()] = frame.select(names).to_numpy()
+        by_class = _polars(p.aggregate(**{name: p[name].sum() for name in names})).to_numpy()[0]
+        return ExpectedCounts(by_class.astype(np.float64), by_worker, self.loads.astype(np.float64))
 
-    def _coded(self, table: Any) -> Any:
-        workers, labels = self._small(self._worker_code), self._small(self._label_code)
-        joined = table.select(*_COLUMNS).join(workers, "worker").join(labels, "label")
-        return joined.select("task", "w", "r").order_by("task")
+    def _correct(self) -> Table:
+        """Every answer with the probability that it is correct."""
+        names = self._columns("p")
+        joined = self._data.join(self._posterior.select("task", *names), "task")
+        return joined.select("w", correct=self._of_class(joined.r, [joined[name] for name in names]))
 
-    def _gold_table(self, gold: Mapping[Any, Any] | None) -> Any:
-        if not gold:
-            return None
-        from peerveil.truth.given import gold_codes
-
-        kind = _polars(self.data.select("task").limit(1))["task"].dtype
-        codes = gold_codes(gold, self.classes)
+    def _gold_table(self, gold: Mapping[Any, Any]) -> Table:
+        kind = _polars(self._data.select("task").limit(1))["task"].dtype
+        codes = encode_gold(gold, self.classes)
         frame = pl.DataFrame({"task": pl.Series(list(gold), dtype=kind), "known": codes})
-        return self._store("gold", self._small(frame))
+        return self._store("gold", self._small_table(frame))
 
-    def _with_gold(self, posterior: Any) -> Any:
+    def _with_gold(self, posterior: Table) -> Table:
         """Posteriors with known answers put in; their normalizer is the score of the known class."""
         if self._gold is None:
             return posterior
         joined = posterior.left_join(self._gold, "task").drop("task_right")
+        unknown = joined.known.isnull()
         changes = {
-            f"p{z}": self.ibis.ifelse(joined.known.isnull(), joined[f"p{z}"], (joined.known == z).cast("float64"))
-            for z in range(self.k)
+            p: self._ibis.ifelse(unknown, joined[p], (joined.known == z).cast("float64"))
+            for z, p in enumerate(self._columns("p"))
         }
         if "normalizer" in joined.columns:
-            own = sum((self.ibis.ifelse(joined.known == z, joined[f"s{z}"], 0.0) for z in range(1, self.k)),
-                      self.ibis.ifelse(joined.known == 0, joined.s0, 0.0))  # fmt: skip
-            changes["normalizer"] = self.ibis.ifelse(joined.known.isnull(), joined.normalizer, own)
+            score = self._of_class(joined.known, [joined[s] for s in self._columns("s")])
+            changes["normalizer"] = self._ibis.ifelse(unknown, joined.normalizer, score)
         return joined.mutate(**changes).drop("known")
 
-    def _fetched(self) -> pl.DataFrame:
-        columns = ["task", *(f"p{z}" for z in range(self.k))]
-        return _polars(self._posterior.select(*columns)).sort("task")
-
-    def _small(self, frame: pl.DataFrame) -> Any:
+    def _small_table(self, frame: pl.DataFrame) -> Table:
         """A table of the size of the crowd, as the connection can join it."""
         if self._spark:
-            name = self._fresh("small")
-            self.connection._session.createDataFrame(frame.to_pandas()).createOrReplaceTempView(name)
-            return self.connection.table(name)
-        return self.ibis.memtable(frame.to_arrow())
+            name = self._new_name("small")
+            self._connection._session.createDataFrame(frame.to_pandas()).createOrReplaceTempView(name)
+            return self._connection.table(name)
+        return self._ibis.memtable(frame.to_arrow())
 
-    def _fresh(self, stem: str) -> str:
-        name = f"peerveil_{stem}_{os.getpid()}_{len(self._names)}"
-        self._names.append(name)
-        return name
+    def _new_name(self, stem: str) -> str:
+        self._names += 1
+        return f"peerveil_{stem}_{os.getpid()}_{self._names}"
 
-    def _store(self, stem: str, expression: Any) -> Any:
-        """Compute once and keep: a temporary table in DuckDB, a cached view in Spark. The old one of this name goes."""
-        name = self._fresh(stem)
+    def _store(self, stem: str, expression: Table) -> Table:
+        """Compute once and keep: a temporary table in DuckDB, a cached view in Spark; it replaces the last one of this stem."""
+        name, last = self._new_name(stem), self._stored.get(stem)
         if self._spark:
-            frame = self.connection._session.sql(self.ibis.to_sql(expression, dialect="pyspark")).persist()
+            frame = self._connection._session.sql(self._ibis.to_sql(expression, dialect="pyspark")).persist()
             frame.count()
             frame.createOrReplaceTempView(name)
-            old = getattr(self, f"_spark_{stem}", None)
-            setattr(self, f"_spark_{stem}", frame)
-            if old is not None:
-                old.unpersist()
-            return self.connection.table(name)
-        table = self.connection.create_table(name, expression, temp=True)
-        old_name = getattr(self, f"_name_{stem}", None)
-        setattr(self, f"_name_{stem}", name)
-        if old_name is not None:
-            self._drop(old_name)
+            table, self._stored[stem] = self._connection.table(name), frame
+        else:
+            table, self._stored[stem] = self._connection.create_table(name, expression, temp=True), name
+        if last is not None:
+            self._remove(last)
         return table
 
-    def close(self) -> None:
-        """Remove what was stored."""
-        for stem in ("data", "posterior", "gold"):
-            if self._spark:
-                frame = getattr(self, f"_spark_{stem}", None)
-                if frame is not None:
-                    frame.unpersist()
-            else:
-                name = getattr(self, f"_name_{stem}", None)
-                if name is not None:
-                    self._drop(name)
-
-    def _drop(self, name: str) -> None:
-        self.connection.raw_sql(f'DROP TABLE IF EXISTS "{name}"')  # Ibis 12's own drop_table fails with newer sqlglot
+    def _remove(self, stored: Any) -> None:
+        if self._spark:
+            stored.unpersist()
+        else:  # Ibis 12's own drop_table fails with newer sqlglot
+            self._connection.raw_sql(f'DROP TABLE IF EXISTS "{stored}"')
 
 
-def _closing(engine: TableEngine) -> Iterator[TableEngine]:
-    try:
-        yield engine
-    finally:
-        engine.close()
+def _sum(values: Sequence[Value]) -> Value:
+    return sum(values[1:], values[0])
 
 
-def _listed(seen: pl.Series, classes: int | Sequence[Any] | None) -> tuple[Any, ...]:
-    """The classes; a report that shows none of them is refused."""
+def _read_classes(labels: pl.Series, classes: int | Sequence[Hashable] | None) -> tuple[Any, ...]:
+    """The classes; an answer that is none of them is refused."""
     if classes is None:
-        return tuple(seen_classes(seen))
-    found = seen.unique().sort().to_list()
-    listed = check_classes(classes)
-    strange = [value for value in found if value not in listed]
-    if strange:
-        raise BadInput("labels", got=strange[0], want=f"one of the {len(listed)} classes in every report")
-    return tuple(listed)
+        return tuple(observed_classes(labels))
+    class_list = check_classes(classes)
+    unknown = [value for value in labels.unique().sort().to_list() if value not in class_list]
+    if unknown:
+        raise BadInput("labels", got=unknown[0], want=f"one of the {len(class_list)} classes in every answer")
+    return tuple(class_list)
 
 
-def _polars(expression: Any) -> pl.DataFrame:
+def _polars(expression: Expr) -> pl.DataFrame:
     frame = pl.from_arrow(_arrow(expression))
     assert isinstance(frame, pl.DataFrame)
     return frame
 
 
-def _arrow(expression: Any) -> Any:
-    """What an expression gives, as Arrow."""
+def _arrow(expression: Expr) -> Any:
+    """The value of an expression, as Arrow."""
     with quiet():
         return expression.to_pyarrow()

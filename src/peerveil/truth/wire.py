@@ -262,3 +262,19 @@ def is_answer_file(path: str | Path) -> bool:
             return f'"format": "{FORMAT}"' in file.readline(_MAX_LINE_LENGTH)
     except (OSError, UnicodeDecodeError):
         return False
+
+
+def stated_answers(
+    source: object, *, epsilon: Number | None = None, classes: Any = None, model: str = "auto"
+) -> CollectedAnswers | None:
+    """The answers of a file that states its own terms, which must then not be given; None for any other source."""
+    if not (isinstance(source, (str, Path)) and is_answer_file(source)):
+        return None
+    for name, value in (("epsilon", epsilon), ("classes", classes)):
+        if value is not None:
+            raise BadInput(name, got=value, want="nothing: the file of randomized answers states it")
+    collected = read_answers(source)
+    if collected.missing is not None and model == "majority":
+        want = "another model for answers that hide which tasks were answered"
+        raise BadInput("model", got=model, want=want)
+    return collected

@@ -64,7 +64,7 @@ class BrowserSession:
 
     # ---- what people do -------------------------------------------------------------------------------------------
 
-    def invent(self) -> None:
+    def add_synthetic(self) -> None:
         """Add a synthetic conference, and wait until its files are read."""
         self.open("/data")
         self.press("Add a synthetic conference")
@@ -108,7 +108,7 @@ class BrowserSession:
     def carry_out(self, button: str) -> None:
         """Start the run on this page, and wait for its end."""
         self.press(button)
-        self.page.locator(".take").wait_for()
+        self.page.locator(".results").wait_for()
 
     def save(self, link: str) -> bytes:
         """What a link gives to be saved."""

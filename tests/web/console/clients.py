@@ -82,8 +82,8 @@ class LocalConsole:
 
 def token_of(page: str) -> str:
     """The token that the forms of a page carry."""
-    found = re.search(r'name="form_token" value="([0-9a-f]+)"', page)
-    return found[1] if found else ""
+    match = re.search(r'name="form_token" value="([0-9a-f]+)"', page)
+    return match[1] if match else ""
 
 
 def where(answer: httpx.Response) -> str:

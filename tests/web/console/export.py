@@ -1,4 +1,4 @@
-"""What a chair saves from OpenReview: submissions, official reviews and comments, signed with profiles. All invented."""
+"""What a chair saves from OpenReview: submissions, official reviews and comments, signed with profiles. All synthetic."""
 
 from __future__ import annotations
 

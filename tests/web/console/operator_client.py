@@ -57,9 +57,9 @@ class OperatorConsole(LocalConsole):
 
     def token(self) -> str:
         page = self.get("/users")
-        found = token_of(page.text if page.status_code == 200 else self.get("/me").text)
-        assert found
-        return found
+        token = token_of(page.text if page.status_code == 200 else self.get("/me").text)
+        assert token
+        return token
 
     def become(self, role: str) -> None:
         """Somebody else is signed in."""

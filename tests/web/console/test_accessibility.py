@@ -1,4 +1,4 @@
-"""The rules can fail: a sound page breaks none of them, and each planted fault breaks its own."""
+"""The rules can fail: a sound page breaks none of them, and each deliberate fault breaks its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ a { color: #0645ad; } button, input, select { min-height: 30px; } ::placeholder 
 @media (prefers-color-scheme: dark) { body { background: #111; color: #eee; } a { color: #9cf; } ::placeholder { color: #bbb; } }
 :focus-visible { outline: 3px solid #2b7bba; }
 /*style*/</style></head><body>
-<header><nav aria-label="Pages"><a href="#main">All <b>pages</b></a> of this house</nav></header>
+<header><nav aria-label="Pages"><a href="#main">All <b>pages</b></a> of this site</nav></header>
 <main id="main"><h1>Sound</h1><p>Some text, and <a href="#main">a link</a> in it.</p><h2>More</h2>
 <form><label>Name <input name="name" placeholder="Ada"></label><label for="c">Kind</label>
 <select id="c"><option>one</option></select>
@@ -91,7 +91,7 @@ def test_a_sound_page_breaks_no_rule(page: Page, scheme: str) -> None:
 
 
 @pytest.mark.parametrize(("rule", "sound", "fault"), FAULTS)
-def test_each_planted_fault_is_found(page: Page, rule: str, sound: str, fault: str) -> None:
+def test_each_deliberate_fault_is_found(page: Page, rule: str, sound: str, fault: str) -> None:
     planted = SOUND.replace(sound, fault)
     if fault == "<p><a":  # a link that stands alone is no part of a sentence
         planted = planted.replace("</a> in it.</p>", "</a></p>")
@@ -118,7 +118,7 @@ def test_a_fault_that_only_the_dark_shows(page: Page) -> None:
         ("trap:", 'name="name"', """name="name" onkeydown="if (event.key === 'Tab') event.preventDefault()" """),
     ],
 )
-def test_the_walk_finds_planted_faults(page: Page, begins: str, sound: str, fault: str) -> None:
+def test_the_walk_finds_deliberate_faults(page: Page, begins: str, sound: str, fault: str) -> None:
     page.emulate_media(color_scheme="light")
     page.set_content(SOUND.replace(sound, fault))
     assert any(one.startswith(begins) for one in walk(page))

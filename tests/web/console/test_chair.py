@@ -36,8 +36,8 @@ def chair(
     console.open("/")
     console.page.get_by_role("link", name="Upload a file").click()
     export = {"name": "kites-notes.json", "mimeType": "application/json", "buffer": content}
-    console.page.get_by_label("A file of yours").set_input_files(export)  # type: ignore[arg-type]
-    console.press("Add it")
+    console.page.get_by_label("File, at most").set_input_files(export)  # type: ignore[arg-type]
+    console.press("Upload")
     console.page.locator("[data-poll]").wait_for(state="detached")
     console.open_account(ACCOUNT, "2")
     yield console, server.folder, names
@@ -55,10 +55,10 @@ def the_export_is_recognized(chair: tuple[BrowserSession, Path, set[str]]) -> No
     console, _, _ = chair
     console.open("/data")
     console.page.get_by_role("link", name="kites-notes.json").click()
-    said = console.page.locator("main").inner_text()
-    assert "An OpenReview export" in said
-    assert "180 reviews of 60 papers by 40 reviewers" in said
-    assert "Read as events." in said
+    text = console.page.locator("main").inner_text()
+    assert "An OpenReview export" in text
+    assert "180 reviews of 60 papers by 40 reviewers" in text
+    assert "Read as events." in text
     modules = console.page.locator(".cards strong").all_inner_texts()
     assert modules == ["Release", "Timing", "Calibration"]
 
@@ -92,15 +92,15 @@ def test_exploring_costs_nothing_and_answers_the_keyboard(chair: tuple[BrowserSe
 def from_the_export_to_a_published_histogram(chair: tuple[BrowserSession, Path, set[str]], tmp_path: Path) -> None:
     console, folder, names = chair
     console.prepare("release.publish", "kites-notes.json", weight="miscalibration", epsilon="1/2")
-    said = console.page.locator("main").inner_text()
-    assert "0.5 of the 2 that Kites 2026 has left" in said
-    assert "without names" in said
+    text = console.page.locator("main").inner_text()
+    assert "0.5 of the 2 left in Kites 2026" in text
+    assert "without names" in text
     assert spent(folder) == 0  # a cost that is shown is not a cost that is spent
     console.carry_out("Spend and run")
     assert spent(folder) == 0.5
     assert console.page.locator("main figure svg[role=img]").count() >= 1
     assert "strict" in console.page.locator("main").inner_text()
-    with zipfile.ZipFile(io.BytesIO(console.save("All that may be published"))) as archive:
+    with zipfile.ZipFile(io.BytesIO(console.save("All public files"))) as archive:
         published = {name: archive.read(name) for name in archive.namelist()}
     table = next(content for name, content in published.items() if name.endswith("means-miscalibration.csv"))
     assert len(table.decode().strip().splitlines()) == 1 + 40  # the names of the columns, and a line for each reviewer
@@ -118,7 +118,7 @@ def from_the_export_to_a_published_histogram(chair: tuple[BrowserSession, Path, 
     console.page.get_by_role("link", name=ACCOUNT).click()
     assert "Release: publish the distribution" in console.page.locator("tbody").inner_text()
     console.open("/ledger/verify")
-    assert console.page.locator("h1").inner_text() == "The ledger is whole"
+    assert console.page.locator("h1").inner_text() == "The ledger is intact"
 
     # the study file does the same once more, without a browser: here with a copy of the ledger
     copied = tmp_path / "ledger.db"
@@ -142,13 +142,13 @@ def a_timing_audit_is_for_the_chair_alone(chair: tuple[BrowserSession, Path, set
     whole = console.page.locator("main").inner_text()
     assert "must not be published" in whole.lower()
     assert "nothing of this is published" in whole
-    console.page.get_by_role("link", name="See what others may see").click()
+    console.page.get_by_role("link", name="Show the public view").click()
     public = console.page.locator("main").inner_text()
     assert console.page.locator("main figure").count() == 0
     figures = [line for line in whole.splitlines() if line.startswith("Without protection")]
     assert figures  # what the chair sees of the attack
     assert not any(line in public for line in figures)
-    assert console.page.get_by_role("link", name="All that may be published").count() == 0  # nothing may
+    assert console.page.get_by_role("link", name="All public files").count() == 0  # nothing may
     (out,) = [path.parent for path in (folder / "runs").glob("*/out/public") if not list(path.rglob("*.svg"))]
     everything = "\n".join(path.read_text(encoding="utf-8") for path in (out / "public").rglob("*") if path.is_file())
     assert not any(line in everything for line in figures)

@@ -152,7 +152,7 @@ def test_simulation_spends_nothing_and_is_marked(console: LocalConsole, tmp_path
     assert all("simulated-" in name for name in names)
 
 
-def test_every_action_of_every_room(console: LocalConsole) -> None:
+def test_every_action_of_every_module(console: LocalConsole) -> None:
     """The form of each action, filled in as the page fills it, becomes a study that is accepted."""
     me = console.browser()
     me.send("/data", "/data/synthetic")
@@ -283,7 +283,7 @@ def test_files_can_be_pointed_to(console: LocalConsole, tmp_path: Path) -> None:
 
 
 def test_a_process_that_dies_again_and_again_is_given_up(console: LocalConsole, tmp_path: Path) -> None:
-    """Killed while it looks: taken up again by whoever gets the lane; after three times the page says so."""
+    """Killed while it looks: taken up again by whoever gets the queue; after three times the page says so."""
     me = console.browser()
     answer = me.add("reviews.csv", reviews_file(tmp_path))
     for _ in range(jobs.MAX_ATTEMPTS):
@@ -362,7 +362,7 @@ def test_explorations_are_simulated_once(console: LocalConsole, monkeypatch: pyt
 def test_the_ledger_can_be_verified_and_saved(console: LocalConsole) -> None:
     me = console.browser()
     me.send("/ledger", "/ledger/open", {"name": "main / of 2026", "epsilon": "1"})
-    assert "The ledger is whole" in said(me.get("/ledger/verify"))
+    assert "The ledger is intact" in said(me.get("/ledger/verify"))
     assert json.loads(me.get("/ledger/export.json").text)["accounts"][0]["name"] == "main / of 2026"
     assert "main / of 2026" in said(me.get("/ledger/account?name=main%20/%20of%202026"))
     assert me.get("/ledger/account?name=other").status_code == 404

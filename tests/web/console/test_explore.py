@@ -357,7 +357,7 @@ def test_neither_answers_nor_who_gave_them_are_used() -> None:
     assert facts_of("truth", fewer) != facts_of("truth", table)
 
 
-def test_every_room_says_what_it_was_computed_from() -> None:
+def test_every_module_says_what_it_was_computed_from() -> None:
     said = {module: explore(module, simulated(module), {}).about for module in MODULES}
     assert all("public" in said[module] for module in ("release", "rankings", "truth"))
     assert all("synthetic" in said[module] for module in ("timing", "calibration", "rankings", "truth"))
@@ -410,7 +410,7 @@ ADDED: dict[str, dict[str, Any]] = {
 """What a person adds to a proposal, since it depends on their data."""
 
 
-def test_every_room_proposes_actions_of_its_own() -> None:
+def test_every_module_proposes_actions_of_its_own() -> None:
     proposed = {module: [step["action"] for step in explore(module, simulated(module), {}).steps] for module in MODULES}
     assert proposed == {
         "release": ["release.publish"],

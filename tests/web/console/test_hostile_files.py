@@ -61,7 +61,7 @@ def secret(tmp_path: Path) -> Path:
 
 
 def ids(console: LocalConsole) -> dict[str, str]:
-    """The files of an invented conference."""
+    """The files of a synthetic conference."""
     files.add_synthetic(console.app, User(LOCAL_USER, "you", "operator"), papers=24, reviewers=18)
     console.work("checks")
     return {file.name: file.id for file in files.listed(console.app, User(LOCAL_USER, "you", "operator"))}

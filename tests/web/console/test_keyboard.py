@@ -37,8 +37,8 @@ pytestmark = pytest.mark.slow
 def console(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[ConsoleServer]:
     server = ConsoleServer(tmp_path_factory.mktemp("keyboard") / "console")
     console = BrowserSession(server.base, chromium)
-    console.invent()
-    console.open_account("Invented 2026", "2")
+    console.add_synthetic()
+    console.open_account("Synthetic 2026", "2")
     console.close()
     yield server
     server.stop()
@@ -74,7 +74,7 @@ def test_from_the_first_page_to_a_run_by_keys_alone(console: ConsoleServer, chro
     assert "0.25 of the" in page.locator("main").inner_text()
     tab_to(page, "inline", "Spend and run")
     page.keyboard.press("Enter")
-    page.locator(".take").wait_for()
+    page.locator(".results").wait_for()
     assert "means-miscalibration.csv" in page.locator("main").inner_text()
     browser.close()
 
@@ -94,6 +94,6 @@ def test_the_same_without_scripts(console: ConsoleServer, chromium: Browser) -> 
     form.locator("[name=epsilon]").fill("0.25")
     browser.press("Check the cost", form)
     page.get_by_role("button", name="Spend and run").click()  # the page reloads itself until it was checked
-    page.locator(".take").wait_for()
+    page.locator(".results").wait_for()
     assert page.locator("main figure svg").count() >= 1
     browser.close()

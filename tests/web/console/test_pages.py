@@ -36,7 +36,7 @@ PAGES = {
     "done, public": "{done}?view=public",
     "audit": "{audit}",
     "ledger": "/ledger",
-    "account": "/ledger/account?name=Invented%202026",
+    "account": "/ledger/account?name=Synthetic%202026",
     "verify": "/ledger/verify",
     "people": "/users",
     "me": "/me",
@@ -53,20 +53,20 @@ WITH_DATA = {
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[BrowserSession]:
-    """A console with an invented conference, an account, and a run in each state that stays."""
+def session(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[BrowserSession]:
+    """A console with a synthetic conference, an account, and a run in each state that stays."""
     server = ConsoleServer(tmp_path_factory.mktemp("pages") / "console")
     console = BrowserSession(server.base, chromium)
-    console.invent()
+    console.add_synthetic()
     for kind in set(WITH_DATA.values()):
         link = console.page.get_by_role("link", name=f"synthetic: {kind}")
         PLACES[kind] = str(link.get_attribute("href"))
     broken = {"name": "broken.csv", "mimeType": "text/csv", "buffer": b"a,b\n1,\n"}
-    console.page.get_by_label("A file of yours").set_input_files(broken)  # type: ignore[arg-type]
-    console.press("Add it")
+    console.page.get_by_label("File, at most").set_input_files(broken)  # type: ignore[arg-type]
+    console.press("Upload")
     console.page.locator("[data-poll]").wait_for(state="detached")
     PLACES["bad"] = console.path
-    console.open_account("Invented 2026", "2")
+    console.open_account("Synthetic 2026", "2")
     PLACES["ready"] = console.prepare("release.publish", "synthetic: reviews", epsilon="1")
     PLACES["refused"] = console.prepare("release.publish", "synthetic: reviews", epsilon="5")
     PLACES["simulated"] = console.prepare("release.publish", "synthetic: reviews", simulate=True, epsilon="5")
@@ -95,54 +95,56 @@ def examine(console: BrowserSession, tabbing: bool = True) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_page(house: BrowserSession, name: str) -> None:
+def test_page(session: BrowserSession, name: str) -> None:
     if name in MODULES:
-        house.explored(name)
-    answer = house.open(PAGES[name].format(**PLACES))
+        session.explored(name)
+    answer = session.open(PAGES[name].format(**PLACES))
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
-    assert not examine(house)
-    assert house.wrong == []
+    assert not examine(session)
+    assert session.wrong == []
 
 
 @pytest.mark.parametrize(("path", "status"), REFUSALS.items())
-def test_refusals_are_pages_too(house: BrowserSession, path: str, status: int) -> None:
-    house.explored("release")  # settings are checked where there is something to show
-    house.open(path, status)
-    assert not examine(house)
-    assert house.wrong == []
+def test_refusals_are_pages_too(session: BrowserSession, path: str, status: int) -> None:
+    session.explored("release")  # settings are checked where there is something to show
+    session.open(path, status)
+    assert not examine(session)
+    assert session.wrong == []
 
 
-def test_titles_tell_pages_apart(house: BrowserSession) -> None:
+def test_titles_distinguish_pages(session: BrowserSession) -> None:
     titles: dict[str, str] = {}
     for name, path in PAGES.items():
         if name in ("columns", "done, public"):  # other views of the same page
             continue
-        house.open(path.format(**PLACES))
-        title = house.page.title()
+        session.open(path.format(**PLACES))
+        title = session.page.title()
         assert title not in titles, (name, titles[title])
         titles[title] = name
 
 
-def test_a_room_whose_simulation_is_under_way(house: BrowserSession) -> None:
-    house.page.route("**/rankings*", lambda route: route.continue_() if route.request.is_navigation_request() else None)
+def test_a_module_whose_simulation_is_running(session: BrowserSession) -> None:
+    session.page.route(
+        "**/rankings*", lambda route: route.continue_() if route.request.is_navigation_request() else None
+    )
     try:
-        house.open(f"/rankings?data={PLACES['rankings'].rsplit('/', 1)[1]}")
-        assert not examine(house, tabbing=False)
+        session.open(f"/rankings?data={PLACES['rankings'].rsplit('/', 1)[1]}")
+        assert not examine(session, tabbing=False)
     finally:
-        house.page.unroute_all(behavior="ignoreErrors")
+        session.page.unroute_all(behavior="ignoreErrors")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("module", "kind"), WITH_DATA.items())
-def test_room_with_data(house: BrowserSession, module: str, kind: str) -> None:
-    house.explored(module, PLACES[kind].rsplit("/", 1)[1])
-    house.page.locator("#exploration").wait_for()
-    assert not examine(house)
-    house.page.set_viewport_size({"width": WIDTHS[1], "height": 700})
-    assert walk(house.page) == []
-    assert house.wrong == []
+def test_module_with_data(session: BrowserSession, module: str, kind: str) -> None:
+    session.explored(module, PLACES[kind].rsplit("/", 1)[1])
+    session.page.locator("#exploration").wait_for()
+    assert not examine(session)
+    session.page.set_viewport_size({"width": WIDTHS[1], "height": 700})
+    assert walk(session.page) == []
+    assert session.wrong == []
 
 
 # ---- with people ---------------------------------------------------------------------------------------------------
@@ -158,8 +160,8 @@ def signed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleServer]:
 def join(console: BrowserSession, link: str, name: str) -> None:
     console.open(link.removeprefix(console.base))
     assert not examine(console)
-    console.page.get_by_label("Your name").fill(name)
-    console.page.get_by_label("A password").fill("kites fly over lakes")
+    console.page.get_by_label("Name").fill(name)
+    console.page.get_by_label("Password").fill("kites fly over lakes")
     console.press("Join")
     console.page.get_by_role("button", name="Sign out").wait_for()
 

@@ -40,28 +40,28 @@ def published(folder: Path) -> list[str]:
 def test_the_form_for_randomized_answers_as_it_is_publishes_nothing_of_raw_answers(
     console: ConsoleServer, chromium: Browser, raw: bytes
 ) -> None:
-    seat = BrowserSession(console.base, chromium)
-    seat.open("/data")
+    browser = BrowserSession(console.base, chromium)
+    browser.open("/data")
     answers = {"name": "answers.csv", "mimeType": "text/csv", "buffer": raw}
-    seat.page.get_by_label("A file of yours").set_input_files(answers)  # type: ignore[arg-type]
-    seat.press("Add it")
-    seat.page.locator("[data-poll]").wait_for(state="detached")
-    seat.explored("truth", seat.path.rsplit("/", 1)[1])
-    form = seat.page.locator('[id="form-truth.infer"]')
-    seat.page.evaluate("() => { for (const one of document.querySelectorAll('details')) one.open = true; }")
+    browser.page.get_by_label("File, at most").set_input_files(answers)  # type: ignore[arg-type]
+    browser.press("Upload")
+    browser.page.locator("[data-poll]").wait_for(state="detached")
+    browser.explored("truth", browser.path.rsplit("/", 1)[1])
+    form = browser.page.locator('[id="form-truth.infer"]')
+    browser.page.evaluate("() => { for (const one of document.querySelectorAll('details')) one.open = true; }")
     # somebody looks at another epsilon, as the page invites them to, and sends this form
-    seat.page.evaluate(
+    browser.page.evaluate(
         "() => { const one = document.querySelector('[data-explore] [name=epsilon]'); one.selectedIndex += 1;"
         " one.dispatchEvent(new Event('change', { bubbles: true })); }"
     )
-    seat.page.wait_for_url("**epsilon=**")
+    browser.page.wait_for_url("**epsilon=**")
     assert form.locator("[name=epsilon]").input_value() == ""
     assert form.locator("[name=randomized]").input_value() == "false"
-    assert seat.page.locator('[id="form-truth.randomize"] [name=epsilon]').input_value() != ""
+    assert browser.page.locator('[id="form-truth.randomize"] [name=epsilon]').input_value() != ""
     form.locator("[name=epsilon]").fill("2")
-    seat.expected = 422
-    seat.press("Check it", form)
-    seat.page.get_by_role("alert").wait_for()
-    assert "randomized" in seat.page.get_by_role("alert").inner_text()
+    browser.expected = 422
+    browser.press("Check", form)
+    browser.page.get_by_role("alert").wait_for()
+    assert "randomized" in browser.page.get_by_role("alert").inner_text()
     assert not published(console.folder)
-    seat.close()
+    browser.close()

@@ -137,11 +137,11 @@ def test_from_a_new_campaign_to_labels_and_on_into_truth(
     page.wait_for_selector("text=The campaign is closed")
     press(page, "Infer")
     page.wait_for_selector("h2#labels")
-    found = labels_of(page)
+    labels = labels_of(page)
     # each of 10 labels rests on 24 answers, right 9 in 10 times and sent unchanged 95 in 100 times
-    assert found == TRUTH
+    assert labels == TRUTH
     with page.expect_download() as download:
-        page.click("a:has-text('Save the labels')")
+        page.click("a:has-text('Download labels')")
     assert len(download.value.path().read_text(encoding="utf-8").splitlines()) == 1 + TASKS
     into_truth(page, console)
 

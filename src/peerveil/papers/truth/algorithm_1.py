@@ -8,6 +8,7 @@ all but enormous data.
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,14 +17,15 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.papers.truth.theory import lambda_interval
 from peerveil.truth import PrivateDawidSkene
 from peerveil.truth.answers import EncodedAnswers
-from peerveil.truth.confusion import CoinModel
+from peerveil.truth.models import CoinModel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from peerveil.core.exact import Number
     from peerveil.truth import TruthResult
-    from peerveil.truth.abilities import Channel, Summary
+    from peerveil.truth.em import Engine, ExpectedCounts, Parameters
+    from peerveil.truth.models import Channel, ClassPrior
 
     Floats = NDArray[np.float64]
 
@@ -31,15 +33,15 @@ if TYPE_CHECKING:
 class ProjectedCoin(CoinModel):
     """Projection (10): the share of hits is kept between lambda and 1 - lambda."""
 
-    def __init__(self, channel: Channel, lambda_: float) -> None:
-        super().__init__(channel)
-        self.clip = lambda_, 1 - lambda_
+    def __init__(self, channel: Channel, class_prior: ClassPrior, lambda_: float) -> None:
+        super().__init__(channel, class_prior)
+        self.bounds = lambda_, 1 - lambda_
 
-    def look(self, hits: Floats, totals: Floats) -> Summary:
-        """Update all abilities, and say lambda."""
-        summary = super().look(hits, totals)
-        summary.details["lambda"] = self.clip[0]
-        return summary
+    def m_step(self, counts: ExpectedCounts) -> Parameters:
+        """Update all abilities, and note lambda."""
+        parameters = super().m_step(counts)
+        parameters.details["lambda"] = self.bounds[0]
+        return parameters
 
 
 class AlgorithmOne(PrivateDawidSkene):
@@ -80,20 +82,20 @@ class AlgorithmOne(PrivateDawidSkene):
             raise BadInput("labels", got=Verbatim(f"{reports.k} classes"), want="two classes for the paper's method")
         if self.lambda_ != "theorem":
             return super().fit(reports)
-        first = AlgorithmOne(epsilon=self.exact_epsilon, **self.settings).fit(reports)
+        first = AlgorithmOne(epsilon=self.exact_epsilon, **asdict(self.limits)).fit(reports)
         wisdom = float(np.mean((2 * np.asarray(first.details["shown"]) - 1) ** 2))
         low, high = lambda_interval(len(reports.tasks), wisdom)
         if low > high:
             got = f"{len(reports.tasks):,} tasks, for which (15) asks lambda to be at least {low:.3g} and at most {high:.3g}"
             raise BadInput("lambda_", got=Verbatim(got), want="more tasks, or lambda_='rule'")
-        second = AlgorithmOne(epsilon=self.exact_epsilon, lambda_=low, **self.settings)
+        second = AlgorithmOne(epsilon=self.exact_epsilon, lambda_=low, **asdict(self.limits))
         result = second.fit(reports)
         self.workers_ = second.workers_
         return result
 
-    def _model(self, loads: Any, channel: Channel, history: Any, first: Any) -> ProjectedCoin:  # noqa: ARG002
+    def _model(self, _engine: Engine, channel: Channel, class_prior: ClassPrior, *_: object) -> ProjectedCoin:
         rule = max(channel.other, 1e-6)
-        return ProjectedCoin(channel, rule if isinstance(self.lambda_, str) else float(self.lambda_))
+        return ProjectedCoin(channel, class_prior, rule if isinstance(self.lambda_, str) else float(self.lambda_))
 
 
 def objective_of_equation_4(shown: Floats, y: Floats, task: Any, worker: Any, report: Any) -> float:

@@ -8,7 +8,7 @@ import shlex
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from sqlalchemy import desc, insert, select
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from peerveil.web.collect.service import Inferrer
     from peerveil.web.gateway import Gateway
 
+_T = TypeVar("_T")
 LOCAL_USER: Final = "local"
 """Acts when sign-in is disabled."""
 FOLDER: Final = "peerveil-console"
@@ -173,11 +174,12 @@ class Services:
             for name in {"store", "gateway"} & self._opened.keys():
                 self._opened.pop(name).close()
 
-    def _open(self, name: str, create: Callable[[], Any]) -> Any:
+    def _open(self, name: str, create: Callable[[], _T]) -> _T:
         with self._lock:
             if name not in self._opened:
                 self._opened[name] = create()
-            return self._opened[name]
+            opened: _T = self._opened[name]
+            return opened
 
     def has_collection(self) -> bool:
         """Whether there is a collection; a database on a server is only contacted on use."""
@@ -188,15 +190,13 @@ class Services:
         """The collection; with ``create`` its tables are made if there are none."""
         from peerveil.web.collect import Store
 
-        store: Store = self._open("store", lambda: Store(self.collect_url, create=create))
-        return store
+        return self._open("store", lambda: Store(self.collect_url, create=create))
 
     def inferrer(self) -> Inferrer:
         """Starts inference in processes of their own, and knows their state."""
         from peerveil.web.collect.service import Inferrer
 
-        inferrer: Inferrer = self._open("inferrer", lambda: Inferrer(self.collect_url))
-        return inferrer
+        return self._open("inferrer", lambda: Inferrer(self.collect_url))
 
     def gateway(self) -> Gateway:
         """The gateway, with the keys and the clock watch that its own commands would use."""
@@ -209,8 +209,7 @@ class Services:
         if self.gateway_url is None:
             want = "the address of its database: start the console with --gateway"
             raise BadInput("gateway", got=Verbatim("nothing"), want=want)
-        gateway: Gateway = self._open("gateway", opened)
-        return gateway
+        return self._open("gateway", opened)
 
 
 def start_command(service: str, url: str) -> str:

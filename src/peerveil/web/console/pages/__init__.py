@@ -27,9 +27,9 @@ class Page(NamedTuple):
     role: str | None
 
 
-def _campaigns(name: str) -> Callable[[PageRequest], Response]:
+def _campaigns(name: str, **options: bool) -> Callable[[PageRequest], Response]:
     """A handler of the campaign pages, which are imported on first use."""
-    return lambda request: getattr(import_module("peerveil.web.console.pages.campaigns"), name)(request)
+    return lambda request: getattr(import_module("peerveil.web.console.pages.campaigns"), name)(request, **options)
 
 
 _CAMPAIGN: Final = "/services/collect/{campaign}"
@@ -84,8 +84,9 @@ PAGES: Final = (
     Page("GET", _CAMPAIGN, _campaigns("campaign_page"), "operator"),
     *(
         Page("POST", f"{_CAMPAIGN}/{name}", _campaigns(name), "operator")
-        for name in ("invite", "estimate", "close", "infer", "export", "truth")
+        for name in ("invite", "close", "infer", "export", "truth")
     ),
+    Page("POST", f"{_CAMPAIGN}/estimate", _campaigns("infer", so_far=True), "operator"),
     Page("GET", f"{_CAMPAIGN}/results.json", _campaigns("results"), "operator"),
     Page("GET", f"{_CAMPAIGN}/labels.csv", _campaigns("labels"), "operator"),
 )

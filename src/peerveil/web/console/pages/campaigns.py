@@ -79,8 +79,9 @@ _READERS: Final[dict[str, tuple[Callable[[str], Any], str]]] = {
     **dict.fromkeys(("answers", "questions", "seed", "count"), (int, "a whole number")),
     **dict.fromkeys(("opens", "closes"), (_utc, _TIME)),
     "accuracy": (float, "a share such as 0.9"),
-    "classes": (lambda text: [line.strip() for line in text.splitlines() if line.strip()], "lines"),
-    "items": (lambda text: [line.strip() for line in text.splitlines() if line.strip()], "lines"),
+    **dict.fromkeys(
+        ("classes", "items"), (lambda text: [line.strip() for line in text.splitlines() if line.strip()], "lines")
+    ),
     "tasks": (tasks_of_lines, "lines"),
     "publish": (lambda text: text == "yes", "yes or no"),
 }
@@ -254,18 +255,8 @@ def invite(request: PageRequest) -> Response:
     return request.download("\n".join([*lines, ""]), f"invitations-{campaign.id}.txt", "text/plain; charset=utf-8")
 
 
-def estimate(request: PageRequest) -> Response:
-    """An estimate while the campaign is open."""
-    return _infer(request, so_far=True)
-
-
-def infer(request: PageRequest) -> Response:
-    """The result once the campaign is closed."""
-    return _infer(request, so_far=False)
-
-
-def _infer(request: PageRequest, *, so_far: bool) -> Response:
-    """Infer in a process of its own."""
+def infer(request: PageRequest, *, so_far: bool = False) -> Response:
+    """Infer the result of a closed campaign, or with ``so_far`` an estimate of an open one, in a process of its own."""
     store, known = _known(request)
     campaign, closed = known.campaign.id, store.state(known) == "closed"
     if so_far and closed:

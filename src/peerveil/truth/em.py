@@ -1,0 +1,237 @@
+"""Expectation-maximization, shared by every model and every engine.
+
+An engine holds the answers and the posteriors of the tasks; a model holds what is assumed of the workers. One iteration is
+
+- an M-step of the model: expected counts to parameters;
+- an E-step of the engine: parameters to posteriors, and their expected counts.
+
+Both steps maximize the same objective (for grid models a lower bound of the likelihood, for point estimates the likelihood times
+the prior), so it cannot fall, and its rise decides about convergence.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from peerveil.core.errors import PeerveilError
+
+if TYPE_CHECKING:
+    import polars as pl
+    from numpy.typing import NDArray
+
+    from peerveil.truth.answers import EncodedAnswers
+    from peerveil.truth.choose import Evidence
+
+    Floats = NDArray[np.float64]
+
+_ERROR_OF_NO_INFORMATION: Final = 0.5 / math.sqrt(3)  # standard deviation of a uniform ability
+
+
+class EMNotConverged(PeerveilError):
+    """The objective still rose in the last allowed iteration.
+
+    Attributes
+    ----------
+    iterations : int
+    rise : float
+        The last change of the objective, relative to its size.
+    tolerance : float
+    """
+
+    def __init__(self, iterations: int, rise: float, tolerance: float) -> None:
+        self.iterations, self.rise, self.tolerance = iterations, rise, tolerance
+        super().__init__(
+            f"EM did not converge after {iterations} iterations (relative change {rise:.2g}, tolerance {tolerance:g}). "
+            "Increase iterations or tolerance, or pass must_converge=False"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return EMNotConverged, (self.iterations, self.rise, self.tolerance)
+
+
+@dataclass(frozen=True)
+class ExpectedCounts:
+    """What an M-step reads, in expectation over the posteriors.
+
+    Attributes
+    ----------
+    by_class : [class]
+        Tasks of each class.
+    by_worker : [worker] or [worker, answer, class]
+        Correct answers of each worker; or answers of each worker by what was answered and what is correct.
+    loads : [worker]
+        Answers of each worker.
+    """
+
+    by_class: Floats
+    by_worker: Floats
+    loads: Floats
+
+    def correct_and_all(self) -> tuple[Floats, Floats]:
+        """Correct answers, and all answers: [worker], or [worker, class] where they were counted by class."""
+        if self.by_worker.ndim == 1:
+            return self.by_worker, self.loads
+        diagonal = np.arange(self.by_class.size)
+        return self.by_worker[:, diagonal, diagonal], self.by_worker.sum(axis=1)
+
+
+@dataclass(frozen=True)
+class CoinWeights:
+    """One-coin: log-probability of the correct answer, and of each other answer, by worker."""
+
+    correct: Floats
+    wrong: Floats
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The outcome of an M-step.
+
+    Attributes
+    ----------
+    weights : CoinWeights or [worker, answer, class]
+        Log-probabilities of answers.
+    log_prior : [class]
+        Logarithms of the shares of the classes.
+    penalty : float
+        What priors and entropies cost: the objective is the log-likelihood of the E-step minus the penalty.
+    abilities, standard_errors : [worker]
+    """
+
+    weights: CoinWeights | Floats
+    log_prior: Floats
+    penalty: float
+    abilities: Floats
+    standard_errors: Floats
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EStep:
+    """The outcome of an E-step: the sum over tasks of ln sum_z prior(z) prod weights, and the new counts."""
+
+    log_likelihood: float
+    counts: ExpectedCounts
+
+
+class Engine(Protocol):
+    """Holds the answers and runs E-steps over them (in memory, DuckDB or Spark)."""
+
+    classes: tuple[Any, ...]
+    workers: pl.Series
+    loads: NDArray[np.int64]
+
+    @property
+    def answers(self) -> EncodedAnswers:
+        """The answers; a sample of them, about two million, where they need not fit in memory."""
+
+    @property
+    def has_gold(self) -> bool:
+        """Whether some correct answers are known."""
+
+    def start(self, posterior: Floats | None, *, one_coin: bool) -> ExpectedCounts:
+        """Initialize the posteriors (default: vote shares) and return their expected counts."""
+
+    def e_step(self, parameters: Parameters) -> EStep:
+        """Update the posteriors; return the log-likelihood and the expected counts by worker and class."""
+
+    def correct_moments(self) -> tuple[Floats, Floats]:
+        """By worker the expected correct answers, and the sum of c (1 - c), c being the probability that one is correct."""
+
+    def posterior(self) -> tuple[pl.Series, Floats]:
+        """The tasks' ids, sorted, and their posteriors, one row per task."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When EM ends: at a relative change of the objective below ``tolerance``, or after so many ``iterations``."""
+
+    iterations: int = 500
+    tolerance: float = 1e-6
+    must_converge: bool = True
+
+
+@dataclass(frozen=True)
+class EMFit:
+    """Where EM ended; ``evidence`` tells how a model was chosen, if it was."""
+
+    tasks: pl.Series
+    posterior: Floats
+    class_shares: Floats
+    abilities: Floats
+    standard_errors: Floats
+    objectives: list[float]
+    converged: bool
+    objective: float
+    details: dict[str, Any]
+    evidence: Evidence | None = None
+
+
+class Model(Protocol):
+    """Anything that can be fitted on an engine: an EM model, or an automatic choice among several."""
+
+    def fit(self, engine: Engine, limits: Limits, start: Floats | None = None) -> EMFit:
+        """Estimate posteriors and abilities, starting from posteriors (default: vote shares)."""
+
+
+class EMModel(ABC):
+    """A model that EM fits.
+
+    Attributes
+    ----------
+    one_coin : bool
+        Whether the M-step reads only the number of each worker's correct answers.
+    """
+
+    one_coin: bool
+
+    @abstractmethod
+    def m_step(self, counts: ExpectedCounts) -> Parameters:
+        """The parameters that maximize the objective, given the expected counts."""
+
+    def fit(self, engine: Engine, limits: Limits, start: Floats | None = None) -> EMFit:
+        """Iterate M-steps and E-steps until the objective has converged."""
+        counts = engine.start(start, one_coin=self.one_coin)
+        objectives: list[float] = []
+        change = math.inf
+        while len(objectives) < limits.iterations and not change < limits.tolerance:
+            parameters = self.m_step(counts)
+            step = engine.e_step(parameters)
+            counts = step.counts
+            objectives.append(step.log_likelihood - parameters.penalty)
+            if len(objectives) > 1:
+                change = abs(objectives[-1] - objectives[-2]) / max(1.0, abs(objectives[-1]))
+        converged = change < limits.tolerance
+        if limits.must_converge and not converged:
+            raise EMNotConverged(limits.iterations, change, limits.tolerance)
+        tasks, posterior = engine.posterior()
+        return EMFit(
+            tasks=tasks,
+            posterior=posterior,
+            class_shares=np.exp(parameters.log_prior),
+            abilities=parameters.abilities,
+            standard_errors=_with_unknown_labels(parameters.standard_errors, engine),
+            objectives=objectives,
+            converged=converged,
+            objective=objectives[-1],
+            details=parameters.details,
+        )
+
+
+def _with_unknown_labels(errors: Floats, engine: Engine) -> Floats:
+    """Standard errors that account for unknown labels.
+
+    An M-step computes errors as if expected counts had been observed. What is observed about the share p of correct answers is
+    less by the missing information (Louis, 1982): n/(p(1-p)) - sum c(1-c)/(p(1-p))^2. Errors grow by the root of the ratio,
+    up to that of an ability of which nothing is known.
+    """
+    correct, uncertainty = engine.correct_moments()
+    loads = np.maximum(engine.loads, 1).astype(np.float64)
+    p = np.clip(correct / loads, 1e-3, 1 - 1e-3)
+    observed = np.clip(1 - uncertainty / (loads * p * (1 - p)), 0.04, 1.0)
+    return np.asarray(np.minimum(errors / np.sqrt(observed), np.maximum(errors, _ERROR_OF_NO_INFORMATION)))

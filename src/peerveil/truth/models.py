@@ -1,0 +1,234 @@
+"""The channel, the shares of the classes, and the models with point estimates: confusion matrices and maximum likelihood.
+
+A worker of ability a gives the correct class with probability a and each other class with (1 - a)/(k - 1). The response keeps an
+answer with probability ``keep`` and sends each other class with probability ``other``. So a randomized answer is correct with
+probability p(a) = other + (keep - other) a, equation (22) of the paper for k = 2, and each other class has (1 - p(a))/(k - 1).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from peerveil.core.errors import BadInput
+from peerveil.truth.em import CoinWeights, EMModel, ExpectedCounts, Parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import polars as pl
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+STRENGTH: Final = 6.0  # answers that the prior on an ability is worth
+_FLOOR: Final = 1e-10  # of probabilities and counts, as in crowd-kit
+_INNER_STEPS: Final = 5  # of the EM over hidden answers
+_PSEUDO_TASKS: Final = 5.0  # of every class, at the beginning of an estimate of shares
+_SHRINKAGE: Final = 0.2  # how far class shares are estimated
+
+
+@dataclass(frozen=True)
+class Channel:
+    """The randomized response as the estimators see it: the probability of the answer itself, and of each other class."""
+
+    keep: float
+    other: float
+    k: int
+
+    @classmethod
+    def of(cls, epsilon: float | None, k: int) -> Channel:
+        """The channel of a randomized response; ``None`` is no randomization.
+
+        >>> channel = Channel.of(1.0, 2)
+        >>> round(channel.keep, 4), round(channel.contrast, 4)
+        (0.7311, 0.4621)
+        """
+        if epsilon is None:
+            return cls(1.0, 0.0, k)
+        odds = math.exp(min(epsilon, 700.0))
+        return cls(odds / (odds + k - 1), 1 / (odds + k - 1), k)
+
+    @property
+    def contrast(self) -> float:
+        """Keep - other: how much of an answer the randomized answer retains, from 0 to 1."""
+        return self.keep - self.other
+
+    @property
+    def matrix(self) -> Floats:
+        """``matrix[answer, randomized answer]``."""
+        full = np.full((self.k, self.k), self.other)
+        np.fill_diagonal(full, self.keep)
+        return full
+
+
+@dataclass(frozen=True)
+class ClassPrior:
+    """The shares of the classes: fixed, or estimated with pseudo-counts.
+
+    With ``shrinkage`` w, they are w times what the posteriors say and 1 - w times even. That is a Dirichlet prior worth (1 - w)/w
+    times as many tasks as there are, so that the objective still cannot fall.
+    """
+
+    k: int
+    shares: Floats | None = None
+    pseudo: float = 0.0
+    shrinkage: float | None = None
+
+    @classmethod
+    def even(cls, k: int) -> ClassPrior:
+        """Equal shares."""
+        return cls(k, np.full(k, 1 / k))
+
+    @classmethod
+    def read(cls, setting: str | Sequence[float], k: int, *, skewed: bool, unpenalized: bool) -> ClassPrior:
+        """The prior of a setting: ``"shrunk"`` (even unless classes are ``skewed``), ``"uniform"``, ``"estimated"`` (by maximum
+        likelihood if ``unpenalized``), or numbers.
+        """
+        if isinstance(setting, str):
+            if setting == "uniform" or (setting == "shrunk" and not skewed):
+                return cls.even(k)
+            if setting == "shrunk":
+                return cls(k, shrinkage=_SHRINKAGE)
+            if setting == "estimated":
+                return cls(k, pseudo=0.0 if unpenalized else _PSEUDO_TASKS)
+        else:
+            shares = np.asarray(setting, dtype=np.float64)
+            if shares.shape == (k,) and (shares > 0).all() and abs(float(shares.sum()) - 1) < 1e-6:
+                return cls(k, shares)
+        want = f"'shrunk', 'uniform', 'estimated', or {k} shares that add up to 1"
+        raise BadInput("class_prior", got=setting, want=want)
+
+    def m_step(self, tasks_by_class: Floats) -> tuple[Floats, float]:
+        """Logarithms of the shares, and their penalty in the objective."""
+        if self.shares is not None:
+            return np.log(np.maximum(self.shares, _FLOOR)), 0.0
+        pseudo = self.pseudo
+        if self.shrinkage is not None:
+            pseudo = (1 / self.shrinkage - 1) * float(tasks_by_class.sum()) / self.k
+        counts = tasks_by_class + pseudo
+        shares = np.maximum(counts / counts.sum(), _FLOOR)
+        return np.log(shares), -pseudo * float(np.log(self.k * shares).sum())
+
+
+def history_counts(history: Mapping[Any, tuple[float, float]] | None, workers: pl.Series) -> Floats | None:
+    """Correct and wrong answers of each worker in earlier work, two columns; other workers are left out."""
+    if history is None:
+        return None
+    counts = np.zeros((len(workers), 2))
+    lookup = {worker: i for i, worker in enumerate(workers.to_list())}
+    for worker, pair in history.items():
+        try:
+            correct, wrong = (float(x) for x in pair)
+        except (TypeError, ValueError):
+            raise BadInput(f"history[{worker!r}]", got=pair, want="right and wrong answers, two numbers") from None
+        if not (0 <= correct < math.inf and 0 <= wrong < math.inf):
+            raise BadInput(f"history[{worker!r}]", got=pair, want="two finite numbers, not negative")
+        if worker in lookup:
+            counts[lookup[worker]] = correct, wrong
+    return counts
+
+
+class ConfusionModel(EMModel):
+    """A confusion matrix for every worker: the most likely one given the answers (MAP).
+
+    Without a prior it is maximum likelihood: for ``epsilon=None`` that is Dawid and Skene (1979), with the rules of crowd-kit.
+    The answers are hidden behind the channel, so the M-step is itself an EM over them. Given the expected number N[r, z] of
+    randomized answers r on tasks of class z, the expected number of answers b is
+    theta[z, b] sum_r N[r, z] C[b, r] / (theta C)[z, r]; a few such steps never lower the objective (generalized EM), and without
+    randomization one step is exact.
+
+    Parameters
+    ----------
+    channel, class_prior, workers
+        The channel, the shares of the classes, and the number of workers.
+    strength
+        How many answers the prior on each row is worth, two thirds of them correct; ``None`` for maximum likelihood.
+    history : [worker, 2], optional
+        Correct and wrong answers of each worker in earlier work; they are spread evenly over the classes.
+    """
+
+    one_coin = False
+
+    def __init__(
+        self,
+        channel: Channel,
+        class_prior: ClassPrior,
+        workers: int,
+        strength: float | None = STRENGTH,
+        history: Floats | None = None,
+    ) -> None:
+        k = channel.k
+        self.channel, self.class_prior, self.strength = channel, class_prior, strength or 0.0
+        self.pseudo = np.zeros((workers, k, k))  # [w, z, answer]
+        if strength is not None:
+            self.pseudo += _spread_errors(np.array([[2 * strength / 3, strength / 3]]), k)
+        if history is not None:
+            self.pseudo += _spread_errors(history, k) / k
+        self.theta = np.tile(_spread_errors(np.array([[0.7, 0.3]]), k), (workers, 1, 1))
+
+    def m_step(self, counts: ExpectedCounts) -> Parameters:
+        """Update all matrices."""
+        channel, k, matrix = self.channel, self.channel.k, self.channel.matrix
+        by_class = counts.by_worker.transpose(0, 2, 1)  # [w, z, r]
+        if channel.other == 0:
+            self._set_theta(by_class + self.pseudo)
+            shown = self.theta
+        else:
+            for _ in range(_INNER_STEPS):
+                shown = self.theta @ matrix
+                self._set_theta(self.theta * ((by_class / shown) @ matrix) + self.pseudo)
+            shown = self.theta @ matrix
+        abilities = self.theta[:, np.arange(k), np.arange(k)]
+        # the variance of a share of `size` answers, carried through the channel
+        size = by_class.sum(axis=2) + self.pseudo.sum(axis=2)
+        p = channel.other + channel.contrast * abilities
+        variance = p * (1 - p) / np.maximum(size, 1) / channel.contrast**2
+        log_prior, prior_penalty = self.class_prior.m_step(counts.by_class)
+        return Parameters(
+            np.ascontiguousarray(np.log(shown).transpose(0, 2, 1)),
+            log_prior,
+            prior_penalty - float((self.pseudo * np.log(self.theta)).sum()),
+            abilities=abilities.mean(axis=1),
+            standard_errors=np.sqrt(np.minimum(variance, 1 / 12).sum(axis=1)) / k,
+            details={"by_class": abilities, "confusion": self.theta, "prior_strength": self.strength},
+        )
+
+    def _set_theta(self, expected: Floats) -> None:
+        expected = np.maximum(expected, _FLOOR)
+        self.theta = expected / expected.sum(axis=2, keepdims=True)
+
+
+class CoinModel(EMModel):
+    """One ability per worker without a prior: maximum likelihood, p kept within what the channel can produce."""
+
+    one_coin = True
+
+    def __init__(self, channel: Channel, class_prior: ClassPrior) -> None:
+        self.channel, self.class_prior = channel, class_prior
+        self.bounds = max(channel.other, _FLOOR), min(channel.keep, 1 - _FLOOR)
+
+    def m_step(self, counts: ExpectedCounts) -> Parameters:
+        """Update all abilities; a worker without answers is in the middle of the bounds."""
+        channel, hits, loads = self.channel, counts.by_worker, counts.loads
+        share = np.divide(hits, loads, out=np.full_like(hits, sum(self.bounds) / 2), where=loads > 0)
+        p = np.clip(share, *self.bounds)
+        log_prior, prior_penalty = self.class_prior.m_step(counts.by_class)
+        return Parameters(
+            CoinWeights(np.log(p), np.log((1 - p) / (channel.k - 1))),
+            log_prior,
+            prior_penalty,
+            abilities=(p - channel.other) / channel.contrast,  # the channel undone
+            standard_errors=np.sqrt(p * (1 - p) / np.maximum(loads, 1)) / channel.contrast,
+            details={"shown": p},
+        )
+
+
+def _spread_errors(pairs: Floats, k: int) -> Floats:
+    """Correct and wrong counts, one row per worker, as matrices: wrong ones spread evenly."""
+    full = np.repeat(np.repeat(pairs[:, 1, None, None] / (k - 1), k, axis=1), k, axis=2)
+    full[:, np.arange(k), np.arange(k)] = pairs[:, 0, None]
+    return full
