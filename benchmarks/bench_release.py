@@ -15,14 +15,13 @@ from peerveil import Randomness
 from peerveil.data import Reviews
 from peerveil.release import PublicScores, feasible_region, publish
 from peerveil.release.expectation import draw_assignment
-from peerveil.release.projection import isotonic, project_sums
-from peerveil.release.region import lowest_sums
+from peerveil.release.projection import isotonic
 
 Floats = NDArray[np.float64]
 
 
 def bench() -> list[Row]:
-    return [*whole(), *sums(), *projection()]
+    return [*whole(), *projection()]
 
 
 def conference(reviewers: int, reviews_per_paper: int = 4, seed: int = 0) -> tuple[Any, Any, Floats]:
@@ -53,23 +52,6 @@ def whole() -> list[Row]:
         note = f"secure lane, unequal loads, {score.size:,} reviews; process peak {peak:.2f} GB"
         rows.append(Row(f"publish, {n:,} reviewers", seconds, None, "s", note))
     return rows
-
-
-def sums() -> list[Row]:
-    rows = []
-    for n in (10_000, 100_000, 1_000_000):
-        rng = np.random.default_rng(1)
-        public = PublicScores(rng.beta(1, 1, (n, 4)), loads=np.full(n, 4))
-        noisy = rng.normal(0.5, 1, n)
-
-        (seconds,) = best_of(2, partial(_bound_and_project, public, noisy))
-        (sort,) = best_of(2, partial(np.sort, public.values))
-        rows.append(Row(f"prefix sums and projection, {n:,}", seconds, sort, "s", "peer: one np.sort of the weights"))
-    return rows
-
-
-def _bound_and_project(public: PublicScores, noisy: Floats) -> None:
-    project_sums(noisy, lowest_sums(public))
 
 
 def projection() -> list[Row]:

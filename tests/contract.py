@@ -68,7 +68,7 @@ def sampled(claims: Any, name: str, samples: int = 10_000) -> bool:
 def swap() -> tuple[float, float]:
     rows = [(r, round(0.1 * (7 * r + 3 * p) % 1, 3), p) for r, p in enumerate((0, 1, 2, 3, 4, 5))]
     rows += [(r, round(0.1 * (5 * r + 1) % 1, 3), (r + 1) % 6) for r in range(6)]
-    public = release_adversary.Conference.of(rows).public
+    public = release_adversary.Assignment.of(rows).public
     found = release_adversary.swap_attack(public, rows, epsilon=1, trials=TRIALS, randomness=lane())
     return found.right, found.bound + SLACK
 
@@ -228,15 +228,15 @@ def guess_ranking() -> tuple[float, float]:
 
 
 def local(r: Randomness) -> Result:
-    reporter = rankings.LocalReporter(6, epsilon=1, seed=7)
-    sent = reporter.reports(votes(), randomness=r)
-    return rankings.aggregate_reports(sent, protocol=reporter.protocol, simulated=not r.is_secure)
+    protocol = rankings.LocalProtocol(6, epsilon=1, seed=7)
+    sent = protocol.randomize_all(votes(), randomness=r)
+    return rankings.aggregate_rankings(sent, protocol=protocol, simulated=not r.is_secure)
 
 
 def guess_report() -> tuple[float, float]:
     """The best guess between a ranking and its reverse from one report: half plus half the total variation."""
     protocol = rankings.LocalProtocol(6, epsilon=1)
-    laws = [rankings_adversary.report_distribution(protocol, row) for row in (np.arange(6), np.arange(6)[::-1])]
+    laws = [rankings_adversary.local_distribution(protocol, row) for row in (np.arange(6), np.arange(6)[::-1])]
     apart = sum(abs(laws[0][key] - laws[1][key]) for key in laws[0])
     return float(Fraction(1, 2) + apart / 4), 1 / (1 + math.exp(-1))
 
@@ -250,9 +250,9 @@ CENTRAL = Entry(
 )
 LOCAL = Entry(
     make=local,
-    honest=lambda: rankings_adversary.report_loss(rankings.LocalProtocol(4, epsilon=1)) <= 1,
-    broken=lambda: rankings_adversary.report_loss(rankings.LocalProtocol(4, epsilon="1.2")) <= 1,
-    adversary=rankings_adversary.report_loss,
+    honest=lambda: rankings_adversary.local_loss(rankings.LocalProtocol(4, epsilon=1)) <= 1,
+    broken=lambda: rankings_adversary.local_loss(rankings.LocalProtocol(4, epsilon="1.2")) <= 1,
+    adversary=rankings_adversary.local_loss,
     attack=guess_report,
 )
 RANDOMIZED = replace(LOCAL, make=lambda r: rankings.randomize_rankings(votes(), epsilon=1, randomness=r))

@@ -57,7 +57,6 @@ OTHERS = {
     "timing.audit_log": "for the operator: it publishes nothing",
     "timing.Queue": "promises no differential privacy, and marks its results as not private",
     "calibration.MapAdversary": "the adversary: it tosses coins for ties",
-    "rankings.LocalProtocol": "the terms of LocalReporter",
     "truth.randomize": "arrays, which can carry no mark; randomize_answers is the same on tables",
 }
 MECHANISMS: dict[str, Entry] = {
@@ -71,7 +70,7 @@ MECHANISMS: dict[str, Entry] = {
     "timing.post": delay(timing.FollowUp(epsilon=2, gap=3600, window=60)),
     "calibration.Conference": contract.conference_entry(),
     "calibration.Strategy": strategy_entry(panel().strategy(adversary_error=0.55)),
-    "rankings.LocalReporter": contract.LOCAL,
+    "rankings.LocalProtocol": contract.LOCAL,
     "rankings.randomize_rankings": contract.RANDOMIZED,
     "rankings.uniformity_test": contract.CENTRAL,
     "truth.randomize_answers": contract.ANSWERS,
@@ -80,7 +79,7 @@ MECHANISMS: dict[str, Entry] = {
 MORE: dict[str, Entry] = {
     "calibration.Pair": strategy_entry(pair().strategy(adversary_error=0.3)),
     "calibration.respond_assignment": contract.response_entry(),
-    "rankings.aggregate_reports": contract.LOCAL,
+    "rankings.aggregate_rankings": contract.LOCAL,
     "truth.Client": contract.CLIENT,
     "truth.PrivateDawidSkene": contract.FITTED,
 }

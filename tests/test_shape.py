@@ -18,7 +18,7 @@ TABLES = {"reviews", "events", "rankings", "labels", "history"}
 # value types and formulas, whose arguments have an order that everybody knows
 POSITIONAL = {
     "release.PublicScores", "calibration.Affine", "calibration.MapAdversary", "calibration.Monotone", "calibration.Pair",
-    "calibration.Panel", "calibration.Threshold", "rankings.Mallows", "rankings.Report", "rankings.kendall_distance",
+    "calibration.Panel", "calibration.Threshold", "rankings.Mallows", "rankings.RandomizedRanking", "rankings.kendall_distance",
     "rankings.spread_at", "rankings.total_variation", "timing.optimal_attack", "truth.collect", "truth.write_answers",
     "truth.CollectedAnswers",
 }  # fmt: skip

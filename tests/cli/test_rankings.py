@@ -63,7 +63,7 @@ def test_reports_and_their_aggregate(votes: Path, tmp_path: Path, capsys: pytest
         common = ["rankings", "randomize", votes, "--epsilon", 3]
         code, out, _ = run(capsys, *common, *spend, "--public-seed", 5, "--out", tmp_path / "sent")
         assert code == 0
-        assert "200 randomized reports" in out
+        assert "200 randomized rankings" in out
         assert account.remaining == 0
     reports = tmp_path / "sent" / "public" / "reports.jsonl"
     assert len(reports.read_text(encoding="utf-8").splitlines()) == 201

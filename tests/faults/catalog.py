@@ -168,12 +168,12 @@ FAULTS: Final = (
         "the-debit-comes-after-the-draw",
         "release/mechanism.py",
         """    if account is not None and private:
-        account.spend(promise, purpose=f"reviewers' mean {weight}", data=reviews, randomness=randomness)
+        account.spend(guarantee, purpose=f"reviewers' mean {weight}", data=reviews, randomness=randomness)
     noisy = mechanism.perturb(exact, public, randomness)
 """,
         """    noisy = mechanism.perturb(exact, public, randomness)
     if account is not None and private:
-        account.spend(promise, purpose=f"reviewers' mean {weight}", data=reviews, randomness=randomness)
+        account.spend(guarantee, purpose=f"reviewers' mean {weight}", data=reviews, randomness=randomness)
 """,
         ("tests/release/test_publish.py::test_the_debit_stands_when_the_noise_is_drawn",),
     ),
@@ -221,7 +221,7 @@ FAULTS: Final = (
     ),
     Fault(
         "a-tail-leaves-out-the-value-itself",
-        "rankings/nulls.py",
+        "rankings/laws.py",
         "self.chances[first:].sum()",
         "self.chances[first + 1 :].sum()",
         ("tests/rankings/test_nulls.py::test_critical_values_are_the_smallest_within_the_level",),

@@ -12,9 +12,8 @@ from peerveil.rankings.adversary import (
     guess_last_ranking,
     neighbor_pairs,
 )
-from peerveil.rankings.central import ClippedNorm, PairsNorm, RankNorm
+from peerveil.rankings.central import PRIVATE, ClippedNorm, PairsNorm, RankNorm
 from peerveil.rankings.clipped import clipped_length
-from peerveil.rankings.uniformity import PRIVATE
 
 
 @pytest.mark.parametrize("method", PRIVATE)
@@ -25,14 +24,14 @@ def test_no_neighbors_lose_more_than_epsilon(method: str, k: int, m: int) -> Non
 
 @pytest.mark.parametrize("method", PRIVATE)
 def test_too_little_noise_is_caught(method: str) -> None:
-    """The planted fault: noise for a third of the sensitivity."""
+    """The deliberate fault: noise for a third of the sensitivity."""
     assert not central_loss(method, 2, 4, shrink=1 / 3).passed
 
 
 def test_sensitivities_are_reached() -> None:
     """They are not generous: the loss comes close to epsilon somewhere."""
-    assert central_loss("rank-norm", 3, 3).noised > 0.99
-    assert central_loss("pairs-norm", 2, 4).noised > 0.99
+    assert central_loss("rank-norm", 3, 3).noisy > 0.99
+    assert central_loss("pairs-norm", 2, 4).noisy > 0.99
 
 
 def test_the_clipped_norm_moves_by_at_most_one_plus_the_cap() -> None:

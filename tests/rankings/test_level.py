@@ -10,10 +10,8 @@ import pytest
 
 from peerveil.core.randomness import laplace_scale
 from peerveil.rankings import people_needed, power_of
-from peerveil.rankings.kernels import batch_norms
-from peerveil.rankings.noise import NoisyLaw
-from peerveil.rankings.nulls import concordance_critical, squares_null
-from peerveil.rankings.uniformity import central_test
+from peerveil.rankings.central import central_test
+from peerveil.rankings.laws import NoisyLaw, concordance_null, squares_null
 
 LEVELS = (0.2, 0.05, 0.01, 0.001)
 REPEATED = 100_000
@@ -27,15 +25,15 @@ def uniform_rows(k: int, m: int, seed: int) -> Any:
 def statistics(method: str, k: int, m: int) -> np.ndarray[Any, Any]:
     """The statistic of 100,000 uniform data sets, without noise."""
     test, rng = central_test(method, k, m, 1 / 3), np.random.default_rng(5)
-    found = np.empty(REPEATED)
+    result = np.empty(REPEATED)
     for i in range(REPEATED):
         if method == "pairs-norm":
-            found[i] = test.statistic(2 * rng.binomial(k, 0.5, m // 2) - k)
+            result[i] = test.statistic(2 * rng.binomial(k, 0.5, m // 2) - k)
         elif method == "rank-norm":
-            found[i] = test.statistic(uniform_rows(k, m, i).sum(axis=0))
+            result[i] = test.statistic(uniform_rows(k, m, i).sum(axis=0))
         else:
-            found[i] = test.statistic(uniform_rows(k, m, i))
-    return found
+            result[i] = test.statistic(uniform_rows(k, m, i))
+    return result
 
 
 @pytest.mark.parametrize(
@@ -59,19 +57,20 @@ def test_noised_statistics_keep_their_level_exactly(method: str, k: int, m: int)
     law = NoisyLaw(test.null(), scale)
     noisy = statistics(method, k, m) + np.random.default_rng(6).laplace(scale=scale, size=REPEATED)
     for level in LEVELS:
-        found = float((noisy >= law.critical(level)).mean())
-        assert abs(found - level) <= 5 * math.sqrt(level * (1 - level) / REPEATED), (level, found)
+        result = float((noisy >= law.critical(level)).mean())
+        assert abs(result - level) <= 5 * math.sqrt(level * (1 - level) / REPEATED), (level, result)
 
 
 @pytest.mark.parametrize(("k", "m"), [(2, 3), (4, 4), (6, 20), (2, 250), (41, 10), (10, 60)])
 def test_friedman_never_exceeds_its_level(k: int, m: int) -> None:
     square = np.empty(REPEATED)
     for i in range(REPEATED // 1000):
-        batch_norms(uniform_rows(k * 1000, m, i), k, square[i * 1000 : (i + 1) * 1000])
+        sums = 2 * uniform_rows(k * 1000, m, i).reshape(1000, k, m).sum(axis=1) - k * (m - 1)
+        square[i * 1000 : (i + 1) * 1000] = (sums**2).sum(axis=1)
     w = square / (m * (m * m - 1) / 3) / k**2
     for level in LEVELS:
-        found = float((w >= concordance_critical(k, m, level) - 1e-12).mean())
-        assert found <= level + 5 * math.sqrt(level * (1 - level) / REPEATED), (level, found)
+        result = float((w >= concordance_null(k, m).critical(level) - 1e-12).mean())
+        assert result <= level + 5 * math.sqrt(level * (1 - level) / REPEATED), (level, result)
 
 
 @pytest.mark.parametrize(("k", "m"), [(2, 2), (5, 7), (1000, 10), (50, 100)])
@@ -80,8 +79,8 @@ def test_pair_sums_without_noise_never_exceed_their_level(k: int, m: int) -> Non
     sums = 2 * rng.binomial(k, 0.5, (REPEATED, m // 2)) - k
     y = (sums.astype(float) ** 2).sum(axis=1)
     for level in LEVELS:
-        room = 5 * math.sqrt(level * (1 - level) / REPEATED)
-        assert float((y >= squares_null((k,) * (m // 2)).critical(level)).mean()) <= level + room
+        margin = 5 * math.sqrt(level * (1 - level) / REPEATED)
+        assert float((y >= squares_null((k,) * (m // 2)).critical(level)).mean()) <= level + margin
 
 
 def test_local_tests_never_exceed_their_level() -> None:
@@ -92,8 +91,8 @@ def test_local_tests_never_exceed_their_level() -> None:
         sums = 2 * rng.binomial(counts, 0.5, (REPEATED, questions)) - counts
         y = (sums.astype(float) ** 2).sum(axis=1)
         for level in LEVELS:
-            room = 5 * math.sqrt(level * (1 - level) / REPEATED)
-            assert float((y >= law.critical(level)).mean()) <= level + room
+            margin = 5 * math.sqrt(level * (1 - level) / REPEATED)
+            assert float((y >= law.critical(level)).mean()) <= level + margin
 
 
 # ---- power ------------------------------------------------------------------------------------------------------------------
@@ -104,18 +103,18 @@ def test_local_tests_never_exceed_their_level() -> None:
     [(10, 10_000, 0.99, 0.93, 60), (100, 1000, 0.997, 0.9, 100), (1000, 100, 0.999, 0.9, 300)],
 )
 def test_the_default_central_test_reaches_its_power(m: int, k: int, spread: float, least: float, trials: int) -> None:
-    found = power_of("auto", rankings=k, items=m, spread=spread, epsilon="1/3", trials=trials, seed=1)
-    print(found)
-    assert found.power >= least
+    result = power_of("auto", rankings=k, items=m, spread=spread, epsilon="1/3", trials=trials, seed=1)
+    print(result)
+    assert result.power >= least
 
 
 @pytest.mark.parametrize(
     ("m", "n", "spread", "least"), [(100, 2000, 0.95, 0.75), (100, 10_000, 0.98, 0.65), (1000, 2000, 0.995, 0.75)]
 )
 def test_the_default_local_test_reaches_its_power(m: int, n: int, spread: float, least: float) -> None:
-    found = power_of("local", rankings=n, items=m, spread=spread, epsilon="1/3", trials=4000)
-    print(found)
-    assert found.power >= least
+    result = power_of("local", rankings=n, items=m, spread=spread, epsilon="1/3", trials=4000)
+    print(result)
+    assert result.power >= least
 
 
 def test_people_needed_locally_are_flat_in_the_number_of_items() -> None:

@@ -15,8 +15,8 @@ from peerveil.core.randomness import Randomness
 from peerveil.rankings import Mallows, kendall_distance, mahonian, spread_at, total_variation
 from peerveil.rankings.kernels import top_half
 from peerveil.rankings.mallows import distance_moments, log_normalizer, spread_of_mean
-from peerveil.rankings.simulate import half_biases, pair_bias
-from peerveil.rankings.variation import distance_cdf, estimated_total_variation
+from peerveil.rankings.plan import half_biases, pair_bias
+from peerveil.rankings.variation import distance_cdf, estimated_variation
 
 
 def brute_distance(a: Any, b: Any) -> int:
@@ -49,16 +49,16 @@ def test_kendall_distance_agrees_with_scipy_at_ten_thousand_items() -> None:
 def test_samples_follow_the_model(spread: float) -> None:
     model = Mallows(4, spread, center=[2, 0, 3, 1])
     expected, n = law(model), 60_000
-    seen: dict[tuple[int, ...], int] = dict.fromkeys(expected, 0)
+    counts: dict[tuple[int, ...], int] = dict.fromkeys(expected, 0)
     for row in model.sample(n, seed=3).tolist():
-        seen[tuple(row)] += 1
+        counts[tuple(row)] += 1
     for ranking, p in expected.items():
-        assert abs(seen[ranking] - n * p) <= 5.5 * math.sqrt(n * p * (1 - p)) + 3
+        assert abs(counts[ranking] - n * p) <= 5.5 * math.sqrt(n * p * (1 - p)) + 3
         assert model.log_likelihood([ranking]) == pytest.approx(math.log(p), abs=1e-9)
 
 
 def test_a_sampler_that_is_off_is_noticed() -> None:
-    """The planted fault of the test above: another spread."""
+    """The deliberate fault of the test above: another spread."""
     n, p = 60_000, law(Mallows(4, 0.6))[0, 1, 2, 3]
     hits = (Mallows(4, 0.58).sample(n, seed=3) == np.arange(4)).all(axis=1).sum()
     assert abs(hits - n * p) > 5.5 * math.sqrt(n * p * (1 - p))
@@ -67,8 +67,8 @@ def test_a_sampler_that_is_off_is_noticed() -> None:
 def test_large_samples_have_the_right_distance() -> None:
     model = Mallows(1000, 0.99)
     rows = model.sample(60, seed=1)
-    found = [kendall_distance(row, np.arange(1000)) for row in rows]
-    assert abs(np.mean(found) - model.mean_distance) < 5 * math.sqrt(model.distance_variance / 60)
+    result = [kendall_distance(row, np.arange(1000)) for row in rows]
+    assert abs(np.mean(result) - model.mean_distance) < 5 * math.sqrt(model.distance_variance / 60)
     assert (np.sort(rows, axis=1) == np.arange(1000)).all()
     secure = Mallows(5, 0.5).sample(3)
     assert (np.sort(secure, axis=1) == np.arange(5)).all()
@@ -101,13 +101,13 @@ def test_total_variation_against_mahonian_numbers(m: int, spread: float) -> None
     weights = [spread**d for d in range(len(counts))]
     total, every = math.fsum(c * w for c, w in zip(counts, weights, strict=True)), sum(counts)
     exact = 0.5 * math.fsum(abs(c / every - c * w / total) for c, w in zip(counts, weights, strict=True))
-    found = estimated_total_variation(m, spread)
-    assert abs(found.value - exact) <= found.error + 1e-12 < 2e-9
+    value, error = estimated_variation(m, spread)
+    assert abs(value - exact) <= error + 1e-12 < 2e-9
 
 
 def test_the_distribution_of_distances() -> None:
-    found, error = distance_cdf(5, 1.0, np.arange(11))
-    assert np.abs(found - np.cumsum(mahonian(5)) / 120).max() <= error + 1e-12
+    result, error = distance_cdf(5, 1.0, np.arange(11))
+    assert np.abs(result - np.cumsum(mahonian(5)) / 120).max() <= error + 1e-12
 
 
 @pytest.mark.parametrize(("m", "tolerance"), [(2, 0.2), (10, 0.05), (100, 0.5), (500, 0.999), (10_000, 0.3)])
@@ -118,12 +118,12 @@ def test_the_spread_at_a_tolerance(m: int, tolerance: float) -> None:
 def test_the_fit_finds_spread_and_center() -> None:
     truth = Mallows(25, 0.85, center=Randomness.simulation(5).permutation(25))
     rows = truth.sample(800, seed=2)
-    found = Mallows.fit(rows)
-    assert found.spread == pytest.approx(0.85, abs=0.01)
-    assert kendall_distance(found.center, truth.center) <= 2
-    assert found.log_likelihood(rows) >= truth.log_likelihood(rows)
+    result = Mallows.fit(rows)
+    assert result.spread == pytest.approx(0.85, abs=0.01)
+    assert kendall_distance(result.center, truth.center) <= 2
+    assert result.log_likelihood(rows) >= truth.log_likelihood(rows)
     twice = Mallows.fit(rows, counts=np.full(800, 2))
-    assert (twice.center == found.center).all()
+    assert (twice.center == result.center).all()
     assert Mallows.fit([[0, 1, 2], [2, 1, 0]]).spread == 1.0
     assert Mallows.fit([[0, 1, 2]]).spread < 1e-100
 
@@ -155,10 +155,10 @@ def test_biases_of_answers_against_enumeration() -> None:
         (lambda: Mallows(3, 0.5, center=[0, 1]), "center"),
         (lambda: Mallows(3, 0.5).sample(-1), "count"),
         (lambda: Mallows(3, 0.5).sample(2, seed="x"), "seed"),  # type: ignore[arg-type]
-        (lambda: Mallows(3, 0.5).log_likelihood([[0, 0, 1]]), "ranks, row 1"),
+        (lambda: Mallows(3, 0.5).log_likelihood([[0, 0, 1]]), "rankings"),
         (lambda: Mallows.fit([]), "ranks"),
         (lambda: Mallows.fit([[0, 1], [1]]), "ranks"),
-        (lambda: Mallows.fit([[0.5, 1.0]]), "ranks"),
+        (lambda: Mallows.fit([[0.5, 1.0]]), "Rankings, row 1 (index 0), column 0"),
         (lambda: kendall_distance([0, 1], [0, 1, 2]), "b"),
         (lambda: kendall_distance([0, 3, 1], [0, 1, 2]), "a"),
         (lambda: kendall_distance([0.0, 1.0], [0, 1]), "a"),

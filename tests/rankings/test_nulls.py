@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from peerveil.rankings import nulls
+from peerveil.rankings import laws
 from peerveil.rankings.adversary import all_rankings
-from peerveil.rankings.central import ClippedBatches, ClippedNorm, RankNorm
-from peerveil.rankings.choose import choose_central, signal_needed
+from peerveil.rankings.central import ClippedBatches, ClippedNorm, RankNorm, choose_central, signal_needed
 from peerveil.rankings.clipped import clipped_length
 from peerveil.rankings.kernels import batch_norms_of_shuffles
-from peerveil.rankings.noise import NoisyLaw, normal_laplace_tail
+from peerveil.rankings.laws import NoisyLaw, normal_laplace_tail
 
 
 def enumerated(counts: tuple[int, ...]) -> dict[int, float]:
@@ -29,7 +28,7 @@ def enumerated(counts: tuple[int, ...]) -> dict[int, float]:
 
 @pytest.mark.parametrize("counts", [(1,), (2, 2), (3, 3, 3), (1, 4, 5), (7,)])
 def test_sums_of_squares_are_exact(counts: tuple[int, ...]) -> None:
-    law = nulls.squares_null(counts)
+    law = laws.squares_null(counts)
     for value, chance in enumerated(counts).items():
         assert law.chances[law.values == value].sum() == pytest.approx(chance, abs=1e-12)
         tail = sum(p for v, p in enumerated(counts).items() if v >= value)
@@ -38,33 +37,33 @@ def test_sums_of_squares_are_exact(counts: tuple[int, ...]) -> None:
 
 def test_many_pairs_approach_the_chi_square_law() -> None:
     for pairs, k in ((1, 10**6), (50, 10_000), (5000, 10**5)):
-        law = nulls.squares_null((k,) * pairs)
+        law = laws.squares_null((k,) * pairs)
         for level in (0.2, 0.05, 0.001):
             assert law.tail(k * float(chi2.isf(level, pairs))) == pytest.approx(level, rel=0.01)
         assert np.dot(law.values, law.chances) == pytest.approx(pairs * k, rel=1e-9)
 
 
 def test_critical_values_are_the_smallest_within_the_level() -> None:
-    law = nulls.squares_null((10, 10))
+    law = laws.squares_null((10, 10))
     for level in (0.5, 0.05, 0.001):
         critical = law.critical(level)
         assert law.tail(critical) <= level < law.tail(float(law.values[law.values < critical][-1]))
-    assert nulls.squares_null((2,)).critical(0.1) == math.inf
+    assert laws.squares_null((2,)).critical(0.1) == math.inf
 
 
 def test_concordance_by_enumeration() -> None:
     kinds = 2 * all_rankings(3) - 2
     squares = [float((a + b + c) @ (a + b + c)) / (8 * 9) for a, b, c in product(kinds, repeat=3)]
-    law = nulls.concordance_null(3, 3)
+    law = laws.concordance_null(3, 3)
     for value in sorted(set(squares)):
         exact = float(np.mean(np.array(squares) >= value - 1e-9))
         assert law.tail(value) == pytest.approx(exact, abs=6 * math.sqrt(0.25 / 200_000) + 1e-5)
-    assert nulls.concordance_null(3, 2).tail(1.0) == pytest.approx(0.25)
+    assert laws.concordance_null(3, 2).tail(1.0) == pytest.approx(0.25)
 
 
 def test_concordance_limit_has_the_exact_mean_and_variance() -> None:
     for k, m in ((2, 300), (10, 100), (500, 7)):
-        a, b = nulls.beta_parameters(k, m)
+        a, b = laws.ConcordanceLimit.of(k, m).shape
         assert a / (a + b) == pytest.approx(1 / k)
         assert a * b / (a + b) ** 2 / (a + b + 1) == pytest.approx(2 * (k - 1) / (k**3 * (m - 1)))
 
@@ -75,15 +74,15 @@ def test_concordance_limit_just_beyond_the_simulated_range(k: int, m: int) -> No
     batch_norms_of_shuffles(k, m, 99, draws)
     w = draws / (m * (m * m - 1) / 3) / k**2
     for level in (0.2, 0.05, 0.01):
-        found = float((w >= nulls.concordance_critical(k, m, level)).mean())
-        assert abs(found - level) < 5 * math.sqrt(level / w.size) + 0.01 * level
+        result = float((w >= laws.concordance_null(k, m).critical(level)).mean())
+        assert abs(result - level) < 5 * math.sqrt(level / w.size) + 0.01 * level
     # the chi-square limit that other tools use is far off for few rankings
     far = float((w * k * (m - 1) >= chi2.isf(0.01, m - 1)).mean())
     assert k > 20 or far < 0.008
 
 
 def test_noise_is_added_exactly() -> None:
-    law = nulls.squares_null((9, 9)).mapped(np.sqrt)
+    law = laws.squares_null((9, 9)).mapped(np.sqrt)
     noisy = NoisyLaw(law, 3.0)
     rng = np.random.default_rng(1)
     drawn = rng.choice(law.values, 400_000, p=law.chances) + rng.laplace(scale=3.0, size=400_000)
@@ -121,7 +120,7 @@ def test_the_clipped_norm_is_the_norm_where_nothing_is_clipped() -> None:
     rows = np.array([rng.permutation(200) for _ in range(50)])
     test = ClippedNorm(50, 200)
     assert test.cap < 0.5
-    assert test.statistic(rows) == pytest.approx(RankNorm(50, 200).statistic(rows.sum(axis=0)), abs=1e-6)
+    assert test.from_rows(rows) == pytest.approx(RankNorm(50, 200).statistic(rows.sum(axis=0)), abs=1e-6)
 
 
 def test_the_clipped_norm_against_a_search_over_directions() -> None:
@@ -156,14 +155,14 @@ def test_the_choice_depends_on_public_numbers_and_is_the_best_of_its_candidates(
 
 def test_laws_are_kept_in_a_folder_if_one_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PEERVEIL_CACHE", str(tmp_path / "cache"))
-    nulls._concordance_null.cache_clear()
-    first = nulls.concordance_null(5, 4)
+    laws._concordance_null.cache_clear()
+    first = laws.concordance_null(5, 4)
     (file,) = (tmp_path / "cache").iterdir()
-    nulls._concordance_null.cache_clear()
-    assert np.array_equal(nulls.concordance_null(5, 4).values, first.values)
+    laws._concordance_null.cache_clear()
+    assert np.array_equal(laws.concordance_null(5, 4).values, first.values)
     file.write_bytes(b"broken")
-    nulls._concordance_null.cache_clear()
-    assert np.array_equal(nulls.concordance_null(5, 4).values, first.values)
+    laws._concordance_null.cache_clear()
+    assert np.array_equal(laws.concordance_null(5, 4).values, first.values)
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,16 @@ import pytest
 
 from peerveil import Randomness
 from peerveil.core.errors import BadInput
-from peerveil.rankings import LocalReporter, Mallows, people_needed, plan_rankings, power_of
-from peerveil.rankings.aggregate import answer_of_sums
-from peerveil.rankings.uniformity import PRIVATE
+from peerveil.rankings import LocalProtocol, Mallows, people_needed, plan_rankings, power_of
+from peerveil.rankings.aggregate import aggregate_sums
+from peerveil.rankings.central import PRIVATE
 from peerveil.report import svg
 
 
 def test_power_is_the_level_on_uniform_rankings() -> None:
     for method in PRIVATE:
-        found = power_of(method, rankings=300, items=30, spread=1.0, epsilon=1, trials=60)
-        assert abs(found.power - 0.05) < 6 * found.error + 0.003, method
+        result = power_of(method, rankings=300, items=30, spread=1.0, epsilon=1, trials=60)
+        assert abs(result.power - 0.05) < 6 * result.error + 0.003, method
 
 
 def test_power_rises_with_people_and_signal() -> None:
@@ -32,19 +32,19 @@ def test_power_rises_with_people_and_signal() -> None:
 
 
 @pytest.mark.parametrize("ask", ["items", "pairs"])
-def test_local_power_agrees_with_whole_reports(ask: str) -> None:
+def test_local_power_agrees_with_whole_rankings(ask: str) -> None:
     """The shortcut (exact biases of answers) against people with whole rankings."""
     name = {"items": "local", "pairs": "local-pairs"}[ask]
     m, n, spread, trials = 12, 600, 0.75, 200
     short = power_of(name, rankings=n, items=m, spread=spread, epsilon=1, trials=3000)
     source, hits = Randomness.simulation(4), 0
     for trial in range(trials):
-        reporter = LocalReporter(m, epsilon=1, ask=ask, seed=trial)
-        question, bits = reporter.draw(Mallows(m, spread).sample(n, seed=1000 + trial), randomness=source)
-        number = reporter.protocol.questions
+        protocol = LocalProtocol(m, epsilon=1, ask=ask, seed=trial)
+        question, bits = protocol.draw(Mallows(m, spread).sample(n, seed=1000 + trial), randomness=source)
+        number = protocol.questions
         counts = np.bincount(question, minlength=number)
         sums = np.bincount(question, weights=2.0 * bits - 1, minlength=number).astype(int)
-        hits += answer_of_sums(reporter.protocol, counts, sums, 0.05).reject
+        hits += aggregate_sums(protocol, counts, sums, 0.05).reject
     assert hits / trials == pytest.approx(short.power, abs=5 * math.sqrt(0.25 / trials + short.error**2))
 
 

@@ -1,4 +1,4 @@
-"""Local reports of a whole table: what is public in them, what is counted, and what aggregators read."""
+"""Randomized rankings of a whole table: what is public in them, what is counted, and what aggregators read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from peerveil import BudgetExceeded, Ledger, Randomness
 from peerveil.core.errors import BadInput
 from peerveil.data import Rankings
-from peerveil.rankings import LocalProtocol, Mallows, aggregate_reports, randomize_rankings, uniformity_test
+from peerveil.rankings import LocalProtocol, Mallows, aggregate_rankings, randomize_rankings, uniformity_test
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,21 +30,21 @@ def simulated(**settings: Any) -> Any:
     )
 
 
-def test_every_form_of_the_reports_gives_the_same_test(tmp_path: Path) -> None:
+def test_every_form_of_randomized_rankings_gives_the_same_test(tmp_path: Path) -> None:
     randomized = simulated(ask="pairs")
     randomized.save(tmp_path / "out")
     frame = randomized.frame()
-    expected = aggregate_reports(randomized.reports, protocol=randomized.protocol, simulated=True)
+    expected = aggregate_rankings(randomized.rankings, protocol=randomized.protocol, simulated=True)
     forms = [randomized, tmp_path / "out" / "reports.jsonl", str(tmp_path / "out" / "table.csv")]
     forms += [frame, frame.lazy(), pd.DataFrame(frame.to_dict(as_series=False))]
     for form in forms:
-        test = aggregate_reports(form)
+        test = aggregate_rankings(form)
         assert test.to_dict() == expected.to_dict()
         assert test.mark == "simulation, not private"
         with pytest.raises(BadInput, match="^protocol: "):
-            aggregate_reports(form, protocol=LocalProtocol(6, epsilon=1))
+            aggregate_rankings(form, protocol=LocalProtocol(6, epsilon=1))
         with pytest.raises(BadInput, match="^answers: "):
-            aggregate_reports(form, answers=2)
+            aggregate_rankings(form, answers=2)
     assert expected.reject
 
 
@@ -55,18 +55,18 @@ def test_the_file_states_the_protocol_and_holds_one_line_per_person() -> None:
         "peerveil": "rankings reports 1", "items": 6, "epsilon": "1/3", "method": "items", "questions": 2, "seed": 7,
         "simulated": True,
     }  # fmt: skip
-    assert len(lines) == len(randomized.reports) == 300
+    assert len(lines) == len(randomized.rankings) == 300
     assert {line["question"] for line in lines} == {0, 1}
-    assert randomized.to_dict()["reports"] == 300
+    assert randomized.to_dict()["rankings"] == 300
     assert sum(randomized.to_dict()["questions"]["answers"]) == 300
 
 
-def test_the_order_of_reports_says_nothing_about_the_order_of_people() -> None:
-    """The first half of the people agrees, the second half disagrees; the reports are mixed."""
+def test_the_order_is_independent_of_the_order_of_people() -> None:
+    """The first half of the people agrees, the second half disagrees; they are mixed."""
     up = np.arange(6)
     votes = np.vstack([np.tile(up, (500, 1)), np.tile(up[::-1], (500, 1))])
     randomized = randomize_rankings(votes, epsilon=8, questions=1, randomness=Randomness.simulation(3))
-    bits = np.array([report.bits for report in randomized.reports])
+    bits = np.array([ranking.bits for ranking in randomized.rankings])
     assert abs(bits[:500].sum() - bits[500:].sum()) < 5.5 * np.sqrt(250)
 
 
@@ -113,7 +113,7 @@ def test_columns_and_layout_are_read_from_frames_and_files(tmp_path: Path) -> No
     ]
     for data, settings in forms:
         assert uniformity_test(data, **settings).items == 2
-        assert len(randomize_rankings(data, epsilon=1, **settings).reports) >= 2
+        assert len(randomize_rankings(data, epsilon=1, **settings).rankings) >= 2
     for table in (VOTES, Rankings(VOTES)):
         with pytest.raises(BadInput, match=r"^columns: .*only a frame or a file"):
             uniformity_test(table, columns=columns)
@@ -146,8 +146,8 @@ def test_saving_twice_needs_force(tmp_path: Path) -> None:
 def test_a_file_that_is_none_of_ours_is_refused(tmp_path: Path, content: str, message: str) -> None:
     (tmp_path / "x.jsonl").write_text(content, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(BadInput, match=message):
-        aggregate_reports(tmp_path / "x.jsonl")
-    with pytest.raises(BadInput, match="file of reports"):
-        aggregate_reports(tmp_path / "missing.jsonl")
+        aggregate_rankings(tmp_path / "x.jsonl")
+    with pytest.raises(BadInput, match="file of randomized rankings"):
+        aggregate_rankings(tmp_path / "missing.jsonl")
     with pytest.raises(BadInput, match="^protocol: got None"):
-        aggregate_reports(simulated().reports)
+        aggregate_rankings(simulated().rankings)

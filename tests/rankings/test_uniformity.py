@@ -15,9 +15,10 @@ from peerveil import Ledger, Randomness
 from peerveil.core.errors import BadInput
 from peerveil.data import Rankings
 from peerveil.rankings import Mallows, UniformityTest, uniformity_test
-from peerveil.rankings import intake as intake_module
-from peerveil.rankings.intake import Ballots, fair_signs
-from peerveil.rankings.uniformity import METHODS, PRIVATE, WITHOUT_EPSILON
+from peerveil.rankings import ballots as ballots_module
+from peerveil.rankings.ballots import Ballots, fair_signs
+from peerveil.rankings.central import PRIVATE
+from peerveil.rankings.uniformity import METHODS, WITHOUT_EPSILON
 from peerveil.report import svg
 
 SIGNAL = Mallows(12, 0.8).sample(300, seed=1)
@@ -33,28 +34,28 @@ def run(rankings: Any, method: str = "auto", epsilon: Any = None, **more: Any) -
 
 @pytest.mark.parametrize(("method", "epsilon"), EVERY)
 def test_every_method_finds_a_strong_signal_and_reads_well(method: str, epsilon: int | None) -> None:
-    found = run(SIGNAL, method, epsilon)
-    assert found.method == method
-    assert found.reject
-    assert found.pvalue <= found.level
-    assert found.statistic >= found.critical
-    assert (found.rankings, found.items) == (300, 12)
+    result = run(SIGNAL, method, epsilon)
+    assert result.method == method
+    assert result.reject
+    assert result.pvalue <= result.level
+    assert result.statistic >= result.critical
+    assert (result.rankings, result.items) == (300, 12)
     private = epsilon is not None
-    assert found.mark == ("simulation, not private" if private else "not private")
-    data = json.loads(found.to_json())
+    assert result.mark == ("simulation, not private" if private else "not private")
+    data = json.loads(result.to_json())
     assert data["method"] == method
-    assert data["mark"] == found.mark
-    assert found.mark in svg(found.plot(), alt="test")
-    assert "300 rankings of 12 items" in str(found)
+    assert data["mark"] == result.mark
+    assert result.mark in svg(result.plot(), alt="test")
+    assert "300 rankings of 12 items" in str(result)
 
 
 @pytest.mark.parametrize(("method", "epsilon"), [("auto", 1), *EVERY])
 def test_noise_is_not_called_signal(method: str, epsilon: int | None) -> None:
-    found = run(NOISE, method, epsilon)
-    assert found.pvalue > found.level
-    assert found.statistic < found.critical
-    assert not found.reject
-    assert found.summary().startswith("no sign that")
+    result = run(NOISE, method, epsilon)
+    assert result.pvalue > result.level
+    assert result.statistic < result.critical
+    assert not result.reject
+    assert result.summary().startswith("no sign that")
 
 
 def test_auto_is_friedman_without_and_the_chosen_test_with_epsilon() -> None:
@@ -64,8 +65,8 @@ def test_auto_is_friedman_without_and_the_chosen_test_with_epsilon() -> None:
 
 
 def test_friedman_agrees_with_scipy() -> None:
-    found = run(SIGNAL, "friedman")
-    assert found.statistic == pytest.approx(friedmanchisquare(*SIGNAL.T).statistic)
+    result = run(SIGNAL, "friedman")
+    assert result.statistic == pytest.approx(friedmanchisquare(*SIGNAL.T).statistic)
     few = Mallows(6, 0.9).sample(8, seed=3)
     assert run(few, "friedman").statistic == pytest.approx(friedmanchisquare(*few.T).statistic)
 
@@ -80,10 +81,10 @@ def test_few_methods_are_offered_and_the_paper_s_are_not_among_them() -> None:
 @pytest.mark.parametrize(("k", "m"), [(3, 4), (6, 5), (40, 12)])
 def test_pair_sums_without_noise_have_an_exact_pvalue(k: int, m: int) -> None:
     """Against 200,000 simulated data sets."""
-    found = run(Mallows(m, 0.9).sample(k, seed=5), "pairs-norm")
+    result = run(Mallows(m, 0.9).sample(k, seed=5), "pairs-norm")
     signs = 2 * np.random.default_rng(1).binomial(k, 0.5, (200_000, m // 2)) - k
-    share = float((np.sqrt((signs.astype(float) ** 2).sum(axis=1)) >= found.statistic - 1e-9).mean())
-    assert found.pvalue == pytest.approx(share, abs=5 * math.sqrt(0.25 / 200_000))
+    share = float((np.sqrt((signs.astype(float) ** 2).sum(axis=1)) >= result.statistic - 1e-9).mean())
+    assert result.pvalue == pytest.approx(share, abs=5 * math.sqrt(0.25 / 200_000))
 
 
 # ---- inputs ---------------------------------------------------------------------------------------------------------------
@@ -109,14 +110,14 @@ def test_counts_are_people() -> None:
 
 
 def test_a_long_stream_is_read_once_and_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake_module, "MOST_HELD", 2000)
+    monkeypatch.setattr(ballots_module, "MOST_HELD", 2000)
     pieces = (SIGNAL[i : i + 50] for i in range(0, 300, 50))
-    found = run(pieces, epsilon=1)
-    assert (found.method, found.rankings) == ("rank-norm", 300)
-    assert found.statistic == run([SIGNAL], "rank-norm", 1).statistic
+    result = run(pieces, epsilon=1)
+    assert (result.method, result.rankings) == ("rank-norm", 300)
+    assert result.statistic == run([SIGNAL], "rank-norm", 1).statistic
     for method, epsilon in (("friedman", None), ("pairs-norm", None), ("pairs-norm", 2)):
-        found = run((SIGNAL[i : i + 50] for i in range(0, 300, 50)), method, epsilon)
-        assert (found.rankings, found.reject) == (300, True)
+        result = run((SIGNAL[i : i + 50] for i in range(0, 300, 50)), method, epsilon)
+        assert (result.rankings, result.reject) == (300, True)
     with pytest.raises(BadInput, match="one pass"):
         run((SIGNAL[i : i + 50] for i in range(0, 300, 50)), "clipped-norm")
     bad = [SIGNAL[:250], np.zeros((1, 12), dtype=int) + 20]
@@ -130,11 +131,11 @@ def test_partial_rankings_and_ties() -> None:
     partial = np.where(rng.random(SIGNAL.shape) < 0.2, -1, SIGNAL)
     partial[:, 0] = np.where(partial.max(axis=1) < 0, 0, partial[:, 0])
     table = Rankings(partial)
-    found = run(table, "pairs-norm", epsilon=2)
-    assert found.reject
-    assert "complete or not" in found.guarantee.neighbors
+    result = run(table, "pairs-norm", epsilon=2)
+    assert result.reject
+    assert "complete or not" in result.guarantee.neighbors
     assert run(table, "pairs-norm").reject
-    assert run(SIGNAL, "pairs-norm", 2).guarantee.neighbors == found.guarantee.neighbors  # gaps must not show in it
+    assert run(SIGNAL, "pairs-norm", 2).guarantee.neighbors == result.guarantee.neighbors  # gaps must not show in it
     with pytest.raises(BadInput, match="'pairs-norm' takes partial rankings"):
         run(table, epsilon=2)  # choosing a test by whether there are gaps would tell that there are
     tied = Rankings(SIGNAL // 2)
@@ -159,9 +160,9 @@ def test_open_pairs_are_decided_by_fair_coins() -> None:
 @pytest.mark.parametrize("m", [2, 3, 5])
 @pytest.mark.parametrize(("method", "epsilon"), EVERY)
 def test_few_items_and_odd_numbers(m: int, method: str, epsilon: int | None) -> None:
-    found = run(Mallows(m, 1.0).sample(2, seed=4), method, epsilon)
-    assert 0 < found.pvalue <= 1
-    assert math.isfinite(found.statistic)
+    result = run(Mallows(m, 1.0).sample(2, seed=4), method, epsilon)
+    assert 0 < result.pvalue <= 1
+    assert math.isfinite(result.statistic)
 
 
 @pytest.mark.parametrize(
@@ -206,8 +207,8 @@ def test_nothing_is_spent_on_bad_input_and_the_debit_comes_first(tmp_path: Path)
         with pytest.raises(BadInput, match="not private cannot be entered"):
             uniformity_test(SIGNAL, account=account)
         assert account.remaining == 1
-        found = uniformity_test(SIGNAL, epsilon=0.75, account=account)
-        assert (account.remaining, found.mark) == (0.25, None)
+        result = uniformity_test(SIGNAL, epsilon=0.75, account=account)
+        assert (account.remaining, result.mark) == (0.25, None)
         with pytest.raises(Exception, match="requested 0.75, remaining 0.25"):
             uniformity_test(SIGNAL, epsilon=0.75, account=account)
         assert uniformity_test((SIGNAL[i : i + 100] for i in (0, 100)), epsilon=0.25, account=account).rankings == 200

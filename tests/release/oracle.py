@@ -1,4 +1,4 @@
-"""Slow and plain: what the release room is checked against.
+"""Slow and plain: what the release module is checked against.
 
 Everything here is exact: a public weight stands for the fraction nearest to it with a denominator of at most a million,
 so that ties are ties of real numbers and not of rounded ones.
@@ -67,15 +67,15 @@ def omega(public: PublicScores, tie: Callable[[tuple[int, ...]], Any] = lambda n
     all_entries = [(p, place) for p, row in enumerate(weights) for place in range(len(row))]
     all_entries.sort(key=lambda entry: (-abs(weights[entry[0]][entry[1]]), entry))
     number = {entry: i for i, entry in enumerate(all_entries)}
-    found = []
+    result = []
     for load in sorted(set(public.loads.tolist())):
         for papers in combinations(range(public.papers), load):
             for places in product(*(range(len(weights[p])) for p in papers)):
                 entries = tuple(zip(papers, places, strict=True))
                 mean = sum(weights[p][place] for p, place in entries) // load
-                found.append((mean, tie(tuple(sorted(number[e] for e in entries))), entries))
-    found.sort(key=lambda row: row[:2])
-    return Omega([row[0] for row in found], units, [row[2] for row in found])
+                result.append((mean, tie(tuple(sorted(number[e] for e in entries))), entries))
+    result.sort(key=lambda row: row[:2])
+    return Omega([row[0] for row in result], units, [row[2] for row in result])
 
 
 def longest_left_chains(graph: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -159,7 +159,7 @@ def _assignments(papers: tuple[tuple[int, ...], ...], loads: tuple[int, ...]) ->
     """
     if not loads:
         return frozenset([()]) if not papers else frozenset()
-    found: set[tuple[int, ...]] = set()
+    result: set[tuple[int, ...]] = set()
     for load in set(loads):
         rest = list(loads)
         rest.remove(load)
@@ -174,8 +174,8 @@ def _assignments(papers: tuple[tuple[int, ...], ...], loads: tuple[int, ...]) ->
                 if len(after) < max(rest, default=0) or any(len(row) > len(rest) for row in after):
                     continue
                 mean = sum(values) // load
-                found.update(tuple(sorted((mean, *tail))) for tail in _assignments(after, tuple(rest)))
-    return frozenset(found)
+                result.update(tuple(sorted((mean, *tail))) for tail in _assignments(after, tuple(rest)))
+    return frozenset(result)
 
 
 def every_assignment(public: PublicScores) -> NDArray[np.float64]:

@@ -35,7 +35,7 @@ def test_the_sentence_that_was_wrong_before() -> None:
     """Reviewers shuffled over papers: a release at a small epsilon must not claim that they differ."""
     reviews = conference()
     rng = np.random.default_rng(3)
-    said = []
+    sentence = []
     for seed in range(8):
         frame = reviews.frame.select("paper", "score").with_columns(
             reviewer=rng.permutation(reviews.frame["reviewer"].to_numpy())
@@ -45,18 +45,18 @@ def test_the_sentence_that_was_wrong_before() -> None:
         published = publish(
             shuffled, epsilon=1, weight="miscalibration", scale=(1, 10), randomness=Randomness.simulation(seed)
         )
-        said.append(published.beyond_public())
-    assert all("cannot be told" in text for text in said)
+        sentence.append(published.beyond_public())
+    assert all("cannot be told" in text for text in sentence)
 
 
 def test_a_real_difference_is_found_when_the_noise_allows() -> None:
     public = PublicScores.of(conference(), weight="miscalibration", scale=(1, 10))
     prior = public_prior(public)
     strict = draw_means(public, np.array([2.0]), seed=5)[0]
-    found = spread_test(strict, 0.0, prior.means[0])
-    assert found is not None
-    assert found.pvalue < 1e-6
-    assert str(found).startswith("Reviewers differ")
+    result = spread_test(strict, 0.0, prior.means[0])
+    assert result is not None
+    assert result.pvalue < 1e-6
+    assert str(result).startswith("Reviewers differ")
     drowned = spread_test(strict, 1e6, prior.means[0])
     assert drowned is not None
     assert "cannot be told" in str(drowned)

@@ -50,9 +50,9 @@ def slow_posterior(public: PublicScores, noisy: Any, scale: float, known: dict[t
 def test_exact_against_trying_everything(known: dict[tuple[int, int], int]) -> None:
     for public in (FOUR, UNEQUAL):
         noisy = np.array([0.2, 0.35, 0.6, 0.9])
-        found = posterior_over_assignments(public, noisy, 0.1, known=known)
-        assert found.posterior == pytest.approx(slow_posterior(public, noisy, 0.1, known), abs=1e-12)
-        assert found.prior == pytest.approx(slow_posterior(public, noisy, 1e12, known), abs=1e-9)
+        result = posterior_over_assignments(public, noisy, 0.1, known=known)
+        assert result.posterior == pytest.approx(slow_posterior(public, noisy, 0.1, known), abs=1e-12)
+        assert result.prior == pytest.approx(slow_posterior(public, noisy, 1e12, known), abs=1e-9)
 
 
 def test_how_many_worlds_there_are() -> None:
@@ -61,9 +61,9 @@ def test_how_many_worlds_there_are() -> None:
 
 
 def test_without_side_knowledge_people_with_equal_loads_cannot_be_told_apart() -> None:
-    found = posterior_over_assignments(FOUR, [0.0, 0.1, 0.9, 1.0], 0.01)
-    assert found.posterior == pytest.approx(np.full((8, 4), 1 / 4), abs=1e-12)
-    assert found.largest_shift == pytest.approx(0, abs=1e-9)
+    result = posterior_over_assignments(FOUR, [0.0, 0.1, 0.9, 1.0], 0.01)
+    assert result.posterior == pytest.approx(np.full((8, 4), 1 / 4), abs=1e-12)
+    assert result.largest_shift == pytest.approx(0, abs=1e-9)
     unequal = posterior_over_assignments(UNEQUAL, [0.0, 0.1, 0.9, 1.0], 0.05)
     assert unequal.posterior[:, 2] == pytest.approx(unequal.posterior[:, 3], abs=1e-12)
     assert unequal.largest_shift > 0.1  # but a load that nobody else has is a name
@@ -85,11 +85,11 @@ def test_who_knows_all_but_one_exchange_gains_at_most_epsilon() -> None:
         tried += 1
         known = {(k // 2, k % 2): author[k] for k in range(8) if k not in (i, j)}
         noisy = rng.normal(0.5, 1, 4)
-        found = posterior_over_assignments(FOUR, noisy, scale, known=known)
-        shift = found.shift(i // 2, i % 2, author[i], author[j])
+        result = posterior_over_assignments(FOUR, noisy, scale, known=known)
+        shift = result.shift(i // 2, i % 2, author[i], author[j])
         thetas = [np.sort(np.bincount(a, FOUR.values) / 2) for a in (author, swapped)]
         odds = (np.abs(noisy - thetas[1]) - np.abs(noisy - thetas[0])).sum() / scale
-        assert found.worlds == 2
+        assert result.worlds == 2
         assert shift == pytest.approx(odds, abs=1e-9)
         assert abs(shift) <= epsilon * (1 + 1e-12)
         largest = max(largest, abs(shift))
@@ -100,12 +100,12 @@ def test_who_knows_less_is_limited_by_the_reach() -> None:
     rng = np.random.default_rng(2)
     for _ in range(50):
         noisy = rng.normal(0.5, 0.5, 4)
-        found = posterior_over_assignments(FOUR, noisy, 0.5, known={(0, 0): 0, (1, 1): 1})
-        assert 0 < found.largest_shift <= found.reach
+        result = posterior_over_assignments(FOUR, noisy, 0.5, known={(0, 0): 0, (1, 1): 1})
+        assert 0 < result.largest_shift <= result.reach
 
 
 def test_a_doubled_scale_would_be_noticed() -> None:
-    """The planted fault: an adversary who believes in twice the noise gets other probabilities."""
+    """The deliberate fault: an adversary who believes in twice the noise gets other probabilities."""
     noisy, known = np.array([0.2, 0.35, 0.6, 0.9]), {(0, 0): 0}
     wrong = posterior_over_assignments(FOUR, noisy, 0.2, known=known)
     assert np.abs(wrong.posterior - slow_posterior(FOUR, noisy, 0.1, known)).max() > 0.02
@@ -138,15 +138,15 @@ def test_everything_known_leaves_nothing_to_find() -> None:
     known = {(k // 2, k % 2): who for k, who in enumerate(author)}
     exact = posterior_over_assignments(FOUR, np.zeros(4), 1, known=known)
     sampled = sampled_posterior(FOUR, np.zeros(4), 1, known=known, sweeps=10, randomness=Randomness.simulation(1))
-    for found in (exact, sampled):
-        assert found.posterior.argmax(axis=1).tolist() == list(author)
-        assert found.posterior.max(axis=1).tolist() == [1] * 8
+    for result in (exact, sampled):
+        assert result.posterior.argmax(axis=1).tolist() == list(author)
+        assert result.posterior.max(axis=1).tolist() == [1] * 8
 
 
 def test_an_impossible_author_has_no_odds() -> None:
-    found = posterior_over_assignments(FOUR, np.zeros(4), 1, known={(0, 0): 0})
-    assert found.authors(0, 1)[0] == 0  # who wrote one review of a paper did not write the other
-    assert math.isnan(found.shift(0, 1, 0, 1))
+    result = posterior_over_assignments(FOUR, np.zeros(4), 1, known={(0, 0): 0})
+    assert result.authors(0, 1)[0] == 0  # who wrote one review of a paper did not write the other
+    assert math.isnan(result.shift(0, 1, 0, 1))
 
 
 @pytest.mark.parametrize("find", [posterior_over_assignments, sampled_posterior])
@@ -166,9 +166,9 @@ def test_an_impossible_author_has_no_odds() -> None:
     ],
 )
 def test_hostile_input(find: Any, changes: dict[str, Any], message: str) -> None:
-    given = {"noisy": np.zeros(4), "scale": 1.0, **changes}
+    arguments = {"noisy": np.zeros(4), "scale": 1.0, **changes}
     with pytest.raises(BadInput, match=message):
-        find(FOUR, given.pop("noisy"), given.pop("scale"), **given)
+        find(FOUR, arguments.pop("noisy"), arguments.pop("scale"), **arguments)
 
 
 def test_large_conferences_are_sent_to_sampling(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,7 +184,7 @@ def mean_errors(n: int, scale: float, bias: float, trials: int, seed: int, **how
     for _ in range(trials):
         conference = simulate_conference(n, bias=bias, rng=rng, **how)
         region, prior = feasible_region(conference.public), public_prior(conference.public)
-        noisy = conference.truth + rng.laplace(scale=scale, size=n)
+        noisy = conference.true_means + rng.laplace(scale=scale, size=n)
         guesses = {
             "noisy": noisy,
             "projection": estimate_means(noisy, 2 * scale**2, region, "projection", prior),
@@ -192,7 +192,7 @@ def mean_errors(n: int, scale: float, bias: float, trials: int, seed: int, **how
             "expectation": prior.means[0].mean(axis=0),
         }
         for name, guess in guesses.items():
-            sums[name] += float(np.sum((guess - conference.truth) ** 2)) / trials
+            sums[name] += float(np.sum((guess - conference.true_means) ** 2)) / trials
     return sums
 
 
@@ -242,7 +242,8 @@ def test_the_sensitivity_covers_the_rounding_of_the_means() -> None:
     """Weights that are large beside their range: the rounding is relative to the weights, not to the range."""
     from fractions import Fraction
 
-    from peerveil.release.mechanism import laplace_sensitivity, sorted_means, swap_sensitivity
+    from peerveil.release.mechanism import laplace_sensitivity, swap_sensitivity
+    from peerveil.release.public import sorted_means
 
     rng = np.random.default_rng(1)
     reviewer, beyond = np.array([0, 0, 0, 1, 1, 1]), 0
@@ -261,20 +262,20 @@ def test_the_sensitivity_covers_the_rounding_of_the_means() -> None:
 @pytest.mark.parametrize("weight", ["rating", "miscalibration", "normalized", "subjectivity"])
 def test_equal_data_in_another_row_order_give_equal_bits(weight: str) -> None:
     """The order of rows may follow who wrote what. Added as rows come, 8 of 8 orders changed the mean ratings."""
-    from peerveil.release.mechanism import sorted_means
+    from peerveil.release.public import sorted_means
     from peerveil.release.weights import review_weights
 
     rng = np.random.default_rng(7)
     frame = REVIEWS.frame.with_columns(score=REVIEWS.scores + rng.normal(size=len(REVIEWS)).round(3))
-    seen, by_rows = set(), set()
+    counts, by_rows = set(), set()
     for order in (np.arange(len(frame)), *(rng.permutation(len(frame)) for _ in range(4))):
         reviews = Reviews.from_frame(frame[order.tolist()])
         weights, reviewer = review_weights(reviews, weight=weight).values, reviews.numbered("reviewer")[0]
         result = publish(reviews, epsilon=2, weight=weight, randomness=Randomness.simulation(3))
         arrays = (sorted_means(weights, reviewer), result.noisy, result.means, result.expectation, result.region.lower)
-        seen.add((*(array.tobytes() for array in arrays), result.to_json(), result.to_csv()))
+        counts.add((*(array.tobytes() for array in arrays), result.to_json(), result.to_csv()))
         by_rows.add(np.sort(np.bincount(reviewer, weights=weights)).tobytes())
-    assert len(seen) == 1
+    assert len(counts) == 1
     assert len(by_rows) > 1  # the deliberately broken sum: these data would show the order of rows
 
 

@@ -15,7 +15,7 @@ from peerveil.papers.release.region import chain_region
 from peerveil.papers.release.simulate import simulate_conference
 from peerveil.release import feasible_region, publish, review_weights
 from peerveil.release.expectation import draw_assignment
-from peerveil.release.mechanism import sorted_means
+from peerveil.release.public import sorted_means
 
 DATA = Path(__file__).parent / "data" / "iclr2026_review_scores.csv.gz"
 
@@ -57,14 +57,14 @@ def test_the_limit_of_projection_is_the_convex_hull() -> None:
     for _ in range(60):
         conference = simulate_conference(5, rng=rng)
         vertices = oracle.sorted_means(conference.public)
-        noisy = conference.truth + rng.laplace(size=5)
+        noisy = conference.true_means + rng.laplace(size=5)
         guesses = (
             feasible_region(conference.public).project(noisy),
             oracle.hull_projection(vertices, noisy),
             chain_region(conference.public).project(noisy),
         )
         for errors, guess in zip((ours, hull, paper), guesses, strict=True):
-            errors.append(float(np.sum((guess - conference.truth) ** 2)))
+            errors.append(float(np.sum((guess - conference.true_means) ** 2)))
     print(f"hull {np.mean(hull):.4f}, ours {np.mean(ours):.4f}, the paper's {np.mean(paper):.4f}")
     assert np.mean(hull) <= np.mean(ours) <= 1.5 * np.mean(hull)
     assert np.mean(ours) < np.mean(paper)

@@ -12,7 +12,7 @@ from peerveil.core.errors import BadInput
 from peerveil.data import Reviews
 from peerveil.release.monotone import monotone_l1_map
 from peerveil.release.public import PublicScores
-from peerveil.release.weights import WEIGHTS, ReviewWeights, community_map, review_weights
+from peerveil.release.weights import WEIGHTS, ReviewWeights, review_weights
 
 DATA = Path(__file__).parent / "data" / "iclr2026_review_scores.csv.gz"
 
@@ -34,19 +34,19 @@ def random_reviews(seed: int, *, papers: int = 12, people: int = 8) -> Reviews:
 
 def test_rating_is_the_score() -> None:
     reviews = random_reviews(1)
-    found = review_weights(reviews, weight="rating", scale=(0, 1))
-    assert found.values.tolist() == reviews.scores.tolist()
-    assert (found.bounds, found.name) == ((0, 1), "rating")
+    result = review_weights(reviews, weight="rating", scale=(0, 1))
+    assert result.values.tolist() == reviews.scores.tolist()
+    assert (result.bounds, result.name) == ((0, 1), "rating")
 
 
 def test_miscalibration_is_the_score_minus_the_mean_of_the_others() -> None:
     reviews = random_reviews(2)
-    found = review_weights(reviews, weight="miscalibration", scale=(0, 1))
+    result = review_weights(reviews, weight="miscalibration", scale=(0, 1))
     paper = reviews.column("paper")
     for row, score in enumerate(reviews.scores):
         others = [s for other, s in enumerate(reviews.scores) if paper[other] == paper[row] and other != row]
-        assert found.values[row] == pytest.approx(score - np.mean(others) if others else 0.0, abs=1e-12)
-    assert found.bounds == (-1, 1)
+        assert result.values[row] == pytest.approx(score - np.mean(others) if others else 0.0, abs=1e-12)
+    assert result.bounds == (-1, 1)
 
 
 def test_a_single_review_has_no_miscalibration() -> None:
@@ -63,10 +63,11 @@ def test_normalized_and_subjectivity_add_up_to_the_score() -> None:
     community = monotone_l1_map(reviews.criteria_scores, reviews.scores)
     normalized = review_weights(reviews, weight="normalized", scale=(0, 1))
     subjectivity = review_weights(reviews, weight="subjectivity", scale=(0, 1))
-    assert normalized.values.tolist() == community.predict(reviews.criteria_scores).tolist()
+    assert normalized.values.tolist() == community.fitted.tolist()
     assert normalized.values + subjectivity.values == pytest.approx(reviews.scores)
     assert (normalized.bounds, subjectivity.bounds) == ((0, 1), (-1, 1))
-    assert community_map(reviews).risk == pytest.approx(np.abs(subjectivity.values).sum())
+    risk = np.abs(reviews.scores - community.lower[community.index]).sum()
+    assert np.abs(subjectivity.values).sum() == pytest.approx(risk)
 
 
 def multisets(reviews: Reviews, weights: ReviewWeights) -> dict[Any, list[bytes]]:
@@ -92,7 +93,7 @@ def test_weights_are_public_to_the_last_bit(weight: str, seed: int) -> None:
 
 
 def test_adding_in_row_order_would_leave_a_trace() -> None:
-    """The planted fault of the test above: a paper's total added up as the rows come."""
+    """The deliberate fault of the test above: a paper's total added up as the rows come."""
     totals = set()
     for order in ([0.1, 0.2, 0.3], [0.3, 0.2, 0.1]):
         total = 0.0
@@ -151,10 +152,11 @@ def test_criteria_are_required(weight: str) -> None:
 
 
 def test_confidence_is_no_criterion_unless_named() -> None:
-    columns = {"soundness": [1, 2, 3, 3], "Reviewer_Confidence": [5, 1, 5, 2]}
+    columns = {"soundness": [1, 2, 3, 3], "Reviewer_Confidence": [5, 1, 2, 5]}
     reviews = Reviews(paper=[1, 1, 2, 2], score=[2, 4, 6, 8], criteria=columns)
-    assert community_map(reviews).points.shape == (3, 1)
-    assert community_map(reviews, criteria=["soundness", "Reviewer_Confidence"]).points.shape == (4, 2)
+    assert review_weights(reviews, weight="normalized").values.tolist() == [2, 4, 7, 7]
+    both = review_weights(reviews, weight="normalized", criteria=["soundness", "Reviewer_Confidence"])
+    assert both.values.tolist() == [2, 4, 6, 8]
     only = Reviews(paper=[1, 2], score=[2, 4], criteria={"confidence": [1, 2]})
     with pytest.raises(BadInput, match="at least one that judges the paper"):
         review_weights(only, weight="normalized")
@@ -174,15 +176,15 @@ def test_scores_too_large_to_add_up_are_refused() -> None:
 
 
 def test_the_values_cannot_be_changed() -> None:
-    found = review_weights(random_reviews(1))
+    result = review_weights(random_reviews(1))
     with pytest.raises(ValueError, match="read-only"):
-        found.values[0] = 1
+        result.values[0] = 1
 
 
 def test_real_reviews() -> None:
     reviews = Reviews.read(DATA, columns={"score": "rating"})
-    found = {weight: review_weights(reviews, weight=weight, scale=(0, 10)) for weight in WEIGHTS}
-    assert all(weights.values.size == 76_816 for weights in found.values())
-    assert found["miscalibration"].values.mean() == pytest.approx(0, abs=1e-12)
-    assert np.abs(found["subjectivity"].values).sum() == 61_374
-    assert found["subjectivity"].values.std() < found["miscalibration"].values.std() < 2
+    result = {weight: review_weights(reviews, weight=weight, scale=(0, 10)) for weight in WEIGHTS}
+    assert all(weights.values.size == 76_816 for weights in result.values())
+    assert result["miscalibration"].values.mean() == pytest.approx(0, abs=1e-12)
+    assert np.abs(result["subjectivity"].values).sum() == 61_374
+    assert result["subjectivity"].values.std() < result["miscalibration"].values.std() < 2

@@ -1,12 +1,12 @@
 """Attacks on the tests, and their exact privacy losses on small data.
 
-An adversary who knows every ranking but one sees what is published (a noised statistic, one bit, one report) and asks
-which of two rankings the last person has. Here the output's probabilities are known, so that the loss can be computed over
-*all* neighboring data sets of a small size:
+An adversary who knows every ranking but one sees what is published (a noisy statistic, one bit, one randomized ranking)
+and asks which of two rankings the last person has. The output's probabilities are known, so that the loss can be computed
+over *all* neighboring data sets of a small size:
 
 - :func:`central_loss`: the largest loss of a central test over all data sets of k rankings of m items;
-  :func:`noised_loss`: of any statistic with Laplace noise.
-- :func:`report_loss`: the largest loss of one local report over all pairs of rankings.
+  :func:`noisy_loss`: of any statistic with Laplace noise.
+- :func:`local_loss`: the largest loss of one randomized ranking over all pairs of rankings.
 - :func:`guess_last_ranking`: the attack itself, and how often it is right.
 - :func:`claims`: whole tests, sound and deliberately broken, for the audit's registry.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from itertools import combinations_with_replacement, permutations
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,12 +27,11 @@ from peerveil.audit.check import Neighbors
 from peerveil.audit.claims import Claim, register
 from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import read_epsilon
-from peerveil.core.randomness import Randomness, laplace_scale
-from peerveil.rankings.central import ClippedBatches, ClippedNorm, RankNorm
-from peerveil.rankings.intake import Ballots
-from peerveil.rankings.local import LocalProtocol, LocalReporter
-from peerveil.rankings.noise import NoisyLaw, laplace_tail
-from peerveil.rankings.uniformity import PRIVATE, central_test, ranking_guarantee
+from peerveil.core.randomness import Randomness
+from peerveil.rankings.central import PRIVATE, CentralTest, ClippedBatches, central_test
+from peerveil.rankings.laws import NoisyLaw, laplace_tail
+from peerveil.rankings.local import LocalProtocol
+from peerveil.rankings.uniformity import ranking_guarantee
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,35 +63,35 @@ def neighbor_pairs(rankings: int, items: int) -> Iterator[tuple[Any, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class CentralLoss:
-    """The largest loss found over all neighbors.
+    """The largest loss over all neighbors.
 
     Attributes
     ----------
-    noised : float
+    noisy : float
         Of the published statistic: the largest move of the exact statistic over the scale of its Laplace noise.
     decision : float
         Of "rejected or not" alone, from exact probabilities.
     claimed : float
-        What is promised.
+        What the guarantee allows.
     """
 
-    noised: float
+    noisy: float
     decision: float
     claimed: float
 
     @property
     def passed(self) -> bool:
         """Whether neither exceeds the claim (up to the rounding of this computation)."""
-        return max(self.noised, self.decision) <= self.claimed * (1 + 1e-9)
+        return max(self.noisy, self.decision) <= self.claimed * (1 + 1e-9)
 
 
 def central_loss(
     method: str, rankings: int, items: int, *, epsilon: Number = 1, level: float = 0.05, shrink: float = 1.0
 ) -> CentralLoss:
-    """The exact loss of a noised central test over all neighboring data sets.
+    """The exact loss of a central test with its noise over all neighboring data sets.
 
-    ``shrink`` multiplies the noise: below 1 it is a planted fault. For the pair tests all pairings are the same up to the
-    names of items, so one is enough; for batches every order of rankings is a data set of its own.
+    ``shrink`` multiplies the noise: below 1 the mechanism is deliberately broken. For the pair tests all pairings are the
+    same up to the names of items, so one is enough; for batches every order of rankings is a data set of its own.
 
     >>> central_loss("rank-norm", 2, 3).passed, central_loss("rank-norm", 2, 3, shrink=0.5).passed
     (True, False)
@@ -101,40 +100,24 @@ def central_loss(
     test = central_test(method, rankings, items, float(size))
     if isinstance(test, ClippedBatches):
         test = ClippedBatches(rankings, items, min(2, rankings), test.clip)
-    return noised_loss(test, epsilon=size, level=level, shrink=shrink)
+    return noisy_loss(test, epsilon=size, level=level, shrink=shrink)
 
 
-def noised_loss(test: Any, *, epsilon: Number = 1, level: float = 0.05, shrink: float = 1.0) -> CentralLoss:
+def noisy_loss(test: CentralTest, *, epsilon: Number = 1, level: float = 0.05, shrink: float = 1.0) -> CentralLoss:
     """The exact loss of a statistic (of its own numbers of rankings and items) with Laplace noise, as above."""
     size = read_epsilon(epsilon)
-    scale = shrink * laplace_scale(sensitivity=test.sensitivity, epsilon=size)
+    scale = shrink * test.scale(size)
     critical = NoisyLaw(test.null(), scale).critical(level)
-    known: dict[bytes, float] = {}
+    statistic = cache(lambda rows: test.from_rows(np.array(rows)))
     pairs = neighbor_pairs(test.rankings, test.items)
-    found = {tuple(_value(test, rows, known) for rows in pair) for pair in pairs}
+    statistics = {tuple(statistic(tuple(map(tuple, rows))) for rows in pair) for pair in pairs}
     moved = decided = 0.0
-    for values in found:  # many pairs of data sets have the same two statistics
+    for values in statistics:  # many pairs of data sets have the same two statistics
         moved = max(moved, abs(values[0] - values[1]))
-        chances = [float(laplace_tail(np.array([critical - v]), scale)[0]) for v in values]
-        decided = max(decided, loss_of_bits(*chances).epsilon)
+        decided = max(
+            decided, loss_of_bits(*(float(laplace_tail(critical - value, scale)) for value in values)).epsilon
+        )
     return CentralLoss(moved / scale, decided, float(size))
-
-
-def _value(test: Any, rows: Any, known: dict[bytes, float]) -> float:
-    key = rows.tobytes()
-    if key not in known:
-        if isinstance(test, RankNorm):
-            known[key] = test.statistic(rows.sum(axis=0))
-        elif isinstance(test, (ClippedNorm, ClippedBatches)):
-            known[key] = test.statistic(rows)
-        else:
-            known[key] = test.statistic(pair_sums(rows))
-    return known[key]
-
-
-def pair_sums(rows: Any) -> NDArray[np.int64]:
-    """Signed sums of the pairs (0, 1), (2, 3), ..."""
-    return Ballots.of(rows).pair_sums(np.arange(rows.shape[1]), Randomness.simulation(0))
 
 
 def loss_of_bits(first: float | Fraction, second: float | Fraction) -> ExactLoss:
@@ -142,27 +125,27 @@ def loss_of_bits(first: float | Fraction, second: float | Fraction) -> ExactLoss
     return exact_loss(*({"reject": Fraction(p), "accept": 1 - Fraction(p)} for p in (first, second)))
 
 
-def report_distribution(protocol: LocalProtocol, ranking: Any) -> dict[Any, Fraction]:
-    """The exact probabilities of every report of one ranking."""
+def local_distribution(protocol: LocalProtocol, ranking: Any) -> dict[Any, Fraction]:
+    """The exact probabilities of everything that a device may send for one ranking."""
     keep, other = protocol.response.exact_keep, protocol.response.exact_other
     row = np.asarray(ranking).reshape(1, -1)
-    found: dict[Any, Fraction] = {}
+    law: dict[Any, Fraction] = {}
     for q in range(protocol.questions):
         sign = int(protocol.answers(row, np.array([q]))[0])
         yes = {1: keep, -1: other, 0: Fraction(1, 2)}[sign]
-        found[q, 1], found[q, 0] = yes / protocol.questions, (1 - yes) / protocol.questions
-    return found
+        law[q, 1], law[q, 0] = yes / protocol.questions, (1 - yes) / protocol.questions
+    return law
 
 
-def report_loss(protocol: LocalProtocol) -> float:
-    """The largest loss of one report over all pairs of rankings of a few items.
+def local_loss(protocol: LocalProtocol) -> float:
+    """The largest loss of one randomized ranking over all pairs of rankings of a few items.
 
-    >>> report_loss(LocalProtocol(4, epsilon=1)) <= 1
+    >>> local_loss(LocalProtocol(4, epsilon=1)) <= 1
     True
     """
-    found = (report_distribution(protocol, ranking) for ranking in all_rankings(protocol.items))
-    laws = {tuple(law.values()): law for law in found}.values()  # many rankings have the same
-    return max(exact_loss(a, b).epsilon for a in laws for b in laws)
+    laws = (local_distribution(protocol, ranking) for ranking in all_rankings(protocol.items))
+    distinct = {tuple(law.values()): law for law in laws}.values()  # many rankings have the same
+    return max(exact_loss(a, b).epsilon for a in distinct for b in distinct)
 
 
 def guess_last_ranking(
@@ -181,22 +164,20 @@ def guess_last_ranking(
     data = [np.vstack([known, last]) for last in (a, b)]
     size = read_epsilon(epsilon)
     test = central_test(method, len(data[0]), data[0].shape[1], float(size))
-    scale = laplace_scale(sensitivity=test.sensitivity, epsilon=size)
-    values = [_value(test, rows, {}) for rows in data]
-    truth = source.integers(0, 2, trials)
-    seen = source.laplace(np.array(values)[truth], scale=scale)
-    guess = (np.abs(seen - values[1]) < np.abs(seen - values[0])).astype(int)
-    return float((guess == truth).mean()), 1 / (1 + math.exp(-float(size)))
+    values = [test.from_rows(rows) for rows in data]
+    world = source.integers(0, 2, trials)
+    published = source.laplace(np.array(values)[world], scale=test.scale(size))
+    guess = (np.abs(published - values[1]) < np.abs(published - values[0])).astype(int)
+    return float((guess == world).mean()), 1 / (1 + math.exp(-float(size)))
 
 
 # ---- whole functions under audit -------------------------------------------------------------------------------------------
 
 
-def _noised(method: str, share: float = 1.0) -> Callable[[Any, int, Randomness], Floats]:
+def _noisy(method: str, share: float = 1.0) -> Callable[[Any, int, Randomness], Floats]:
     def mechanism(rows: Any, count: int, randomness: Randomness) -> Floats:
         test = central_test(method, len(rows), rows.shape[1], _EPSILON)
-        scale = share * laplace_scale(sensitivity=test.sensitivity, epsilon=_EPSILON)
-        return randomness.laplace(np.full(count, _value(test, rows, {})), scale=scale)
+        return randomness.laplace(np.full(count, test.from_rows(rows)), scale=share * test.scale(_EPSILON))
 
     return mechanism
 
@@ -209,14 +190,13 @@ def _pairs_of_data(items: int = 20, rankings: int = 6) -> tuple[Neighbors, ...]:
     return (Neighbors("the last agrees or opposes", agreed, other),)
 
 
-def _one_report(ranking: Any, count: int, randomness: Randomness) -> list[str]:
-    reporter = LocalReporter(6, epsilon=_EPSILON)
-    question, bits = reporter.draw(np.tile(ranking, (count, 1)), randomness=randomness)
+def _randomized(ranking: Any, count: int, randomness: Randomness) -> list[str]:
+    question, bits = LocalProtocol(6, epsilon=_EPSILON).draw(np.tile(ranking, (count, 1)), randomness=randomness)
     return [f"{q}:{b}" for q, b in zip(question.tolist(), bits.tolist(), strict=True)]
 
 
-def _two_answers(ranking: Any, count: int, randomness: Randomness) -> list[str]:
-    return [a + b for a, b in zip(*(_one_report(ranking, count, randomness) for _ in range(2)), strict=True)]
+def _randomized_twice(ranking: Any, count: int, randomness: Randomness) -> list[str]:
+    return [a + b for a, b in zip(*(_randomized(ranking, count, randomness) for _ in range(2)), strict=True)]
 
 
 @register
@@ -231,17 +211,19 @@ def claims() -> Iterator[Claim]:
     )
     local = partial(
         Claim,
-        covers=("rankings.LocalReporter", "rankings.randomize_rankings", "rankings.aggregate_reports"),
+        covers=("rankings.LocalProtocol", "rankings.randomize_rankings", "rankings.aggregate_rankings"),
         pairs=(Neighbors("a ranking and its reverse", np.arange(6), np.arange(6)[::-1]),),
         guarantee=LocalProtocol(6, epsilon=1).guarantee,
         samples=200_000,
     )
     for method in PRIVATE:
-        yield central(name=f"rankings, {method}, epsilon 1", mechanism=_noised(method))
-    yield local(name="rankings, one randomized ranking, epsilon 1", mechanism=_one_report)
+        yield central(name=f"rankings, {method}, epsilon 1", mechanism=_noisy(method))
+    yield local(name="rankings, one randomized ranking, epsilon 1", mechanism=_randomized)
     yield central(
         name="rankings, noise for one ranking less",
-        mechanism=_noised("rank-norm", 0.5),
+        mechanism=_noisy("rank-norm", 0.5),
         fault="noise for adding a ranking (sensitivity 1), though one is replaced by its opposite (2)",
     )
-    yield local(name="rankings, randomized twice", mechanism=_two_answers, fault="a person answers twice and pays once")
+    yield local(
+        name="rankings, randomized twice", mechanism=_randomized_twice, fault="a person answers twice and pays once"
+    )

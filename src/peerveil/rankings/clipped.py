@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from peerveil.core.errors import PeerveilError
+from peerveil.rankings.kernels import bisected
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,15 +46,14 @@ def clipped_length(ranks: Any, cap: float) -> float:
     total = unit.sum(axis=0)
     size = math.sqrt(float(total @ total))
     if size <= GAP:
-        return 0.0  # F lies between 0 (v = 0) and the plain norm
+        return 0.0  # F is between 0 (v = 0) and the plain norm
     v = total / size
     if float((unit @ v).max()) <= cap:
         return size  # nothing is clipped where the plain sum is largest
-    smoothing, least = 0.1, GAP / (16 * k)
-    best, bound = 0.0, size
+    smoothing, best, bound = 0.1, 0.0, size
     for _ in range(_MOST_STEPS):
         x = unit @ v
-        a = _room(x, cap, smoothing)
+        a = _distance_to_best(x, cap, smoothing)
         b = a - (x - cap)
         weights = smoothing / a
         pull = unit.T @ weights
@@ -63,15 +63,14 @@ def clipped_length(ranks: Any, cap: float) -> float:
             return best
         curvature = (unit * (smoothing / (a * a + b * b))[:, None]).T @ unit
         step = _best_in_ball(curvature, pull + curvature @ v) - v
-        along = unit @ step
-        v = v + _climb(x, along, cap, smoothing) * step
+        v = v + _step_length(x, unit @ step, cap, smoothing) * step
         if float(pull @ step) < 0.3 * smoothing * math.sqrt(k):  # near the top of this smoothing: take a finer one
-            smoothing = max(0.2 * smoothing, least)
+            smoothing = max(0.2 * smoothing, GAP / (16 * k))
     raise PeerveilError("the clipped norm was not found to its accuracy: an error in peerveil")  # pragma: no cover
 
 
-def _room(x: Floats, cap: float, smoothing: float) -> Floats:
-    """The room a = x - t at the best t, without cancellation: 1/a + 1/b = 1/mu, b = a - (x - cap)."""
+def _distance_to_best(x: Floats, cap: float, smoothing: float) -> Floats:
+    """A = x - t at the best t, without cancellation: 1/a + 1/b = 1/mu, b = a - (x - cap)."""
     apart = np.abs(x - cap)
     near = smoothing + 2 * smoothing**2 / (apart + np.sqrt(apart**2 + 4 * smoothing**2))
     return np.asarray(near + np.maximum(x - cap, 0.0))
@@ -81,27 +80,19 @@ def _best_in_ball(curvature: Floats, slope: Floats) -> Floats:
     """The y of length at most 1 that maximizes <slope, y> - <y, curvature y>/2: exact, by eigenvectors."""
     values, vectors = np.linalg.eigh(curvature)
     values, parts = np.maximum(values, 0.0), vectors.T @ slope
-    low, high = 0.0, math.sqrt(float(parts @ parts))
-    inside = parts / (values + 1e-12 * high + 1e-300)
+    largest = math.sqrt(float(parts @ parts))
+    inside = parts / (values + 1e-12 * largest + 1e-300)
     if float(inside @ inside) <= 1.0:
         return np.asarray(vectors @ inside)
-    for _ in range(80):  # the multiplier of the ball; at `high` the length is at most 1
-        middle = (low + high) / 2
-        length = float(np.sum((parts / (values + middle)) ** 2))
-        low, high = (middle, high) if length > 1.0 else (low, middle)
-    return np.asarray(vectors @ (parts / (values + high)))
+    # the multiplier of the ball; at `largest` the length is at most 1
+    multiplier = bisected(lambda x: float(np.sum((parts / (values + x)) ** 2)) > 1.0, 0.0, largest, steps=80)[1]
+    return np.asarray(vectors @ (parts / (values + multiplier)))
 
 
-def _climb(x: Floats, along: Floats, cap: float, smoothing: float) -> float:
+def _step_length(x: Floats, along: Floats, cap: float, smoothing: float) -> float:
     """How far to go, at most 1: where the smoothed sum stops rising."""
 
     def rising(length: float) -> bool:
-        return float((smoothing / _room(x + length * along, cap, smoothing)) @ along) > 0
+        return float((smoothing / _distance_to_best(x + length * along, cap, smoothing)) @ along) > 0
 
-    if rising(1.0):
-        return 1.0
-    low, high = 0.0, 1.0
-    for _ in range(30):
-        middle = (low + high) / 2
-        low, high = (middle, high) if rising(middle) else (low, middle)
-    return low
+    return 1.0 if rising(1.0) else bisected(rising, 0.0, 1.0, steps=30)[0]

@@ -1,4 +1,4 @@
-"""Pictures of the rankings room."""
+"""Figures of the rankings module."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.rankings.noise import NoisyLaw
+from peerveil.rankings.laws import NoisyLaw
 from peerveil.report import COLORS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from peerveil.rankings.planning import PowerCurve
-    from peerveil.rankings.randomize import RandomizedRankings
+    from peerveil.rankings.local import RandomizedRankings
+    from peerveil.rankings.plan import PowerCurve
     from peerveil.rankings.uniformity import UniformityTest
 
 _NOUNS = {
@@ -32,7 +32,7 @@ def draw_test(test: UniformityTest, ax: Axes) -> None:
     x, y = null_curve(test.null)
     reach = [test.statistic, test.critical] if math.isfinite(test.critical) else [test.statistic]
     low, high = min([x[0], *reach]), max([x[-1], *reach])
-    room = 0.03 * (high - low or 1.0)
+    margin = 0.03 * (high - low or 1.0)
     ax.fill_between(x, y, color=COLORS["truth"], alpha=0.35, lw=0, label="if rankings were chance")
     if math.isfinite(test.critical):
         beyond = x >= test.critical
@@ -43,11 +43,9 @@ def draw_test(test: UniformityTest, ax: Axes) -> None:
     color = COLORS["private"] if test.guarantee.private else COLORS["accent"]
     p = f"{test.pvalue:.2g}" if test.pvalue >= 1e-6 else "below 0.000001"
     ax.axvline(test.statistic, color=color, lw=2.2, label=f"observed (p {'=' if test.pvalue >= 1e-6 else ''} {p})")
-    ax.set_xlim(low - room, high + room)
+    noise = "" if test.noise_scale is None else ", with noise"
+    ax.set(xlabel=_NOUNS[test.method] + noise, ylabel="how likely", xlim=(low - margin, high + margin), yticks=[])
     ax.set_ylim(bottom=0)
-    ax.set_yticks([])
-    ax.set_xlabel(_NOUNS[test.method] + ("" if test.noise_scale is None else ", noised"))
-    ax.set_ylabel("how likely")
     ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3)
 
 
@@ -67,44 +65,29 @@ def null_curve(null: Any) -> tuple[Any, Any]:
     return np.repeat(edges, 2)[1:-1], np.repeat(height, 2)
 
 
-def draw_reports(randomized: RandomizedRankings, ax: Axes) -> None:
+def draw_randomized(randomized: RandomizedRankings, ax: Axes) -> None:
     """The share of randomized answers that say yes, by question, with what chance alone would give."""
     counts, yes = randomized.counts()
     shares = [y / n if n else math.nan for n, y in zip(counts.tolist(), yes.tolist(), strict=True)]
     bars = [1.96 * math.sqrt(0.25 / n) if n else math.nan for n in counts.tolist()]
     questions = range(1, len(shares) + 1)
     ax.axhline(0.5, color=COLORS["truth"], ls="--", lw=1.2, label="if rankings were chance")
-    ax.errorbar(
-        questions,
-        shares,
-        yerr=bars,
-        color=COLORS["private"],
-        ls="",
-        marker="o",
-        capsize=3,
-        label="reports, 95% interval",
-    )
-    ax.set_xticks(list(questions))
-    ax.set_ylim(0, 1)
-    ax.set_xlabel("question")
-    ax.set_ylabel("share of randomized answers that say yes")
+    style = {"color": COLORS["private"], "ls": "", "marker": "o", "capsize": 3}
+    ax.errorbar(questions, shares, yerr=bars, label="answers, 95% interval", **style)  # type: ignore[arg-type]
+    ax.set(xlabel="question", ylabel="share of randomized answers that say yes", ylim=(0, 1), xticks=list(questions))
     ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
 
 
 def draw_power(curve: PowerCurve, ax: Axes) -> None:
-    """Power against the number of people, one line a test."""
+    """Power against the number of people, one line per test."""
     shades = [COLORS["private"], COLORS["good"], COLORS["accent"], COLORS["leak"], COLORS["truth"]]
     for i, method in enumerate(dict.fromkeys(row.method for row in curve.rows)):
         rows = [row for row in curve.rows if row.method == method]
-        people, power = [row.rankings for row in rows], [row.power for row in rows]
-        ax.errorbar(
-            people, power, yerr=[row.error for row in rows], color=shades[i % 5], marker="o", ms=3.5, label=method
-        )
+        people, power, error = zip(*((row.rankings, row.power, row.error) for row in rows), strict=True)
+        ax.errorbar(people, power, yerr=error, color=shades[i % 5], marker="o", ms=3.5, label=method)
     ax.axhline(curve.wanted, color="0.5", ls=":", lw=1)
     ax.text(1.0, curve.wanted, f" {curve.wanted:g}", transform=ax.get_yaxis_transform(), va="center", fontsize=8)
     if len({row.rankings for row in curve.rows}) > 1:
         ax.set_xscale("log")
-    ax.set_ylim(0, 1.02)
-    ax.set_xlabel("people")
-    ax.set_ylabel(f"power at level {curve.level:g}")
+    ax.set(xlabel="people", ylabel=f"power at level {curve.level:g}", ylim=(0, 1.02))
     ax.legend(fontsize="small", loc="best")

@@ -1,11 +1,37 @@
-"""Compiled loops over rankings: sampling, distances and sums. Ranks count from 0, a row a ranking, a column an item."""
+"""Loops: compiled ones over rankings (one row per ranking, one column per item, ranks from 0), and bisection."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def bisected(
+    below: Callable[[float], bool],
+    low: float,
+    high: float,
+    *,
+    steps: int,
+    geometric: bool = False,
+    tolerance: float = 0.0,
+) -> tuple[float, float]:
+    """Halve the interval ``steps`` times, or until it is narrow: ``below(x)`` says that what is sought is above x.
+
+    >>> round(bisected(lambda x: x * x < 2, 1, 2, steps=50)[1], 6)
+    1.414214
+    """
+    for _ in range(steps):
+        middle = math.sqrt(low * high) if geometric else (low + high) / 2
+        low, high = (middle, high) if below(middle) else (low, middle)
+        if high - low <= tolerance * max(1.0, abs(high)):
+            break
+    return low, high
 
 
 @njit(cache=True, nogil=True)
@@ -52,125 +78,69 @@ def insert_all(uniform: Any, log_spread: float, center: Any, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def inversions(values: Any, spare: Any) -> int:
-    """The number of pairs out of order, by merge sort; sorts ``values`` in place."""
+def inversions(values: Any, tree: Any) -> int:
+    """The number of pairs of a permutation of 0 .. n-1 that are out of order, by a Fenwick tree (n + 1 cells)."""
     n = values.size
-    block = 8
+    tree[:] = 0
     count = 0
-    for start in range(0, n, block):
-        stop = min(start + block, n)
-        for i in range(start + 1, stop):
-            held = values[i]
-            j = i
-            while j > start and values[j - 1] > held:
-                values[j] = values[j - 1]
-                j -= 1
-            values[j] = held
-            count += i - j
-    width = block
-    while width < n:
-        for start in range(0, n - width, 2 * width):
-            middle = start + width
-            if values[middle - 1] <= values[middle]:
-                continue
-            stop = min(start + 2 * width, n)
-            spare[:width] = values[start:middle]
-            i, j, k = 0, middle, start
-            while i < width and j < stop:
-                x, y = spare[i], values[j]
-                right = y < x  # without a branch: which side is next is as good as random
-                values[k] = min(x, y)
-                count += (width - i) * right
-                i += 1 - right
-                j += right
-                k += 1
-            while i < width:
-                values[k] = spare[i]
-                i += 1
-                k += 1
-        width *= 2
+    for i in range(n - 1, -1, -1):
+        j = values[i]
+        while j > 0:  # smaller values that come later
+            count += tree[j]
+            j &= j - 1
+        j = values[i] + 1
+        while j <= n:
+            tree[j] += 1
+            j += j & -j
     return count
-
-
-@njit(cache=True, nogil=True)
-def distance(a: Any, b: Any) -> int:
-    """Kendall's distance of two complete rankings."""
-    m = a.size
-    ordered = np.empty(m, np.int32)
-    for j in range(m):
-        ordered[a[j]] = b[j]
-    return inversions(ordered, np.empty(m, np.int32))
 
 
 @njit(cache=True, nogil=True)
 def distances_to(center: Any, ranks: Any, out: Any) -> None:
     """Kendall's distance of every row to one ranking."""
     m = center.size
-    ordered, spare = np.empty(m, np.int32), np.empty(m, np.int32)
+    ordered, tree = np.empty(m, np.int32), np.empty(m + 1, np.int32)
     for row in range(ranks.shape[0]):
         for j in range(m):
             ordered[center[j]] = ranks[row, j]
-        out[row] = inversions(ordered, spare)
-
-
-@njit(cache=True, nogil=True)
-def add_ranks(ranks: Any, counts: Any, sums: Any) -> None:
-    """Add counts times ranks to the sum of each item."""
-    for row in range(ranks.shape[0]):
-        count = counts[row]
-        for j in range(ranks.shape[1]):
-            sums[j] += count * ranks[row, j]
+        out[row] = inversions(ordered, tree)
 
 
 @njit(cache=True, nogil=True)
 def first_bad_row(ranks: Any) -> int:
     """The first row that is not a complete order of 0 .. m-1; -1 if there is none."""
     n, m = ranks.shape
-    seen = np.full(m, -1, np.int64)
+    last_row = np.full(m, -1, np.int64)  # in which row each rank occurred last
     for row in range(n):
         for j in range(m):
             rank = ranks[row, j]
-            if rank < 0 or rank >= m or seen[rank] == row:
+            if rank < 0 or rank >= m or last_row[rank] == row:
                 return row
-            seen[rank] = row
+            last_row[rank] = row
     return -1
 
 
 @njit(cache=True, nogil=True)
-def add_pairs(ranks: Any, counts: Any, first: Any, second: Any, sums: Any, open_: Any) -> int:
-    """Add the signed orders of disjoint pairs; where one cannot be told, note how many people left it open."""
-    left = 0
+def add_pairs(ranks: Any, counts: Any, first: Any, second: Any, sums: Any, undecided: Any) -> None:
+    """Add the signed orders of disjoint pairs, and how many people left each pair undecided."""
     for row in range(ranks.shape[0]):
         count = counts[row]
         for i in range(first.size):
             a, b = ranks[row, first[i]], ranks[row, second[i]]
             if a < 0 or b < 0 or a == b:
-                open_[i] += count
-                left += count
+                undecided[i] += count
             elif a < b:
                 sums[i] += count
             else:
                 sums[i] -= count
-    return left
-
-
-@njit(cache=True, nogil=True)
-def batch_norms(ranks: Any, size: int, out: Any) -> None:
-    """For consecutive batches of rows the squared norm of their summed centered ranks (times 4)."""
-    m = ranks.shape[1]
-    for batch in range(out.size):
-        square = 0.0
-        for j in range(m):
-            total = 0
-            for row in range(batch * size, (batch + 1) * size):
-                total += 2 * np.int64(ranks[row, j]) - (m - 1)
-            square += float(total) * float(total)
-        out[batch] = square
 
 
 @njit(cache=True, nogil=True)
 def batch_norms_of_shuffles(size: int, items: int, seed: int, out: Any) -> None:
-    """The same for uniformly random rankings; the first of each batch is 0 .. m-1, which changes no distribution."""
+    """Squared norms of summed centered ranks (times 4), for batches of uniformly random rankings.
+
+    The first ranking of each batch is 0 .. m-1, which changes no distribution.
+    """
     np.random.seed(seed)
     row = np.empty(items, np.int64)
     total = np.empty(items, np.int64)
@@ -188,18 +158,6 @@ def batch_norms_of_shuffles(size: int, items: int, seed: int, out: Any) -> None:
         for j in range(items):
             square += float(total[j]) * float(total[j])
         out[batch] = square
-
-
-@njit(cache=True, nogil=True)
-def agreement_counts(ranks: Any, counts: Any, wins: Any) -> None:
-    """How many rankings put item a before item b, for every a and b."""
-    m = ranks.shape[1]
-    for row in range(ranks.shape[0]):
-        count = counts[row]
-        for a in range(m):
-            for b in range(m):
-                if ranks[row, a] < ranks[row, b]:
-                    wins[a, b] += count
 
 
 @njit(cache=True, nogil=True)

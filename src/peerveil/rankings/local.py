@@ -1,7 +1,7 @@
 """Local differential privacy: every person answers one question about their ranking, through randomized response.
 
-The reporter needs a ranking and nothing else; the aggregator needs reports and nothing else. What they share is a
-:class:`LocalProtocol`: public numbers, and a public seed that fixes the questions.
+A device needs a ranking and a :class:`LocalProtocol` (public numbers, and a public seed that fixes the questions), and sends
+one :class:`RandomizedRanking`. :mod:`peerveil.rankings.aggregate` tests from these alone.
 """
 
 from __future__ import annotations
@@ -9,49 +9,78 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import polars as pl
 
-from peerveil.core.errors import BadInput
+from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import printed, whole
+from peerveil.core.files import write_text
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness import Randomness, Response
+from peerveil.core.result import Result
+from peerveil.rankings.ballots import Ballots
+from peerveil.rankings.kernels import bisected
 from peerveil.rankings.mallows import read_items, read_randomness, read_ranking
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
     from fractions import Fraction
 
+    from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
     from peerveil.core.exact import Number
+    from peerveil.ledger import Account
 
     Ints = NDArray[np.int64]
 
 QUESTIONS: Final = 3
 ASK: Final = ("items", "pairs")
+FORMAT: Final = "rankings reports 1"
+"""First line of a file of randomized rankings: ``{"peerveil": FORMAT, "items": ..., ...}``."""
+FILE_NAME: Final = "reports.jsonl"
 _MOST_SEED: Final = 2**53
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class LocalProtocol:
-    """What all people and the aggregator agree on beforehand; everything in it is public.
+    """What all people and the aggregator agree on beforehand, all of it public, and the randomizer that it defines.
+
+    **Neighbors**: one person has any other ranking. **Proof.** Which question is answered does not depend on the ranking.
+    The answer passes through a randomized response whose loss is at most epsilon (:class:`peerveil.Response`); a fair coin
+    decides where the ranking does not. Questions drawn from a public seed are the same whatever the ranking (Definition
+    3 of the paper asks for every value of the public randomness). ∎
+
+    Why a question about one item: under a weak Mallows signal r (see :func:`~peerveil.rankings.central.choose_central`) "is
+    it in the upper half?" has a mean square bias of 3r/4, a pair's order 2r/3, the sign of a projection on a random balanced
+    direction 2r/pi; and over items it varies less (kurtosis 9/5 against 12/5 and 3), so that a few questions suffice more
+    often.
 
     Parameters
     ----------
     items
         How many items are ranked, at least 2.
     epsilon
-        The privacy of everything that one person reports.
+        The privacy of everything that one person sends.
     ask
         ``"items"`` (default): is this item in the upper half of your ranking?, about a few items that all people share.
         ``"pairs"``: is this item before that one?, about a few shared pairs.
     questions
         How many questions are shared.
     seed
-        Fixes the shared questions. Choose it before the reports, and publish it.
+        Fixes the shared questions. Choose it before anybody answers, and publish it.
+
+    Examples
+    --------
+    >>> protocol = LocalProtocol(5, epsilon=1)
+    >>> randomized = protocol.randomize([4, 0, 1, 2, 3], randomness=Randomness.simulation(1))
+    >>> RandomizedRanking.from_json(randomized.to_json()) == randomized, randomized.question < 3
+    (True, True)
     """
 
     items: int
@@ -68,21 +97,19 @@ class LocalProtocol:
             raise BadInput("items", got=items, want="at least 2: one item can be ranked in one way only")
         if ask not in ASK:
             raise BadInput("ask", got=ask, want=f"one of {', '.join(ASK)}")
-        whole(seed, "seed", 0, _MOST_SEED - 1, want="a whole number from 0, public and fixed beforehand")
-        whole(questions, "questions", 1)
         values = {
             "items": m,
             "exact_epsilon": read_epsilon(epsilon),
             "ask": ask,
-            "questions": min(int(questions), m if ask == "items" else m // 2),
-            "seed": int(seed),
+            "questions": min(whole(questions, "questions", 1), m if ask == "items" else m // 2),
+            "seed": whole(seed, "seed", 0, _MOST_SEED - 1, want="a whole number from 0, public and fixed beforehand"),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
     @property
     def epsilon(self) -> float:
-        """The privacy of everything that one person reports."""
+        """The privacy of everything that one person sends."""
         return printed(self.exact_epsilon, "up")
 
     @property
@@ -102,13 +129,9 @@ class LocalProtocol:
         """How much of a question's bias is left after randomized response: tanh(epsilon/2)."""
         return 2 * self.response.keep - 1
 
-    def order(self) -> Ints:
-        """The public order of items from which questions are taken: item(s) first in it are asked about first."""
-        return Randomness.simulation(self.seed).permutation(self.items)
-
     @property
     def fingerprint(self) -> str:
-        """Eight letters that stand for the protocol in every report."""
+        """Eight letters that stand for the protocol in every randomized ranking."""
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:8]
 
     def to_dict(self) -> dict[str, Any]:
@@ -126,8 +149,12 @@ class LocalProtocol:
         """The protocol that :meth:`to_dict` wrote."""
         if not isinstance(data, dict) or set(data) != {"items", "epsilon", "method", "questions", "seed"}:
             raise BadInput("protocol", got=data, want="what LocalProtocol.to_dict() returns")
-        ask, questions, seed = data["method"], data["questions"], data["seed"]
-        return cls(data["items"], epsilon=data["epsilon"], ask=ask, questions=questions, seed=seed)
+        settings = dict(data)
+        return cls(settings.pop("items"), ask=settings.pop("method"), **settings)
+
+    def order(self) -> Ints:
+        """The public order of items from which questions are taken: item(s) first in it are asked about first."""
+        return Randomness.simulation(self.seed).permutation(self.items)
 
     def answers(self, ranks: Any, question: Any) -> Any:
         """+1, -1 or 0 (a coin must decide) for each row's own question: upper half or not, or first before second."""
@@ -138,9 +165,29 @@ class LocalProtocol:
         first, second = (ranks[rows, order[2 * question + i]].astype(np.int64) for i in (0, 1))
         return np.sign(second - first)
 
+    def randomize(self, ranking: ArrayLike, *, randomness: Randomness | None = None) -> RandomizedRanking:
+        """What a device sends for one complete ranking (ranks from 0, a place for every item)."""
+        ranks = read_ranking(ranking, self.items, "ranking")
+        return self.randomize_all(ranks.reshape(1, -1), randomness=randomness)[0]
+
+    def randomize_all(self, ranks: Any, *, randomness: Randomness | None = None) -> list[RandomizedRanking]:
+        """The same for many people, each by itself: one row per ranking, already checked."""
+        question, bits = self.draw(ranks, randomness=randomness)
+        name = self.fingerprint
+        return [RandomizedRanking(name, q, b) for q, b in zip(question.tolist(), bits.tolist(), strict=True)]
+
+    def draw(self, ranks: Any, *, randomness: Randomness | None = None) -> tuple[Ints, Any]:
+        """Questions and randomized answers (0 or 1) as arrays."""
+        source = read_randomness(randomness)
+        question = source.integers(0, self.questions, len(ranks))
+        signs = self.answers(ranks, question)
+        coins = source.integers(0, 2, len(ranks))
+        answers = np.where(signs == 0, coins, (signs > 0).astype(np.int64))
+        return question, source.respond(answers, self.response)
+
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class RandomizedRanking:
     """What leaves one person's device.
 
     ``bits`` is the randomized answer to one question, 0 or 1. The wire format is one line of JSON:
@@ -156,83 +203,136 @@ class Report:
         return json.dumps({"protocol": self.protocol, "question": self.question, "bits": f"{self.bits:x}"})
 
     @classmethod
-    def from_json(cls, text: str) -> Report:
-        """Read a line; anything else than a report is refused."""
-        want = "a report such as " + cls("1f9a0c2e", 2, 1).to_json()
+    def from_json(cls, line: str | Mapping[str, Any]) -> RandomizedRanking:
+        """Read a line, or the object in it; anything else is refused."""
+        want = "a randomized ranking such as " + cls("1f9a0c2e", 2, 1).to_json()
         try:
-            data = json.loads(text)
-            if set(data) != {"protocol", "question", "bits"} or not isinstance(data["protocol"], str):
-                raise ValueError
-            if isinstance(data["question"], bool) or not isinstance(data["question"], int) or data["question"] < 0:
-                raise ValueError
-            if not isinstance(data["bits"], str) or not data["bits"] or set(data["bits"]) - set("0123456789abcdef"):
-                raise ValueError
-            return cls(data["protocol"], data["question"], int(data["bits"], 16))
-        except (ValueError, TypeError):
-            raise BadInput("report", got=text, want=want) from None
+            data = json.loads(line) if isinstance(line, str) else line
+        except ValueError:
+            raise BadInput("randomized ranking", got=line, want=want) from None
+        match data:
+            case {"protocol": str(protocol), "question": int(question), "bits": str(bits), **rest} if (
+                not rest and type(question) is int and question >= 0 and bits and set(bits) <= set("0123456789abcdef")
+            ):
+                return cls(protocol, question, int(bits, 16))
+        raise BadInput("randomized ranking", got=line, want=want)
 
 
-class LocalReporter:
-    """Runs on the person's side: turns their ranking into one report.
+@dataclass(frozen=True, kw_only=True)
+class RandomizedRankings(Result):
+    """One randomized ranking per person, in random order; every field may be published.
 
-    **Neighbors**: one person has any other ranking. **Proof.** Which question is answered does not depend on the ranking.
-    The answer passes through a randomized response whose loss is at most epsilon (:class:`peerveil.Response`); a fair coin
-    decides where the ranking does not. Questions drawn from a public seed are the same whatever the ranking (Definition
-    3 of the paper asks for every value of the public randomness). ∎
+    Attributes
+    ----------
+    protocol
+        What people answered, and with which epsilon.
+    rankings
+        The randomized rankings; :func:`~peerveil.rankings.aggregate_rankings` tests from them.
+    """
 
-    Why a question about one item: under a weak Mallows signal r (see :mod:`peerveil.rankings.choose`) "is it in the upper
-    half?" has a mean square bias of 3r/4, a pair's order 2r/3, the sign of a projection on a random balanced direction
-    2r/pi; and over items it varies less (kurtosis 9/5 against 12/5 and 3), so that a few questions suffice more often.
+    protocol: LocalProtocol
+    rankings: tuple[RandomizedRanking, ...] = field(repr=False)
+
+    def summary(self) -> str:
+        """How many there are, and the protocol, in one line."""
+        number, protocol = len(self.rankings), self.protocol
+        return f"{number:,} randomized rankings of {protocol.items:,} items (epsilon {protocol.epsilon:g})"
+
+    def text(self) -> str:
+        """As a file: the protocol's line, then one line of JSON per person."""
+        header = {"peerveil": FORMAT, **self.protocol.to_dict(), "simulated": self.simulated}
+        return "\n".join([json.dumps(header), *(ranking.to_json() for ranking in self.rankings)]) + "\n"
+
+    def frame(self) -> pl.DataFrame:
+        """One row per person, with the protocol in columns of its own."""
+        constant = {**self.protocol.to_dict(), "protocol": self.protocol.fingerprint, "answers": 1}
+        columns = {name: pl.lit(value) for name, value in {**constant, "simulated": self.simulated}.items()}
+        table = {"question": [r.question for r in self.rankings], "bits": [r.bits for r in self.rankings]}
+        return pl.DataFrame(table).with_columns(**columns)
+
+    def counts(self) -> tuple[Ints, Ints]:
+        """How many people answered each question, and how many of these answers are yes."""
+        question = np.array([ranking.question for ranking in self.rankings], dtype=np.int64)
+        yes = np.array([ranking.bits == 1 for ranking in self.rankings], dtype=bool)
+        number = self.protocol.questions
+        return np.bincount(question, minlength=number), np.bincount(question[yes], minlength=number)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Protocol, numbers of answers and guarantee as JSON values; the rankings themselves are in :meth:`text`."""
+        answers, yes = (count.tolist() for count in self.counts())
+        own = {"rankings": len(self.rankings), "questions": {"answers": answers, "yes": yes}}
+        return {**super().to_dict(), "protocol": self.protocol.to_dict(), **own}
+
+    def save(self, folder: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
+        """Write ``reports.jsonl`` (see :meth:`text`), ``result.json``, ``figure.svg`` and ``table.csv`` into a folder."""
+        path = Path(folder) / FILE_NAME
+        if path.exists() and not force:
+            got = Verbatim(f"{folder}, which holds {FILE_NAME}")
+            raise BadInput("folder", got=got, want="a new or empty folder, or force=True to replace what is in it")
+        return [*super().save(folder, force=force), write_text(path, self.text())]
+
+    def draw(self, ax: Axes) -> None:
+        """The share of randomized answers that say yes, by question."""
+        from peerveil.rankings.figures import draw_randomized
+
+        draw_randomized(self, ax)
+
+
+def randomize_rankings(
+    rankings: Any,
+    *,
+    epsilon: Number,
+    ask: str = "items",
+    questions: int = QUESTIONS,
+    public_seed: int = 0,
+    columns: Mapping[str, str] | None = None,
+    layout: str | None = None,
+    randomness: Randomness | None = None,
+    account: Account | None = None,
+) -> RandomizedRankings:
+    """Randomize complete rankings one by one, as each person's device would; in random order.
 
     Parameters
     ----------
-    items, epsilon, ask, questions, seed
-        See :class:`LocalProtocol`.
+    rankings, columns, layout
+        See :func:`~peerveil.rankings.uniformity_test`.
+    epsilon : number
+        Privacy budget for one person's ranking.
+    ask : {"items", "pairs"}, optional
+        What the questions are about: an item's place, or the order of two items. Default: ``"items"``.
+    questions : int, optional
+        How many questions all people share. Default: 3; see :func:`~peerveil.rankings.choose_questions`.
+    public_seed : int, optional
+        Fixes the shared questions; publish it beforehand. Default: 0.
+    randomness : Randomness, optional
+        Default: ``Randomness.secure()``.
+    account : Account, optional
+        An account of a ledger, debited before anything is drawn.
+
+    Notes
+    -----
+    Each ranking is randomized by itself, and the order is drawn without looking at the result: the guarantee is that of one
+    :meth:`LocalProtocol.randomize`.
 
     Examples
     --------
-    >>> reporter = LocalReporter(5, epsilon=1)
-    >>> report = reporter.report([4, 0, 1, 2, 3], randomness=Randomness.simulation(1))
-    >>> Report.from_json(report.to_json()) == report, report.question < 3
-    (True, True)
+    >>> from peerveil.rankings import Mallows, aggregate_rankings
+    >>> votes = Mallows(20, 0.5).sample(500, seed=1)
+    >>> randomized = randomize_rankings(votes, epsilon=1, randomness=Randomness.simulation(2))
+    >>> print(randomized.summary())
+    500 randomized rankings of 20 items (epsilon 1)
+    >>> aggregate_rankings(randomized).reject
+    True
     """
-
-    def __init__(
-        self, items: int, *, epsilon: Number, ask: str = "items", questions: int = QUESTIONS, seed: int = 0
-    ) -> None:
-        self.protocol = LocalProtocol(items, epsilon=epsilon, ask=ask, questions=questions, seed=seed)
-
-    @classmethod
-    def of(cls, protocol: LocalProtocol) -> LocalReporter:
-        """A reporter for a protocol."""
-        ask, questions, seed = protocol.ask, protocol.questions, protocol.seed
-        return cls(protocol.items, epsilon=protocol.exact_epsilon, ask=ask, questions=questions, seed=seed)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What is promised to the person."""
-        return self.protocol.guarantee
-
-    def report(self, ranking: ArrayLike, *, randomness: Randomness | None = None) -> Report:
-        """The report of one complete ranking (ranks from 0, a place for every item)."""
-        ranks = read_ranking(ranking, self.protocol.items, "ranking")
-        return self.reports(ranks.reshape(1, -1), randomness=randomness)[0]
-
-    def reports(self, ranks: Any, *, randomness: Randomness | None = None) -> list[Report]:
-        """The reports of many people, for studies: one row per ranking, already checked."""
-        name = self.protocol.fingerprint
-        question, bits = self.draw(ranks, randomness=randomness)
-        return [Report(name, q, b) for q, b in zip(question.tolist(), bits.tolist(), strict=True)]
-
-    def draw(self, ranks: Any, *, randomness: Randomness | None = None) -> tuple[Ints, Any]:
-        """Questions and randomized answers (0 or 1) as arrays."""
-        source = read_randomness(randomness)
-        protocol, n = self.protocol, len(ranks)
-        question = source.integers(0, protocol.questions, n)
-        signs = protocol.answers(ranks, question)
-        coins = source.integers(0, 2, n)
-        answers = np.where(signs == 0, coins, (signs > 0).astype(np.int64))
-        return question, source.respond(answers, protocol.response)
+    source = read_randomness(randomness)
+    ballots = Ballots.of(rankings, columns=columns, layout=layout)
+    protocol = LocalProtocol(ballots.items, epsilon=epsilon, ask=ask, questions=questions, seed=public_seed)
+    ballots.require_rows("a randomized ranking")
+    if account is not None:
+        purpose = f"randomized rankings of {ballots.items} items"
+        account.spend(protocol.guarantee, purpose=purpose, data=ballots.data, randomness=source)
+    randomized = protocol.randomize_all(ballots.rows("a randomized ranking", source), randomness=source)
+    return RandomizedRankings(guarantee=source.stamp(protocol.guarantee), protocol=protocol, rankings=tuple(randomized))
 
 
 def choose_questions(people: int, *, epsilon: Number) -> int:
@@ -247,18 +347,17 @@ def choose_questions(people: int, *, epsilon: Number) -> int:
     from scipy.stats import chi2, ncx2
 
     strength = people * math.tanh(float(read_epsilon(epsilon)) / 2) ** 2
-    rng = np.random.default_rng(20210612)
-    place = rng.uniform(-1, 1, (400, 16))
+    place = np.random.default_rng(20210612).uniform(-1, 1, (400, 16))
     best = (math.inf, 1)
     for number in (1, 2, 3, 4, 5, 6, 8, 12):
-        bound = float(chi2.isf(0.05, number))
-        low, high = 1e-9, 100.0
-        for _ in range(40):
-            middle = math.sqrt(low * high)
-            bias = np.clip(place[:, :number] * math.sqrt(3 * middle), -1, 1)
+        critical = float(chi2.isf(0.05, number))
+
+        def too_weak(signal: float, number: int = number, critical: float = critical) -> bool:
+            bias = np.clip(place[:, :number] * math.sqrt(3 * signal), -1, 1)
             shift = strength / number * (bias**2).sum(axis=1)
-            enough = float(np.mean(ncx2.sf(bound, number, np.maximum(shift, 1e-12)))) >= 0.8
-            low, high = (low, middle) if enough else (middle, high)
-        if high < 0.98 * best[0]:
-            best = (high, number)
+            return float(np.mean(ncx2.sf(critical, number, np.maximum(shift, 1e-12)))) < 0.8
+
+        signal = bisected(too_weak, 1e-9, 100.0, steps=40, geometric=True)[1]
+        if signal < 0.98 * best[0]:
+            best = (signal, number)
     return best[1]

@@ -11,9 +11,12 @@ from scipy.special import gammaln
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
 from peerveil.core.randomness import Randomness
-from peerveil.rankings.kernels import agreement_counts, distance, distances_to, first_bad_row, insert_all
+from peerveil.data import Rankings
+from peerveil.rankings.kernels import bisected, distances_to, first_bad_row, insert_all
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
     Ints = NDArray[np.int64]
@@ -77,8 +80,7 @@ class Mallows:
         Repeated insertion with a Fenwick tree, O(items log items) per ranking; exact up to the 53 bits of a uniform
         number. The same seed gives the same rankings.
         """
-        whole(count, "count", 0)
-        return sample_rankings(self, int(count), Randomness.simulation(seed))
+        return sample_rankings(self, whole(count, "count", 0), Randomness.simulation(seed))
 
     @property
     def log_normalizer(self) -> float:
@@ -97,10 +99,11 @@ class Mallows:
 
     def log_likelihood(self, ranks: ArrayLike) -> float:
         """The log-likelihood of rankings: ln(spread) times their distances to the center, less ln Z each."""
-        rows = read_rows(ranks, self.items)
-        found = np.empty(len(rows), dtype=np.int64)
-        distances_to(self._center, rows, found)
-        return float(math.log(self.spread) * int(found.sum()) - len(rows) * self.log_normalizer)
+        table = _complete(ranks)
+        if len(table.items) != self.items:
+            raise BadInput("ranks", got=Verbatim(f"{len(table.items)} columns"), want=f"{self.items}, one per item")
+        distance = int(distances(self._center, table.ranks).sum())
+        return float(math.log(self.spread) * distance - len(table) * self.log_normalizer)
 
     @classmethod
     def fit(cls, ranks: ArrayLike, counts: ArrayLike | None = None) -> Mallows:
@@ -114,20 +117,15 @@ class Mallows:
 
         Examples
         --------
-        >>> truth = Mallows(30, 0.9, center=Randomness.simulation(5).permutation(30))
-        >>> found = Mallows.fit(truth.sample(400, seed=2))
-        >>> round(found.spread, 1), kendall_distance(found.center, truth.center) < 10
+        >>> model = Mallows(30, 0.9, center=Randomness.simulation(5).permutation(30))
+        >>> fitted = Mallows.fit(model.sample(400, seed=2))
+        >>> round(fitted.spread, 1), kendall_distance(fitted.center, model.center) < 10
         (0.9, True)
         """
-        rows = read_rows(ranks)
-        weight = np.ones(len(rows), np.int64) if counts is None else np.asarray(counts, np.int64)
-        if weight.shape != (len(rows),) or (weight < 1).any():
-            raise BadInput("counts", got=counts, want=f"{len(rows)} whole numbers of at least 1")
-        center = _central_ranking(rows, weight)
-        found = np.empty(len(rows), dtype=np.int64)
-        distances_to(center, rows, found)
-        mean = float(np.dot(found, weight) / weight.sum())
-        return cls(rows.shape[1], spread_of_mean(rows.shape[1], mean), center)
+        table = _complete(ranks, counts)
+        center = _central_ranking(table.ranks, table.counts)
+        mean = float(np.dot(distances(center, table.ranks), table.counts) / table.total)
+        return cls(len(table.items), spread_of_mean(len(table.items), mean), center)
 
 
 def sample_rankings(model: Mallows, count: int, randomness: Randomness) -> NDArray[np.int32]:
@@ -156,22 +154,27 @@ def kendall_distance(a: ArrayLike, b: ArrayLike) -> int:
     6
     """
     first = read_ranking(a, None, "a")
-    return int(distance(first, read_ranking(b, first.size, "b")))
+    return int(distances(first, read_ranking(b, first.size, "b").reshape(1, -1))[0])
+
+
+def distances(center: Any, rows: Any) -> Ints:
+    """The Kendall distance of every row to one ranking."""
+    counts = np.empty(len(rows), dtype=np.int64)
+    distances_to(center, rows, counts)
+    return counts
 
 
 def log_normalizer(items: int, spread: float) -> float:
     """The logarithm of Z(spread): the sum over i of ln((1 - spread^i) / (1 - spread))."""
-    if spread == 1.0:
-        return float(gammaln(items + 1))
     return float(gammaln(items + 1) + log_thinning(items, spread))
 
 
 def log_thinning(items: int, spread: float) -> float:
     """ln(Z(spread) / items!), without cancellation near spread 1."""
-    i = np.arange(1, items + 1, dtype=np.float64)
     x = math.log(spread)
     if x == 0.0:
         return 0.0
+    i = np.arange(1, items + 1, dtype=np.float64)
     return float(np.sum(np.log(np.expm1(i * x) / (i * math.expm1(x)))))
 
 
@@ -182,17 +185,15 @@ def distance_moments(items: int, spread: float) -> tuple[float, float]:
     """
     i = np.arange(1, items + 1, dtype=np.float64)
     x = -math.log(spread)
-    near = x * items < 1e-4  # series in x there: the closed form cancels
-    if near:
-        mean = (i - 1) / 2 - x * (i * i - 1) / 12
-        variance = (i * i - 1) / 12 - x * x * (i**4 - 1) / 240
-    else:
-        small = i * x < 1e-3
+    # series in x where the closed form cancels
+    mean, variance = (i - 1) / 2 - x * (i * i - 1) / 12, (i * i - 1) / 12 - x * x * (i**4 - 1) / 240
+    if x * items >= 1e-4:
+        large = i * x >= 1e-3
+        steps = i[large]
         with np.errstate(over="ignore"):
-            mean = 1 / math.expm1(x) - i / np.expm1(i * x)
-            variance = 1 / (4 * math.sinh(x / 2) ** 2) - i**2 / (4 * np.sinh(np.minimum(i * x / 2, 300.0)) ** 2)
-        mean[small] = ((i - 1) / 2 - x * (i * i - 1) / 12)[small]
-        variance[small] = ((i * i - 1) / 12 - x * x * (i**4 - 1) / 240)[small]
+            mean[large] = 1 / math.expm1(x) - steps / np.expm1(steps * x)
+        half = np.minimum(steps * x / 2, 300.0)
+        variance[large] = 1 / (4 * math.sinh(x / 2) ** 2) - steps**2 / (4 * np.sinh(half) ** 2)
     return float(math.fsum(mean)), max(0.0, float(math.fsum(variance)))
 
 
@@ -202,14 +203,17 @@ def spread_of_mean(items: int, mean: float) -> float:
         return 1.0
     if mean <= 0:
         return _SMALLEST
-    low, high = math.log(_SMALLEST), -1e-18
-    for _ in range(200):  # bisection on ln(-ln spread), which is monotone
-        middle = -math.sqrt(low * high)
-        if distance_moments(items, math.exp(middle))[0] < mean:
-            low = middle
-        else:
-            high = middle
-    return min(1.0, math.exp(middle))
+
+    def too_wide(x: float) -> bool:  # the mean falls with x = -ln(spread)
+        return distance_moments(items, math.exp(-x))[0] >= mean
+
+    return math.exp(-bisected(too_wide, 1e-18, -math.log(_SMALLEST), steps=200, geometric=True)[1])
+
+
+def _complete(ranks: ArrayLike, counts: ArrayLike | None = None) -> Rankings:
+    table = Rankings(ranks, counts)
+    table.require_complete("a Mallows model")
+    return table
 
 
 def _central_ranking(rows: Any, weight: Ints) -> Ints:
@@ -218,49 +222,49 @@ def _central_ranking(rows: Any, weight: Ints) -> Ints:
     order = np.argsort(sums, kind="stable")
     m = rows.shape[1]
     if m <= _MOST_FOR_SEARCH and m > 1:
-        wins = np.zeros((m, m), dtype=np.int64)
-        agreement_counts(rows, weight, wins)
+        wins = np.array([weight @ (rows[:, [item]] < rows) for item in range(m)])  # [a, b]: a stands before b
         order = _improve(order, wins)
-    center = np.empty(m, dtype=np.int64)
-    center[order] = np.arange(m)
-    return center
+    return np.argsort(order)
 
 
 def _improve(order: Any, wins: Ints) -> Any:
     """Move one item at a time to its best place, until nothing helps."""
     for _ in range(50):
-        moved = False
-        for item in order.copy().tolist():
-            at = int(np.flatnonzero(order == item)[0])
-            rest = np.delete(order, at)
+        before_moves = order
+        for item in order.tolist():
+            current = int(np.flatnonzero(order == item)[0])
+            rest = np.delete(order, current)
             # cost of standing before rest[p]: those before p who are preferred less, those after who are preferred more
             before = np.concatenate([[0], np.cumsum(wins[item, rest])])
             after = np.concatenate([np.cumsum(wins[rest, item][::-1])[::-1], [0]])
             cost = before + after
             best = int(np.argmin(cost))
-            if cost[best] < cost[at]:
+            if cost[best] < cost[current]:
                 order = np.insert(rest, best, item)
-                moved = True
-        if not moved:
+        if order is before_moves:
             break
     return order
 
 
-# ---- what may be given ---------------------------------------------------------------------------------------------------
+# ---- checks of arguments -------------------------------------------------------------------------------------------------
 
 
 def read_items(items: int) -> int:
     """A number of items."""
-    whole(items, "items", 1, MOST_ITEMS)
-    return int(items)
+    return whole(items, "items", 1, MOST_ITEMS)
 
 
 def read_spread(spread: float) -> float:
     """A spread in (0, 1]."""
-    number = isinstance(spread, (int, float, np.integer, np.floating)) and not isinstance(spread, bool)
-    if not number or not _SMALLEST <= spread <= 1:
-        raise BadInput("spread", got=spread, want="a number above 0 and up to 1 (1 is uniform)")
-    return float(spread)
+    return read_number(spread, "spread", lambda x: _SMALLEST <= x <= 1, "a number above 0 and up to 1 (1 is uniform)")
+
+
+def read_number(value: float, argument: str, allowed: Callable[[float], bool], want: str) -> float:
+    """A number that is allowed."""
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not number or not allowed(value):
+        raise BadInput(argument, got=value, want=want)
+    return float(value)
 
 
 def read_randomness(randomness: Randomness | None) -> Randomness:
@@ -279,31 +283,8 @@ def read_ranking(ranks: ArrayLike, items: int | None, argument: str) -> Ints:
     if array.ndim != 1 or array.dtype.kind not in "iu" or array.size == 0:
         raise BadInput(argument, got=ranks, want=want)
     if items is not None and array.size != items:
-        raise BadInput(argument, got=Verbatim(f"{array.size} ranks"), want=f"{items} ranks, one an item")
+        raise BadInput(argument, got=Verbatim(f"{array.size} ranks"), want=f"{items} ranks, one per item")
     checked: Ints = array.astype(np.int64)
     if first_bad_row(checked.reshape(1, -1)) >= 0:
         raise BadInput(argument, got=ranks, want=want)
     return checked
-
-
-def read_rows(ranks: ArrayLike, items: int | None = None, argument: str = "ranks") -> Any:
-    """Complete rankings in a two-dimensional array of whole numbers, at least one."""
-    want = "complete rankings: whole numbers, a row a ranking, a column an item, ranks from 0"
-    try:
-        array = np.asarray(ranks)
-    except ValueError:
-        raise BadInput(argument, got=Verbatim("rows of different lengths"), want=want) from None
-    if array.ndim != 2 or array.dtype.kind not in "iuf" or array.size == 0:
-        raise BadInput(argument, got=Verbatim(f"{array.dtype} of shape {array.shape}"), want=want)
-    if items is not None and array.shape[1] != items:
-        raise BadInput(argument, got=Verbatim(f"{array.shape[1]} columns"), want=f"{items}, one an item")
-    if array.dtype.kind != "i":
-        with np.errstate(invalid="ignore"):
-            whole = array.astype(np.int64)
-        if not np.array_equal(whole, array):
-            raise BadInput(argument, got=Verbatim("ranks that are not whole numbers"), want=want)
-        array = whole
-    bad = int(first_bad_row(array))
-    if bad >= 0:
-        raise BadInput(f"{argument}, row {bad + 1}", got=array[bad].tolist(), want=want)
-    return array

@@ -1,4 +1,4 @@
-"""Is there any signal in these rankings? One function, a few tests, one kind of answer."""
+"""Testing whether rankings differ from chance: one function, a few tests, one kind of result."""
 
 from __future__ import annotations
 
@@ -6,18 +6,13 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import Guarantee, read_epsilon
-from peerveil.core.randomness import Randomness, laplace_scale
 from peerveil.core.result import Result
-from peerveil.rankings.central import ClippedBatches, ClippedNorm, PairsNorm, RankNorm, rank_length
-from peerveil.rankings.choose import choose_batches, choose_central
-from peerveil.rankings.intake import Ballots
-from peerveil.rankings.mallows import read_randomness
-from peerveil.rankings.noise import NoisyLaw
-from peerveil.rankings.nulls import concordance_critical, concordance_null, concordance_tail, squares_null
+from peerveil.rankings.ballots import Ballots
+from peerveil.rankings.central import PRIVATE, CentralTest, PairsNorm, RankNorm, central_test
+from peerveil.rankings.laws import concordance_null
+from peerveil.rankings.mallows import read_number, read_randomness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,10 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from peerveil.core.exact import Number
+    from peerveil.core.randomness import Randomness
     from peerveil.ledger import Account
-    from peerveil.rankings.nulls import Law
+    from peerveil.rankings.laws import Law, NoisyLaw
 
-PRIVATE: Final = ("rank-norm", "clipped-norm", "clipped-batches", "pairs-norm")
 METHODS: Final = ("auto", "friedman", *PRIVATE)
 WITHOUT_EPSILON: Final = ("auto", "friedman", "pairs-norm")
 """Methods that also run without an epsilon, or only so (Friedman's test)."""
@@ -37,14 +32,8 @@ TAKE_PARTIAL: Final = ("pairs-norm",)
 """Methods that take rankings with gaps and ties. Which test is used must not depend on whether there are any: that is
 private. So ``auto`` refuses them, and the guarantee of these methods always covers them."""
 
-_UNIT: Final = "one person's ranking"
-_NEIGHBORS: Final = (
-    "one ranking is replaced by any other ranking; how many rankings and how many items there are is public"
-)
-_PARTIAL: Final = (
-    "one ranking, complete or not, is replaced by any other, complete or not; how many rankings and how many items there "
-    "are is public"
-)
+_COMPLETE: Final = "one ranking is replaced by any other ranking"
+_PARTIAL: Final = "one ranking, complete or not, is replaced by any other, complete or not"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +43,9 @@ class UniformityTest(Result):
     Attributes
     ----------
     reject
-        Whether they do, at the level asked for.
+        Whether they do, at this level.
     statistic
-        The (noised) statistic. With a guarantee it may be published.
+        The statistic, with noise if there is an epsilon; it may then be published.
     critical
         Where rejection begins.
     pvalue
@@ -78,20 +67,22 @@ class UniformityTest(Result):
     settings: dict[str, Any] = field(default_factory=dict)
     null: Law | NoisyLaw = field(repr=False)
 
+    @classmethod
+    def of(cls, pvalue: float, level: float, **fields: Any) -> UniformityTest:
+        """The test with this p-value, which rejects if that is not above the level."""
+        return cls(pvalue=pvalue, level=level, reject=pvalue <= level, **fields)
+
     def summary(self) -> str:
         """The finding in one line."""
         size = f"{self.rankings:,} rankings of {self.items:,} items"
         p = f"p = {self.pvalue:.2g}" if self.pvalue >= 1e-6 else "p < 0.000001"
-        if self.reject:
-            return f"{size} differ from chance ({p}, {self.method}, level {self.level:g})"
-        return f"no sign that {size} differ from chance ({p}, {self.method}, level {self.level:g})"
+        sign = "" if self.reject else "no sign that "
+        return f"{sign}{size} differ from chance ({p}, {self.method}, level {self.level:g})"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the null's law, as JSON values."""
-        data = super().to_dict()
-        data.pop("null")
-        data["summary"] = self.summary()
-        return data
+        fields = {name: value for name, value in super().to_dict().items() if name != "null"}
+        return {**fields, "summary": self.summary()}
 
     def draw(self, ax: Axes) -> None:
         """The null with the observed statistic and where rejection begins."""
@@ -138,6 +129,7 @@ def uniformity_test(
 
     Examples
     --------
+    >>> from peerveil import Randomness
     >>> from peerveil.rankings import Mallows
     >>> votes = Mallows(100, 0.99).sample(1000, seed=1)
     >>> test = uniformity_test(votes, epsilon=0.5, randomness=Randomness.simulation(2))
@@ -146,7 +138,7 @@ def uniformity_test(
     """
     if method not in METHODS:
         raise BadInput("method", got=method, want=f"one of {', '.join(METHODS)}")
-    read_level(level)
+    level = read_level(level)
     exact = None if epsilon is None else read_epsilon(epsilon, or_none=True)
     check_epsilon(method, exact)
     source = read_randomness(randomness)
@@ -155,94 +147,58 @@ def uniformity_test(
     ballots = Ballots.of(rankings, columns=columns, layout=layout)
     ballots.require_enough()
     if exact is not None:
-        return _noised(ballots, method, exact, float(level), account, source)
+        return _noisy(ballots, method, exact, level, account, source)
     if method == "pairs-norm":
-        return _pairs(ballots, float(level), source)
-    return _friedman(ballots, float(level))
+        return _pairs(ballots, level, source)
+    return _friedman(ballots, level)
 
 
-def _noised(
+def _noisy(
     ballots: Ballots, method: str, epsilon: Fraction, level: float, account: Account | None, source: Randomness
 ) -> UniformityTest:
-    """Statistic, debit, noise; everything else is public or computed from the noised statistic."""
+    """Statistic, debit, noise; everything else is public or computed from the noisy statistic."""
     test, value = _statistic(ballots, method, epsilon, source)
-    scale = laplace_scale(sensitivity=test.sensitivity, epsilon=epsilon)
-    law = NoisyLaw(test.null(), scale)
+    law = test.noisy_null(epsilon)
     critical = law.critical(level)
-    promise = ranking_guarantee(epsilon, partial=method in TAKE_PARTIAL)
+    guarantee = ranking_guarantee(epsilon, partial=method in TAKE_PARTIAL)
     if account is not None:
         purpose = f"whether rankings of {ballots.items} items differ from chance"
-        account.spend(promise, purpose=purpose, data=ballots.data, randomness=source)
-    noisy = float(source.laplace([value], scale=scale)[0])
-    pvalue = law.tail(noisy)
-    return UniformityTest(
-        guarantee=source.stamp(promise),
-        method=NAMES[type(test)],
-        reject=pvalue <= level,
+        account.spend(guarantee, purpose=purpose, data=ballots.data, randomness=source)
+    noisy = float(source.laplace([value], scale=law.scale)[0])
+    return UniformityTest.of(
+        law.tail(noisy),
+        level,
+        guarantee=source.stamp(guarantee),
+        method=test.name,
         statistic=noisy,
         critical=critical,
-        pvalue=pvalue,
-        level=level,
         rankings=ballots.total,
         items=ballots.items,
-        noise_scale=scale,
+        noise_scale=law.scale,
         null_kind=law.law.kind,
-        settings=_settings(test),
+        settings=test.settings,
         null=law,
     )
 
 
-NAMES: Final[dict[type[Any], str]] = {
-    RankNorm: "rank-norm",
-    ClippedNorm: "clipped-norm",
-    PairsNorm: "pairs-norm",
-    ClippedBatches: "clipped-batches",
-}
-
-
-def _statistic(ballots: Ballots, method: str, epsilon: Fraction, source: Randomness) -> tuple[Any, float]:
+def _statistic(ballots: Ballots, method: str, epsilon: Fraction, source: Randomness) -> tuple[CentralTest, float]:
     """The test and its exact statistic. A stream is read to its end here, and only then is its length known."""
-    m, size = ballots.items, float(epsilon)
+    m = ballots.items
     if method == "pairs-norm":
         sums = ballots.pair_sums(source.permutation(m), source)
-        pairs_test = PairsNorm(ballots.total, m)
-        return pairs_test, pairs_test.statistic(sums)
-    if method == "rank-norm" or (method == "auto" and not ballots.held):
-        sums = ballots.rank_sums()
-        ballots.require_complete("rank-norm")
-        plain_test = RankNorm(ballots.total, m)
-        return plain_test, plain_test.statistic(sums)
-    ballots.require_held(method)
-    ballots.require_complete(method)
-    test = central_test(method, ballots.total, m, size)
-    if isinstance(test, RankNorm):
-        return test, test.statistic(ballots.rank_sums())
-    return test, test.statistic(ballots.rows(method, source))
-
-
-def central_test(method: str, rankings: int, items: int, epsilon: float) -> Any:
-    """A central test by name, its parameters chosen from public numbers."""
-    match method:
-        case "auto":
-            return choose_central(rankings, items, epsilon)
-        case "rank-norm":
-            return RankNorm(rankings, items)
-        case "clipped-norm":
-            return ClippedNorm(rankings, items)
-        case "pairs-norm":
-            return PairsNorm(rankings, items)
-        case "clipped-batches":
-            return choose_batches(rankings, items, epsilon)
-        case _:
-            raise BadInput("method", got=method, want=f"one of auto, {', '.join(PRIVATE)}")
-
-
-def _settings(test: Any) -> dict[str, Any]:
-    if isinstance(test, ClippedBatches):
-        return {"batch_size": test.size, "clip": test.clip, "batches": test.batches}
-    if isinstance(test, ClippedNorm):
-        return {"cap": test.cap}
-    return {}
+        pairs = PairsNorm(ballots.total, m)
+        return pairs, pairs.statistic(sums)
+    if ballots.held and method != "rank-norm":
+        ballots.require_complete(method)
+        test = central_test(method, ballots.total, m, float(epsilon))
+        if type(test) is not RankNorm:
+            return test, test.from_rows(ballots.rows(method, source))
+    elif method not in ("auto", "rank-norm"):
+        ballots.require_held(method)
+    sums = ballots.rank_sums()
+    ballots.require_complete("rank-norm")
+    norm = RankNorm(ballots.total, m)
+    return norm, norm.statistic(sums)
 
 
 def _friedman(ballots: Ballots, level: float) -> UniformityTest:
@@ -252,17 +208,15 @@ def _friedman(ballots: Ballots, level: float) -> UniformityTest:
     ballots.require_enough()
     k, m = ballots.total, ballots.items
     unit = k * (m - 1)
-    w = (rank_length(sums, k, m) / k) ** 2
+    w = (RankNorm(k, m).statistic(sums) / k) ** 2
     law = concordance_null(k, m)
-    pvalue = concordance_tail(k, m, w)
-    return UniformityTest(
+    return UniformityTest.of(
+        law.tail(w),
+        level,
         guarantee=ranking_guarantee(None),
         method="friedman",
-        reject=pvalue <= level,
         statistic=unit * w,
-        critical=unit * concordance_critical(k, m, level),
-        pvalue=pvalue,
-        level=level,
+        critical=unit * law.critical(level),
         rankings=k,
         items=m,
         null_kind=law.kind,
@@ -275,16 +229,14 @@ def _pairs(ballots: Ballots, level: float, source: Randomness) -> UniformityTest
     sums = ballots.pair_sums(source.permutation(ballots.items), source)
     ballots.require_enough()
     test = PairsNorm(ballots.total, ballots.items)
-    squares = squares_null((test.rankings,) * test.pairs)
-    pvalue = squares.tail(float(sum(int(s) ** 2 for s in sums)))
-    return UniformityTest(
+    squares = test.squares()
+    return UniformityTest.of(
+        squares.tail(float(sum(int(s) ** 2 for s in sums))),
+        level,
         guarantee=ranking_guarantee(None, partial=True),
-        method="pairs-norm",
-        reject=pvalue <= level,
+        method=test.name,
         statistic=test.statistic(sums),
         critical=math.sqrt(squares.critical(level)),
-        pvalue=pvalue,
-        level=level,
         rankings=ballots.total,
         items=ballots.items,
         null=test.null(),
@@ -292,16 +244,14 @@ def _pairs(ballots: Ballots, level: float, source: Randomness) -> UniformityTest
 
 
 def ranking_guarantee(epsilon: Number | None, *, partial: bool = False) -> Guarantee:
-    """What the central tests promise."""
-    return Guarantee.pure_dp(epsilon, unit=_UNIT, neighbors=_PARTIAL if partial else _NEIGHBORS)
+    """The guarantee of the central tests."""
+    neighbors = f"{_PARTIAL if partial else _COMPLETE}; how many rankings and how many items there are is public"
+    return Guarantee.pure_dp(epsilon, unit="one person's ranking", neighbors=neighbors)
 
 
 def read_level(level: float) -> float:
     """A level strictly between 0 and 1."""
-    number = isinstance(level, (int, float, np.integer, np.floating)) and not isinstance(level, bool)
-    if not number or not 0 < level < 1:
-        raise BadInput("level", got=level, want="a probability between 0 and 1, such as 0.05")
-    return float(level)
+    return read_number(level, "level", lambda x: 0 < x < 1, "a probability between 0 and 1, such as 0.05")
 
 
 def check_epsilon(method: str, epsilon: Fraction | None) -> None:

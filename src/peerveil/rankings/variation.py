@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numba import njit
+from scipy.special import roots_legendre
 
 from peerveil.core.errors import BadInput
-from peerveil.rankings.mallows import distance_moments, log_thinning, read_items, read_spread
+from peerveil.rankings.mallows import distance_moments, log_thinning, read_items, read_number, read_spread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 _NODES: Final = 400
 _WIDTH: Final = 9.0  # standard deviations of frequency: the characteristic function is below 1e-17 beyond
 _SMALL: Final = 64  # few items: frequencies fade more slowly than a normal variable's, so all of them are used
 _MOST_EXACT: Final = 200  # Mahonian numbers are served up to this many items
-
-
-@dataclass(frozen=True, slots=True)
-class Estimated:
-    """A value with a bound on its numerical error, found by doubling the number of nodes."""
-
-    value: float
-    error: float
 
 
 def mahonian(items: int) -> list[int]:
@@ -41,16 +36,11 @@ def mahonian(items: int) -> list[int]:
     m = read_items(items)
     if m > _MOST_EXACT:
         raise BadInput("items", got=items, want=f"at most {_MOST_EXACT}: use total_variation() beyond")
-    row = [1]
+    counts = [1]
     for i in range(1, m):
-        size = len(row) + i
-        running, longer = 0, []
-        for d in range(size):
-            running += row[d] if d < len(row) else 0
-            running -= row[d - i - 1] if 0 <= d - i - 1 < len(row) else 0
-            longer.append(running)
-        row = longer
-    return row
+        sums = list(accumulate(counts + [0] * i))
+        counts = [high - low for high, low in zip(sums, [0] * (i + 1) + sums, strict=False)]
+    return counts
 
 
 @njit(cache=True, nogil=True)
@@ -83,7 +73,7 @@ def _log_characteristic(items: int, log_spread: float, t: Any, real: Any, imag: 
         imag[node] = total.imag
 
 
-def distance_cdf(items: int, spread: float, points: Any, *, twice: bool = True) -> tuple[NDArray[np.float64], float]:
+def distance_cdf(items: int, spread: float, points: Any, *, twice: bool = True) -> tuple[Floats, float]:
     """P[D <= x] for the Kendall distance D to the center, and an error estimate.
 
     For a lattice variable with characteristic function c, P[D <= x] = 1/2 - 1/(2 pi) * integral from 0 to pi of
@@ -100,32 +90,21 @@ def distance_cdf(items: int, spread: float, points: Any, *, twice: bool = True) 
     if items < 2 or deviation < 0.3:
         return _few(items, spread, x)
     top = math.pi if items < _SMALL else min(math.pi, _WIDTH / deviation)
-    found = [_invert(items, spread, x, mean, top, nodes) for nodes in ((_NODES, 2 * _NODES) if twice else (_NODES,))]
-    return np.clip(found[-1], 0.0, 1.0), float(np.max(np.abs(found[-1] - found[0]))) + 1e-12
+    values = [_invert(items, spread, x, mean, top, nodes) for nodes in ((_NODES, 2 * _NODES) if twice else (_NODES,))]
+    return np.clip(values[-1], 0.0, 1.0), float(np.max(np.abs(values[-1] - values[0]))) + 1e-12
 
 
-def _invert(
-    items: int, spread: float, x: NDArray[np.float64], mean: float, top: float, nodes: int
-) -> NDArray[np.float64]:
+def _invert(items: int, spread: float, x: Floats, mean: float, top: float, nodes: int) -> Floats:
     t, weight, real, imag = _nodes(items, spread, top, nodes)
     size = weight * np.exp(real) / np.sin(t / 2)
     # sin(phase - t(x + 1/2)), the large common part t*mean taken off both before they are multiplied out
     phase = imag - t * mean
-    values = np.empty(x.size)
-    for start in range(0, x.size, 2048):
-        part = x[start : start + 2048, None]
-        values[start : start + 2048] = 0.5 - (size * np.sin(phase - t * (part + 0.5 - mean))).sum(axis=1) / (
-            2 * math.pi
-        )
-    return values
+    blocks = np.split(x[:, None], range(2048, x.size, 2048))
+    sums = [(size * np.sin(phase - t * (block + 0.5 - mean))).sum(axis=1) for block in blocks]
+    return 0.5 - np.concatenate(sums) / (2 * math.pi)
 
 
-@lru_cache(maxsize=8)
-def _legendre(nodes: int) -> tuple[Any, Any]:
-    from scipy.special import roots_legendre
-
-    place, weight = roots_legendre(nodes)
-    return place, weight
+_legendre = lru_cache(maxsize=8)(roots_legendre)
 
 
 @lru_cache(maxsize=256)
@@ -137,7 +116,7 @@ def _nodes(items: int, spread: float, top: float, nodes: int) -> tuple[Any, Any,
     return t, weight * top / 2, real, imag
 
 
-def _few(items: int, spread: float, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+def _few(items: int, spread: float, x: Floats) -> tuple[Floats, float]:
     """Where nearly all mass is at distance 0 the first few probabilities are convolved directly."""
     longest = 64
     law = np.zeros(longest)
@@ -151,13 +130,6 @@ def _few(items: int, spread: float, x: NDArray[np.float64]) -> tuple[NDArray[np.
     return np.where(at < 0, 0.0, np.minimum(total[at], 1.0)), 1e-9
 
 
-def estimated_total_variation(items: int, spread: float) -> Estimated:
-    """:func:`total_variation` with its numerical error."""
-    m, q = read_items(items), read_spread(spread)
-    value, error = _variation(m, q, twice=True)
-    return Estimated(value, error)
-
-
 def total_variation(items: int, spread: float) -> float:
     """The total variation distance between a Mallows model and the uniform distribution.
 
@@ -169,10 +141,11 @@ def total_variation(items: int, spread: float) -> float:
     >>> round(total_variation(3, 0.5), 6)  # (1 + 2/2 + 2/4 + 1/8) = 21/8: 8/21 + 8/21 - 3/6
     0.261905
     """
-    return estimated_total_variation(items, spread).value
+    return estimated_variation(read_items(items), read_spread(spread))[0]
 
 
-def _variation(items: int, spread: float, *, twice: bool) -> tuple[float, float]:
+def estimated_variation(items: int, spread: float, *, twice: bool = True) -> tuple[float, float]:
+    """:func:`total_variation`, and a bound on its numerical error (found with ``twice`` as many nodes)."""
     if items < 2 or spread == 1.0:
         return 0.0, 0.0
     last = math.floor(log_thinning(items, spread) / math.log(spread))
@@ -192,28 +165,25 @@ def spread_at(items: int, tolerance: float) -> float:
     (0.992, 0.5)
     """
     m = read_items(items)
-    number = isinstance(tolerance, (int, float, np.integer, np.floating)) and not isinstance(tolerance, bool)
-    if not number or not 0 < tolerance < 1:
-        raise BadInput("tolerance", got=tolerance, want="a total variation distance between 0 and 1")
+    distance = read_number(tolerance, "tolerance", lambda x: 0 < x < 1, "a total variation distance between 0 and 1")
     if m < 2:
         raise BadInput("items", got=items, want="at least 2: with one item every model is uniform")
     if tolerance >= 1 - 1.0 / math.factorial(min(m, 20)):
         raise BadInput("tolerance", got=tolerance, want=f"less: {m} items allow only distances below 1 - 1/{m}!")
-    return _spread_at(m, float(tolerance))
+    return _spread_at(m, distance)
 
 
 @lru_cache(maxsize=1024)
 def _spread_at(items: int, tolerance: float) -> float:
     from scipy.optimize import brentq
 
+    def excess(x: float) -> float:
+        return estimated_variation(items, math.exp(-math.exp(x)), twice=False)[0] - tolerance
+
     low, high = math.log(1e-9 / items**2), math.log(700.0)  # of ln(-ln spread)
     guess = math.log(3 * tolerance) - 1.5 * math.log(items)  # the right order unless the tolerance is near 1
-    if _variation(items, math.exp(-math.exp(guess)), twice=False)[0] > tolerance:
+    if excess(guess) > 0:
         high = guess
     else:
         low, high = guess, min(high, guess + (4 if tolerance < 0.99 else 12))
-
-    def excess(x: float) -> float:
-        return _variation(items, math.exp(-math.exp(x)), twice=False)[0] - tolerance
-
     return math.exp(-math.exp(float(brentq(excess, low, high, xtol=1e-13))))

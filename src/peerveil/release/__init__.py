@@ -1,4 +1,4 @@
-"""The release room: publish how reviewers' means are distributed, without saying who wrote what.
+"""Publish the distribution of reviewers' mean scores with differential privacy.
 
 From Ding, Shah and Wang, *On the Privacy-Utility Tradeoff in Peer-Review Data Analysis* (2021), corrected and improved.
 

@@ -30,10 +30,10 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.randomness import Randomness, laplace_scale
-from peerveil.release.conference import Conference
 from peerveil.release.expectation import public_prior
 from peerveil.release.mechanism import LaplaceMeans, estimate_means, laplace_sensitivity, means_guarantee
 from peerveil.release.posterior import Posterior, posterior_over_assignments, sampled_posterior
+from peerveil.release.public import Assignment
 from peerveil.release.region import feasible_region
 
 if TYPE_CHECKING:
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Rows = Sequence[tuple[float, float, float]]
-    Publish = Callable[[Conference, int, Randomness], ArrayLike]
+    Publish = Callable[[Assignment, int, Randomness], ArrayLike]
 
 __all__ = [
-    "Conference",
+    "Assignment",
     "Posterior",
     "SwapAttack",
     "claims",
@@ -69,7 +69,7 @@ def swap_odds(noisy: ArrayLike, theta_a: ArrayLike, theta_b: ArrayLike, scale: f
     With equal prior odds, ln P(a | noisy)/P(b | noisy) is sum(abs(noisy - theta_b) - abs(noisy - theta_a)) / scale. By
     the triangle inequality it is at most the L1 distance of the two vectors over the scale: at most epsilon.
 
-    >>> swap_odds([0.125, 0.75], [0.0, 1.0], [0.5, 0.5], scale=1.0)  # 0.125 speaks for a, 0.75 says nothing
+    >>> swap_odds([0.125, 0.75], [0.0, 1.0], [0.5, 0.5], scale=1.0)  # 0.125 favors a, 0.75 neither
     0.25
     """
     vectors = [np.asarray(v, dtype=np.float64) for v in (noisy, theta_a, theta_b)]
@@ -111,8 +111,8 @@ class SwapAttack(GuessingAttack):
         mark = f" [{self.mark}]" if self.mark else ""
         return (
             f"An adversary who knows all but which of two people wrote which of two reviews is right "
-            f"{100 * self.right:.1f} times in 100 ({100 * self.worst_right:.1f} on the exchange that shows most, "
-            f"standard error {100 * self.error:.1f}); epsilon {self.epsilon:g} allows {self.allowed}. "
+            f"{100 * self.right:.1f}% of the time ({100 * self.worst_right:.1f}% on the exchange that shows most, "
+            f"standard error {100 * self.error:.1f}%); epsilon {self.epsilon:g} allows {self.allowed}%. "
             f"Largest log-odds {self.largest:.3g} of {self.reach:.3g} possible in {self.trials:,} exchanges; epsilon "
             f"allows {self.epsilon:g}.{mark}"
         )
@@ -120,7 +120,7 @@ class SwapAttack(GuessingAttack):
 
 def swap_attack(
     public: PublicScores,
-    assignment: ArrayLike,
+    rows: ArrayLike,
     *,
     epsilon: Number,
     trials: int = 1000,
@@ -129,53 +129,47 @@ def swap_attack(
     """Attack the Laplace release of sorted means on random exchanges of a known conference.
 
     Each trial draws an exchange and one of the two worlds, publishes, and lets the adversary choose the likelier world.
-    Entries that are equal in both worlds say nothing (their noise has the same density in both), so no noise is drawn
+    Entries that are equal in both worlds carry no information (their noise has the same density in both), so no noise is drawn
     for them.
 
     Parameters
     ----------
-    public, assignment
-        As in :class:`Conference`.
+    public, rows
+        As in :class:`Assignment`.
     epsilon
-        What the release promises for one exchange.
+        The privacy of the release for one exchange.
     randomness
-        The secure lane by default; for more than a few thousand reviewers the simulation lane is faster.
+        The secure source by default; for more than a few thousand reviewers the simulation source is faster.
 
     Examples
     --------
     >>> rows = [[0, 0.0, 0], [0, 0.2, 1], [1, 0.9, 0], [1, 1.0, 1]]
-    >>> found = swap_attack(Conference.of(rows).public, rows, epsilon=1, randomness=Randomness.simulation(1))
-    >>> 0.5 < found.right < found.bound + 5 * found.error, found.largest <= 1
+    >>> attack = swap_attack(Assignment.of(rows).public, rows, epsilon=1, randomness=Randomness.simulation(1))
+    >>> 0.5 < attack.right < attack.bound + 5 * attack.error, attack.largest <= 1
     (True, True)
     """
-    conference = Conference(public, np.asarray(assignment, dtype=np.float64))
-    promised = read_epsilon(epsilon)
-    whole(trials, "trials", 1)
+    assignment = Assignment(public, np.asarray(rows, dtype=np.float64))
+    claimed, trials = read_epsilon(epsilon), whole(trials, "trials", 1)
     if public.reviewers < 2:
         raise BadInput("public", got=Verbatim("one reviewer"), want="at least two: one has nobody to exchange with")
     randomness = Randomness.secure() if randomness is None else randomness
-    sensitivity = laplace_sensitivity(public)
-    scale = laplace_scale(sensitivity=sensitivity, epsilon=promised) if sensitivity else 1.0  # else nothing moves
-    means = np.bincount(conference.reviewer, conference.weight) / np.bincount(conference.reviewer)
+    scale = LaplaceMeans(epsilon=claimed).scale(public) or 1.0  # without a scale nothing moves
     chunk = max(1, _CELLS // public.reviewers)
+    sizes = [min(chunk, trials - start) for start in range(0, trials, chunk)]
     evidence: list[Floats] = []
-    worst, most, reach = np.zeros((1, public.reviewers)), 0.0, 0.0
-    for start in range(0, int(trials), chunk):
-        i, j = _random_exchanges(conference, min(chunk, int(trials) - start), randomness)
-        moved = _moves(conference, means, i, j)
+    worst, reach = np.zeros((1, public.reviewers)), 0.0
+    for size in sizes:
+        moved = _moves(assignment, *_random_exchanges(assignment, size, randomness))
         evidence.append(_evidence(moved, scale, randomness))
         reach = max(reach, float(np.abs(moved).sum(axis=1).max()))
         squares = (moved**2).sum(axis=1)
-        if squares.max() > most:
-            most, worst = float(squares.max()), moved[[int(squares.argmax())]]
-    again = [
-        _evidence(np.repeat(worst, min(chunk, int(trials) - start), axis=0), scale, randomness)
-        for start in range(0, int(trials), chunk)
-    ]
-    odds, worst_odds = np.concatenate(evidence), np.concatenate(again)
+        if squares.max() > (worst**2).sum():
+            worst = moved[[int(squares.argmax())]]
+    odds = np.concatenate(evidence)
+    worst_odds = np.concatenate([_evidence(np.repeat(worst, size, axis=0), scale, randomness) for size in sizes])
     return SwapAttack(
-        epsilon=float(promised),
-        trials=int(trials),
+        epsilon=float(claimed),
+        trials=trials,
         right=_rate(odds),
         worst_right=_rate(worst_odds),
         largest=float(max(np.abs(odds).max(), np.abs(worst_odds).max())),
@@ -185,31 +179,32 @@ def swap_attack(
 
 
 def _random_exchanges(
-    conference: Conference, count: int, randomness: Randomness
+    assignment: Assignment, count: int, randomness: Randomness
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Uniformly random exchanges, by rejection. One always exists: two people who share a paper can exchange that."""
     pairs = np.empty((2, 0), dtype=np.int64)
     while pairs.shape[1] < count:
-        drawn = randomness.integers(0, conference.weight.size, (2, 2 * count + 16))
-        pairs = np.concatenate([pairs, drawn[:, conference.may_exchange(*drawn)]], axis=1)
+        drawn = randomness.integers(0, assignment.weight.size, (2, 2 * count + 16))
+        pairs = np.concatenate([pairs, drawn[:, assignment.may_exchange(*drawn)]], axis=1)
     return pairs[0, :count], pairs[1, :count]
 
 
-def _moves(conference: Conference, means: Floats, i: NDArray[np.int64], j: NDArray[np.int64]) -> Floats:
+def _moves(assignment: Assignment, i: NDArray[np.int64], j: NDArray[np.int64]) -> Floats:
     """For each exchange the sorted means before minus those after."""
-    a, b = conference.reviewer[i], conference.reviewer[j]
-    loads = np.bincount(conference.reviewer)
-    gain = conference.weight[j] - conference.weight[i]
+    a, b = assignment.reviewer[i], assignment.reviewer[j]
+    loads = np.bincount(assignment.reviewer)
+    means = np.bincount(assignment.reviewer, assignment.weight) / loads
+    gain = assignment.weight[j] - assignment.weight[i]
     after = np.repeat(means[None], i.size, axis=0)
     rows = np.arange(i.size)
     after[rows, a] += gain / loads[a]
     after[rows, b] -= gain / loads[b]
     moved = np.sort(means) - np.sort(after, axis=1)
-    return np.where(np.abs(moved) > _ROUNDING * np.abs(conference.weight).max(), moved, 0.0)
+    return np.where(np.abs(moved) > _ROUNDING * np.abs(assignment.weight).max(), moved, 0.0)
 
 
 def _evidence(moved: Floats, scale: float, randomness: Randomness) -> Floats:
-    """The log-odds of the true world against the other, one a row, each world being the true one half of the time."""
+    """The log-odds of the true world against the other, one per row; each world is the true one half of the time."""
     sign = np.where(randomness.uniform(len(moved)) < 0.5, -1.0, 1.0)
     row, column = np.nonzero(moved)
     if not row.size:
@@ -227,11 +222,11 @@ def _rate(odds: Floats) -> float:
 
 
 def neighbors() -> tuple[Neighbors, ...]:
-    """Conferences one exchange apart, at which the sensitivity is reached or nearly so, with loads of every kind."""
+    """Assignments one exchange apart, at which the sensitivity is reached or nearly so, with loads of every kind."""
 
     def pair(name: str, rows: Rows, i: int, j: int) -> Neighbors:
-        conference = Conference.of(rows)
-        return Neighbors(name, conference, conference.exchange(i, j))
+        assignment = Assignment.of(rows)
+        return Neighbors(name, assignment, assignment.exchange(i, j))
 
     def load_one(load: int) -> Rows:
         # a review of weight R/l against one of weight R by somebody whose others are 0: R(1 - 1/l^2), the worst
@@ -251,26 +246,26 @@ def neighbors() -> tuple[Neighbors, ...]:
 
 
 def laplace_means(
-    conference: Conference, count: int, randomness: Randomness, *, share: Fraction = Fraction(1)
+    assignment: Assignment, count: int, randomness: Randomness, *, share: Fraction = Fraction(1)
 ) -> Floats:
     """``count`` noisy sorted means for epsilon 1; a ``share`` below 1 of the sensitivity is a fault."""
-    scale = laplace_scale(sensitivity=share * laplace_sensitivity(conference.public), epsilon=_EPSILON)
-    return randomness.laplace(np.tile(conference.means, (count, 1)), scale=scale)
+    scale = laplace_scale(sensitivity=share * laplace_sensitivity(assignment.public), epsilon=_EPSILON)
+    return randomness.laplace(np.tile(assignment.means, (count, 1)), scale=scale)
 
 
-def _largest_loads(conference: Conference, count: int, randomness: Randomness) -> Floats:
-    public = conference.public
+def _largest_loads(assignment: Assignment, count: int, randomness: Randomness) -> Floats:
+    public = assignment.public
     spread = Fraction(float(public.values.max())) - Fraction(float(public.values.min()))
     sensitivity = spread * sum(Fraction(1, int(load)) for load in public.loads[-2:])
     scale = laplace_scale(sensitivity=sensitivity, epsilon=_EPSILON)
-    return randomness.laplace(np.tile(conference.means, (count, 1)), scale=scale)
+    return randomness.laplace(np.tile(assignment.means, (count, 1)), scale=scale)
 
 
-def published_means(conference: Conference, count: int, randomness: Randomness) -> Floats:
+def published_means(assignment: Assignment, count: int, randomness: Randomness) -> Floats:
     """``count`` whole releases for epsilon 1: noise, shrinkage and projection, as :func:`~peerveil.release.publish` does."""
-    public, mechanism = conference.public, LaplaceMeans(epsilon=_EPSILON)
+    public, mechanism = assignment.public, LaplaceMeans(epsilon=_EPSILON)
     region, prior, variance = feasible_region(public), public_prior(public), mechanism.variance(public)
-    noisy = mechanism.perturb(np.tile(conference.means, (count, 1)), public, randomness)
+    noisy = mechanism.perturb(np.tile(assignment.means, (count, 1)), public, randomness)
     return np.array([estimate_means(row, variance, region, "shrinkage", prior) for row in noisy])
 
 
@@ -288,7 +283,7 @@ def publish_claim(
     Parameters
     ----------
     publish
-        ``publish(conference, count, randomness)`` returns ``count`` independent outputs for epsilon 1.
+        ``publish(assignment, count, randomness)`` returns ``count`` independent outputs for epsilon 1.
     """
     return Claim(
         name=name,
@@ -316,7 +311,7 @@ def claims() -> Iterator[Claim]:
         pairs=neighbors()[:1],
         fault="the sensitivity is R/l, as if an exchange moved one mean; it moves two",
     )
-    lopsided = Conference.of(
+    lopsided = Assignment.of(
         [(0, 0, 0), (0, 0, 1), (1, 1, 2), (1, 1, 3)] + [(reviewer, 0.5, p) for reviewer in (2, 3) for p in range(6)]
     )
     yield publish_claim(

@@ -1,8 +1,8 @@
 """From the noisy vector to the best estimate. Post-processing: it sees the noisy vector and public data only.
 
 ``"projection"`` is the closest point of the feasible region, which can never be farther from the truth than the noisy
-vector was. ``"shrinkage"`` first draws the noisy vector towards what the public data let expect, as far as the noisy
-vector itself does not speak against it, and then projects.
+vector was. ``"shrinkage"`` first draws the noisy vector towards what public data predict, as far as the noisy vector
+itself does not contradict it, and then projects.
 
 Do reviewers differ from each other more than by chance? A test on what was published, so it costs nothing more.
 
@@ -45,8 +45,7 @@ def prior_weights(degrees: int) -> Floats:
 def blind_guess(prior: PublicPrior) -> Floats:
     """The estimate that infinite noise leaves: the simulated centers, weighted by :func:`prior_weights`."""
     centers = np.array([means.mean(axis=0) for means in prior.means])
-    guess: Floats = prior_weights(len(prior.means)) @ centers
-    return guess
+    return np.asarray(prior_weights(len(prior.means)) @ centers)
 
 
 def signal_share(noise_variance: float, prior: PublicPrior) -> float:
@@ -71,7 +70,7 @@ def shrink(noisy: Floats, noise_variance: float, prior: PublicPrior, lower: Floa
     deviations (a wider or narrower spread of reviewers) sit in a few low coefficients, where v is large. No truth can be
     farther from a center than the region's boxes allow, which bounds kappa: loud noise is not taken for a surprise.
     """
-    room = float(np.mean((upper - lower) ** 2))
+    widest = float(np.mean((upper - lower) ** 2))
     spectrum = dct(noisy, norm="ortho")
     estimates, evidence = [], []
     belief = np.log(prior_weights(len(prior.means)))
@@ -79,17 +78,15 @@ def shrink(noisy: Floats, noise_variance: float, prior: PublicPrior, lower: Floa
         coefficients = dct(means, axis=1, norm="ortho")
         center, variance = coefficients.mean(axis=0), coefficients.var(axis=0, ddof=1)
         away = spectrum - center
-        for kappa in np.unique(np.minimum(np.array(_SURPRISE) * noise_variance, room)):
+        for kappa in np.unique(np.minimum(np.array(_SURPRISE) * noise_variance, widest)):
             signal = variance + kappa
             both = signal + noise_variance
             doubt = _DOUBT if kappa > 0 else 0.0
             evidence.append(belief[degree] - 0.5 * float(np.sum(np.log(both) + away**2 / both)) - doubt)
             estimates.append(center + signal / both * away)
     weights = np.exp(np.array(evidence) - logsumexp(evidence))
-    chosen = np.flatnonzero(weights > 1e-12)
-    mixed = sum(weights[i] * estimates[i] for i in chosen)
-    result: Floats = idct(np.asarray(mixed), norm="ortho")
-    return result
+    mixed = sum(weight * estimate for weight, estimate in zip(weights, estimates, strict=True) if weight > 1e-12)
+    return np.asarray(idct(np.asarray(mixed), norm="ortho"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +125,14 @@ class SpreadTest:
 
     @property
     def detectable(self) -> float:
-        """The smallest widening that would have been told from chance."""
+        """The smallest widening that would have been distinguished from chance."""
         from scipy.stats import t
 
         return float(t.isf(LEVEL, self.freedom)) * self.standard_error
 
     def __str__(self) -> str:
-        found = f"{abs(self.wider):.0%} {'wider' if self.wider >= 0 else 'narrower'}"
-        measured = f"{found} than chance assignments of the public scores (standard error {self.standard_error:.0%})"
+        spread = f"{abs(self.wider):.0%} {'wider' if self.wider >= 0 else 'narrower'}"
+        measured = f"{spread} than chance assignments of the public scores (standard error {self.standard_error:.0%})"
         if self.pvalue < LEVEL:
             return f"Reviewers differ from each other more than by chance: their means are spread {measured}."
         if self.detectable <= 0.1:
@@ -156,7 +153,7 @@ def spread_test(noisy: Floats, variance: float, chance: Floats) -> SpreadTest | 
     variance
         Of the noise on each entry.
     chance
-        Sorted means of assignments by chance, one row a draw; at least two rows.
+        Sorted means of assignments by chance, one row per draw; at least two rows.
 
     Returns
     -------

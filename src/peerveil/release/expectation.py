@@ -1,4 +1,4 @@
-"""What the public data alone say about the sorted means: their average over assignments that could have been.
+"""What public data alone predict about the sorted means: their average over possible assignments.
 
 It uses no private data at all, and it is hard to beat when epsilon is small: every release is shown beside it.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numba import njit
 
-from peerveil.core.errors import BadInput
+from peerveil.core.exact import whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,24 +27,23 @@ LENIENCY: Final = (0.0, 0.25, 0.5, 1.0, 2.0)
 _SEED: Final = 2021  # public: whoever repeats the computation gets the same expectation
 _WORK: Final = 4_000_000  # weights drawn for each degree of leniency, as far as the numbers below allow
 _FEWEST, _MOST = 4, 600
-_REMEMBERED: Final = (
-    100_000  # up to so many reviews the last few simulations are kept: audits and plans ask for the same again
-)
+_REMEMBERED: Final = 100_000  # up to so many reviews the last few simulations are kept: audits and plans repeat them
 _KNOWN: Final[dict[bytes, PublicPrior]] = {}
 
 
 @njit(cache=True, nogil=True)
-def _assign(offsets: Any, slots: Any, sweeps: int) -> None:
+def _assign(offsets: Any, slots: Any, sweeps: int, seed: int = -1) -> None:
     """Shuffle reviewers over reviews in place so that nobody holds two of one paper: repair, then mix by switches."""
+    if seed >= 0:
+        np.random.seed(seed)
     total = slots.size
     np.random.shuffle(slots)
     papers = offsets.size - 1
     paper_of = np.empty(total, dtype=np.int64)
     for p in range(papers):
-        for i in range(offsets[p], offsets[p + 1]):
-            paper_of[i] = p
-    stuck = 0
-    while True:
+        paper_of[offsets[p] : offsets[p + 1]] = p
+    stuck, clean = 0, False
+    while not clean:
         clean = True
         for p in range(papers):
             for i in range(offsets[p], offsets[p + 1]):
@@ -53,28 +52,25 @@ def _assign(offsets: Any, slots: Any, sweeps: int) -> None:
                 clean = False
                 for _ in range(200):
                     j = np.random.randint(0, total)
-                    q = paper_of[j]
-                    if (
-                        q != p
-                        and not _twice(offsets, slots, p, i, slots[j])
-                        and not _twice(offsets, slots, q, j, slots[i])
-                    ):
-                        slots[i], slots[j] = slots[j], slots[i]
+                    if paper_of[j] != p and _may_switch(offsets, slots, paper_of, i, j):
                         break
                 else:  # nothing fits: disturb, and try again
                     j = np.random.randint(0, total)
-                    slots[i], slots[j] = slots[j], slots[i]
-        if clean:
-            break
-        stuck += 1
-        if stuck % 50 == 0:
+                slots[i], slots[j] = slots[j], slots[i]
+        stuck += not clean
+        if stuck % 50 == 0 and not clean:
             np.random.shuffle(slots)
     for _ in range(sweeps * total):
         i = np.random.randint(0, total)
         j = np.random.randint(0, total)
-        p, q = paper_of[i], paper_of[j]
-        if p == q or (not _twice(offsets, slots, p, i, slots[j]) and not _twice(offsets, slots, q, j, slots[i])):
+        if paper_of[i] == paper_of[j] or _may_switch(offsets, slots, paper_of, i, j):
             slots[i], slots[j] = slots[j], slots[i]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _may_switch(offsets: Any, slots: Any, paper_of: Any, i: int, j: int) -> bool:
+    """Whether the reviewers of reviews i and j of two papers can change places."""
+    return not (_twice(offsets, slots, paper_of[i], i, slots[j]) or _twice(offsets, slots, paper_of[j], j, slots[i]))
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -90,16 +86,9 @@ def _twice(offsets: Any, slots: Any, paper: int, but: int, reviewer: int) -> boo
 def _draw(values: Any, offsets: Any, loads: Any, leniency: Any, sweeps: int, seed: int) -> Any:
     np.random.seed(seed)
     n = loads.size
-    slots = np.empty(values.size, dtype=np.int64)
-    place = 0
-    for j in range(n):
-        for _ in range(loads[j]):
-            slots[place] = j
-            place += 1
+    slots = np.repeat(np.arange(n), loads)
     out = np.empty((leniency.size, n))
-    widest = 0
-    for p in range(offsets.size - 1):
-        widest = max(widest, offsets[p + 1] - offsets[p])
+    widest = np.diff(offsets).max()
     felt = np.empty(widest)
     holder = np.empty(widest, dtype=np.int64)
     for s in range(leniency.size):
@@ -129,17 +118,16 @@ def _draw(values: Any, offsets: Any, loads: Any, leniency: Any, sweeps: int, see
     return out
 
 
-@njit(cache=True, nogil=True)
-def _seeded_assign(offsets: Any, slots: Any, sweeps: int, seed: int) -> None:
-    np.random.seed(seed)
-    _assign(offsets, slots, sweeps)
-
-
 def draw_assignment(offsets: NDArray[np.int64], loads: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
     """A random valid assignment: for each review (paper by paper) the reviewer who wrote it."""
     slots = np.repeat(np.arange(loads.size), loads)
-    _seeded_assign(offsets, slots, 3 if slots.size <= 5_000 else 0, seed)
+    _assign(offsets, slots, _sweeps(slots.size), seed)
     return slots
+
+
+def _sweeps(reviews: int) -> int:
+    """How often the switches of small conferences pass over all reviews."""
+    return 3 if reviews <= 5_000 else 0
 
 
 def draw_means(public: PublicScores, leniency: Floats, seed: int) -> Floats:
@@ -150,41 +138,38 @@ def draw_means(public: PublicScores, leniency: Floats, seed: int) -> Floats:
     the reviewer. Assignments come from a random matching whose conflicts are repaired, mixed by random switches for small
     conferences; that is close to uniform, not exactly so.
     """
-    sweeps = 3 if public.values.size <= 5_000 else 0
     strengths = np.ascontiguousarray(leniency, dtype=np.float64)
-    means: Floats = _draw(public.values, public.offsets, public.loads, strengths, sweeps, seed)
-    return means
+    sweeps = _sweeps(public.values.size)
+    return np.asarray(_draw(public.values, public.offsets, public.loads, strengths, sweeps, seed))
 
 
 @dataclass(frozen=True, slots=True)
 class PublicPrior:
-    """Simulated sorted means for several degrees of leniency: ``means[d]`` has one row a draw."""
+    """Simulated sorted means for several degrees of leniency: ``means[d]`` has one row per draw."""
 
     leniency: tuple[float, ...]
     means: tuple[Floats, ...]
 
 
-def public_prior(public: PublicScores, leniency: tuple[float, ...] = LENIENCY) -> PublicPrior:
+def public_prior(public: PublicScores) -> PublicPrior:
     """Draws for every degree of leniency, as many as the conference's size allows; the same for the same public data."""
     if public.values.size > _REMEMBERED:
-        return _simulated(public, leniency)
+        return _simulated(public)
     parts = (public.values, public.offsets, public.loads)
-    key = sha256(
-        b"".join(part.tobytes() for part in parts) + repr((leniency, *(p.size for p in parts))).encode()
-    ).digest()
-    found = _KNOWN.pop(key, None)
-    _KNOWN[key] = _simulated(public, leniency) if found is None else found
+    sizes = repr([part.size for part in parts]).encode()
+    key = sha256(sizes + b"".join(part.tobytes() for part in parts)).digest()
+    _KNOWN[key] = _KNOWN.pop(key) if key in _KNOWN else _simulated(public)  # the latest comes last
     while len(_KNOWN) > 4:
         del _KNOWN[next(iter(_KNOWN))]
     return _KNOWN[key]
 
 
-def _simulated(public: PublicScores, leniency: tuple[float, ...]) -> PublicPrior:
-    draws = int(np.clip(_WORK // (public.values.size * len(leniency)), _FEWEST, _MOST))
-    means = tuple(draw_means(public, np.full(draws, b), _SEED + i) for i, b in enumerate(leniency))
+def _simulated(public: PublicScores) -> PublicPrior:
+    draws = int(np.clip(_WORK // (public.values.size * len(LENIENCY)), _FEWEST, _MOST))
+    means = tuple(draw_means(public, np.full(draws, b), _SEED + i) for i, b in enumerate(LENIENCY))
     for rows in means:
         rows.flags.writeable = False  # they may be handed out again
-    return PublicPrior(leniency, means)
+    return PublicPrior(LENIENCY, means)
 
 
 def public_expectation(public: PublicScores, *, draws: int | None = None) -> Floats:
@@ -203,9 +188,6 @@ def public_expectation(public: PublicScores, *, draws: int | None = None) -> Flo
     >>> public_expectation(PublicScores([[0, 1], [0, 1]], loads=[1, 1, 1, 1])).tolist()
     [0.0, 0.0, 1.0, 1.0]
     """
-    if draws is None:
-        draws = int(np.clip(_WORK // public.values.size, _FEWEST, 5 * _MOST))
-    elif isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
-        raise BadInput("draws", got=draws, want="a whole number, at least 1")
-    average: Floats = draw_means(public, np.zeros(draws), _SEED).mean(axis=0)
-    return average
+    fitting = int(np.clip(_WORK // public.values.size, _FEWEST, 5 * _MOST))
+    number = fitting if draws is None else whole(draws, "draws", 1)
+    return np.asarray(draw_means(public, np.zeros(number), _SEED).mean(axis=0))

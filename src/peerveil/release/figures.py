@@ -1,4 +1,4 @@
-"""Pictures of the release room."""
+"""Figures of the release module."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AXIS: Final = {
 
 
 def draw_published(published: PublishedMeans, ax: Axes) -> None:
-    """Sorted means against rank: what is published, where the truth can lie, and what was public anyway.
+    """Sorted means against rank: what is published, what public data allow, and what they predict.
 
     The noisy means are not drawn: they reach far beyond everything else, and would flatten it.
     """
@@ -38,10 +38,8 @@ def draw_published(published: PublishedMeans, ax: Axes) -> None:
     )
     ax.plot(share, published.means, color=COLORS["private"], lw=2.5, label="published")
     ax.plot(share, published.expectation, color=COLORS["accent"], ls=(0, (4, 2)), lw=1.6, label="expected by chance")
-    ax.set_ylim(*_band(published))
-    ax.set_xlim(0, 100)
-    ax.set_xlabel("reviewers, lowest to highest (%)")
-    ax.set_ylabel(_AXIS.get(published.weight, f"mean {published.weight}"))
+    label = _AXIS.get(published.weight, f"mean {published.weight}")
+    ax.set(xlabel="reviewers, lowest to highest (%)", ylabel=label, xlim=(0, 100), ylim=_band(published))
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize="small")
 
 
@@ -50,17 +48,9 @@ def draw_histogram(published: PublishedMeans, ax: Axes) -> None:
     low, high = _band(published)
     bins = np.linspace(low, high, min(30, max(8, int(np.sqrt(published.means.size)) + 1)))
     ax.hist(published.means, bins=bins.tolist(), color=COLORS["private"], alpha=0.8, label="published")
-    ax.hist(
-        published.expectation,
-        bins=bins.tolist(),
-        histtype="step",
-        color=COLORS["accent"],
-        ls="--",
-        lw=1.6,
-        label="expected by chance",
-    )
-    ax.set_xlabel(_AXIS.get(published.weight, f"mean {published.weight}"))
-    ax.set_ylabel("reviewers")
+    style = {"histtype": "step", "color": COLORS["accent"], "ls": "--", "lw": 1.6}
+    ax.hist(published.expectation, bins=bins.tolist(), label="expected by chance", **style)  # type: ignore[arg-type]
+    ax.set(xlabel=_AXIS.get(published.weight, f"mean {published.weight}"), ylabel="reviewers")
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize="small")
 
 
@@ -73,11 +63,11 @@ def draw_release(published: PublishedMeans, left: Axes, right: Axes) -> None:
 
 
 def _band(published: PublishedMeans) -> tuple[float, float]:
-    """Where the curves lie, with some room; the region of what is possible may reach beyond."""
+    """Where the curves lie, with a margin; the region of what is possible may reach beyond."""
     both = np.concatenate([published.means, published.expectation])
     low, high = float(both.min()), float(both.max())
-    room = 0.1 * (high - low) or 0.5
-    return low - room, high + room
+    margin = 0.1 * (high - low) or 0.5
+    return low - margin, high + margin
 
 
 def draw_plan(plan: ReleasePlan, ax: Axes) -> None:
@@ -96,6 +86,5 @@ def draw_plan(plan: ReleasePlan, ax: Axes) -> None:
     ax.plot([], [], ":", color="0.5", label="projection only")
     logarithmic(ax.xaxis)
     logarithmic(ax.yaxis)
-    ax.set_xlabel("epsilon (for one exchange of reviews)")
-    ax.set_ylabel("expected error of a reviewer's mean")
+    ax.set(xlabel="epsilon (for one exchange of reviews)", ylabel="expected error of a reviewer's mean")
     ax.legend(fontsize="small")

@@ -20,7 +20,7 @@ from peerveil.core.result import Result
 from peerveil.data import Reviews
 from peerveil.release.estimate import SpreadTest, shrink, signal_share, spread_test
 from peerveil.release.expectation import PublicPrior, public_prior
-from peerveil.release.public import PublicScores
+from peerveil.release.public import PublicScores, sorted_means
 from peerveil.release.region import FeasibleRegion, feasible_region
 from peerveil.release.weights import review_weights
 
@@ -51,7 +51,7 @@ class Perturbation(Protocol):
     """Any other way to perturb the sorted means, with its own guarantee."""
 
     def guarantee(self, public: PublicScores) -> Guarantee:
-        """What it promises."""
+        """Its guarantee."""
         ...
 
     def variance(self, public: PublicScores) -> float:
@@ -107,14 +107,14 @@ class PublishedMeans(Result):
     noisy
         The noisy vector that it was computed from; it may be published too.
     expectation
-        What the public data alone let expect. A release that stays this close to it says little new.
+        What public data alone predict. A release this close to it adds little.
     reviewer_guarantee
-        The same promise for all reviews of one reviewer.
+        The same guarantee for all reviews of one reviewer.
     spread
-        Whether reviewers differ more than by chance, as far as the noise lets it be seen; ``None`` if no assignment could
+        Whether reviewers differ more than by chance, as far as the noise allows to say; ``None`` if no assignment could
         make their means differ.
     region
-        Where the truth can lie, by public data.
+        The sorted means that public data allow.
     """
 
     weight: str
@@ -170,7 +170,7 @@ class PublishedMeans(Result):
                 "published_mean": self.means,
                 "noisy_mean": self.noisy,
                 "expected_from_public_data": self.expectation,
-                # bounds of nine decimals are enough, rounded so that what lies between them still does
+                # bounds of nine decimals are enough, rounded so that what was between them still is
                 "lower": np.floor(self.region.lower * 1e9) / 1e9,
                 "upper": np.ceil(self.region.upper * 1e9) / 1e9,
             }
@@ -244,7 +244,7 @@ def publish(
     randomness = Randomness.secure() if randomness is None else randomness
     reviews = Reviews.of(reviews, "reviews", columns=columns)
     public = PublicScores.of(reviews, weight=weight, scale=scale)
-    promise = mechanism.guarantee(public)
+    guarantee = mechanism.guarantee(public)
     # all that is public comes first: if it fails, nothing is spent
     region = feasible_region(public, bounds=bounds)
     prior = public_prior(public)
@@ -253,13 +253,13 @@ def publish(
     reviewer, _ = reviews.numbered("reviewer")
     exact = sorted_means(weights.values, reviewer)
     if account is not None and private:
-        account.spend(promise, purpose=f"reviewers' mean {weight}", data=reviews, randomness=randomness)
+        account.spend(guarantee, purpose=f"reviewers' mean {weight}", data=reviews, randomness=randomness)
     noisy = mechanism.perturb(exact, public, randomness)
     variance = mechanism.variance(public)
     chosen = "shrinkage" if estimate == "auto" else estimate
     return PublishedMeans(
-        guarantee=randomness.stamp(promise),
-        reviewer_guarantee=randomness.stamp(reviewer_guarantee(promise, public)),
+        guarantee=randomness.stamp(guarantee),
+        reviewer_guarantee=randomness.stamp(reviewer_guarantee(guarantee, public)),
         weight=weight,
         estimate=chosen,
         means=estimate_means(noisy, variance, region, chosen, prior),
@@ -323,12 +323,12 @@ def swap_sensitivity(public: PublicScores) -> Fraction:
 
 
 def means_guarantee(epsilon: Number | None) -> Guarantee:
-    """What is promised of one review."""
+    """The guarantee for one review."""
     return Guarantee.pure_dp(epsilon, unit="who wrote one review", neighbors=NEIGHBORS)
 
 
 def reviewer_guarantee(guarantee: Guarantee, public: PublicScores) -> Guarantee:
-    """The same promise for all reviews of the busiest reviewer: as many exchanges as they wrote reviews."""
+    """The same guarantee for all reviews of the busiest reviewer: as many exchanges as they wrote reviews."""
     return guarantee.group(int(public.loads[-1]), unit="who wrote all reviews of one reviewer")
 
 
@@ -342,13 +342,3 @@ def laplace_sensitivity(public: PublicScores) -> Fraction:
     exact = swap_sensitivity(public)
     largest = Fraction(float(np.abs(public.values).max()))
     return exact + 2 * public.values.size * largest / 2**53 if exact else exact
-
-
-def sorted_means(weights: NDArray[np.float64], reviewer: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The private vector itself: each reviewer's mean weight, in ascending order.
-
-    A reviewer's weights are added in ascending order, never in the order of rows, so that equal data give equal bits:
-    the vector is a function of who gave which weights, and the neighbors above are all that can move it.
-    """
-    order = np.lexsort((weights, reviewer))
-    return np.sort(np.bincount(reviewer[order], weights=weights[order]) / np.bincount(reviewer))

@@ -11,14 +11,14 @@ plus a constant. So the program falls apart into K - 1 programs
 
     minimize sum_p c_k(p) z_k(p)   subject to   0 <= z_k <= 1,  z_k(p) <= z_k(q) for p <= q,
 
-one variable a distinct criteria vector, one constraint an edge of the Hasse diagram. Its matrix is a network's,
+one variable per distinct criteria vector, one constraint per edge of the Hasse diagram. Its matrix is a network's,
 hence totally unimodular: an optimal z is the indicator of an upper set. c_k does not fall as k grows, so the smallest
 optimal upper sets U_k are nested. (If D = U_(k+1) without U_k were not empty, c_(k+1)(D) < 0, for otherwise U_(k+1)
 without D, an upper set, would be optimal and smaller; so c_k(D) < 0, and U_k with D, an upper set, would be better than
 U_k.) By reversal so are the largest. The K - 1 solutions fit together to one monotone f, and threshold k need only be
-solved on the points that lie between two neighboring upper sets already found. Halving the range of
+solved on the points between two neighboring upper sets already found. Halving the range of
 thresholds each time, all programs of a level are disjoint and are solved as one: ceil(log2 K) programs in all. (Points
-between two nested upper sets are an interval-closed set: whatever lies between two of them belongs to them, so the
+between two nested upper sets are an interval-closed set: whatever is between two of them belongs to them, so the
 edges of the whole Hasse diagram among them are enough.)
 
 **Optimality is proved, not believed.** HiGHS returns multipliers y >= 0 of the edges. They are rounded to whole
@@ -47,86 +47,48 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.core.errors import BadInput, PeerveilError, Verbatim
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.release.projection import NotOptimal
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+    Mask = NDArray[np.bool_]
+
 MOST_EDGES = 2_000_000
 """More edges than this in the Hasse diagram are refused: the program would not fit into memory."""
-_BLOCK = 4_000_000  # comparisons held at once
 
 
-class SolverFailed(PeerveilError):
-    """The solver did not return a provably optimal solution. Nothing of it is used."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class MonotoneMap:
     """A non-decreasing map from criteria to scores, as :func:`monotone_l1_map` finds it.
 
     Attributes
     ----------
     points : array
-        The distinct criteria vectors in lexicographic order, a row each.
+        The distinct criteria vectors in lexicographic order, one row each.
+    index : array
+        For each review, which of the points it is.
     lower, upper : array
-        The smallest and the largest optimal map at these points; all their values are scores that occur.
-    risk : float
-        The sum of absolute deviations, the same for all optimal maps.
-    reviews : int
-        From how many reviews it was learned.
+        The smallest and the largest optimal map at the points; all their values are scores that occur.
     """
 
-    points: NDArray[np.float64]
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    risk: float
-    reviews: int
+    points: Floats
+    index: Ints
+    lower: Floats
+    upper: Floats
 
     @property
-    def values(self) -> NDArray[np.float64]:
+    def values(self) -> Floats:
         """The map at its points: the mean of the smallest and the largest optimal one."""
         return np.asarray((self.lower + self.upper) / 2)
 
     @property
-    def unique(self) -> bool:
-        """Whether there is only one optimal map."""
-        return bool((self.lower == self.upper).all())
-
-    def predict(self, criteria: ArrayLike) -> NDArray[np.float64]:
-        """The map at any criteria, a row each.
-
-        Where a row was seen in learning, it is the map's value there. Elsewhere it is the mean of two numbers: the
-        largest value among seen points below (the smallest value of all, if there is none), and the smallest value
-        among seen points above (the largest of all, if there is none). Both are non-decreasing, so the whole stays so.
-        """
-        rows = _read_criteria(criteria)
-        if rows.shape[1] != self.points.shape[1]:
-            raise BadInput(
-                "criteria", got=Verbatim(f"{rows.shape[1]} columns"), want=f"{self.points.shape[1]}, as in learning"
-            )
-        values = self.values
-        _, index = _distinct(np.concatenate([self.points, rows]))
-        place = np.full(index.max() + 1, -1)
-        place[index[: len(values)]] = np.arange(len(values))
-        place = place[index[len(values) :]]
-        result = values[place]
-        unseen = np.flatnonzero(place < 0)
-        step = max(1, _BLOCK // self.points.size)
-        for start in range(0, unseen.size, step):
-            part = unseen[start : start + step]
-            result[part] = self._between(rows[part], values)
-        return result
-
-    def _between(self, rows: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-        below = (self.points[None] <= rows[:, None]).all(axis=2)
-        above = (self.points[None] >= rows[:, None]).all(axis=2)
-        least = np.where(below, values, values.min()).max(axis=1)
-        most = np.where(above, values, values.max()).min(axis=1)
-        return np.asarray((least + most) / 2)
-
-    def __repr__(self) -> str:
-        return f"MonotoneMap({len(self.points)} points, {self.reviews} reviews, risk={self.risk:g})"
+    def fitted(self) -> Floats:
+        """The map at the criteria of each review."""
+        return np.asarray(self.values[self.index])
 
 
 def monotone_l1_map(criteria: ArrayLike, scores: ArrayLike) -> MonotoneMap:
@@ -135,33 +97,25 @@ def monotone_l1_map(criteria: ArrayLike, scores: ArrayLike) -> MonotoneMap:
     Parameters
     ----------
     criteria
-        A row a review and a column a criterion; more is better in every column.
+        Finite numbers, one row per review and one column per criterion; more is better in every column.
     scores
         The overall scores.
 
     Examples
     --------
-    >>> found = monotone_l1_map([[1], [2], [2], [3]], [2, 6, 6, 4])
-    >>> found.values.tolist(), found.risk  # the last score is an exception; the median of its block is 6
-    ([2.0, 6.0, 6.0], 2.0)
-    >>> found.predict([[0], [1.5], [9]]).tolist()
-    [2.0, 4.0, 6.0]
+    >>> community = monotone_l1_map([[1], [2], [2], [3]], [2, 6, 6, 4])
+    >>> community.values.tolist()  # the last score is an exception; the median of its block is 6
+    [2.0, 6.0, 6.0]
     """
-    rows = _read_criteria(criteria)
-    score = _read_scores(scores, len(rows))
-    points, index = _distinct(rows)
+    points, index = _distinct(np.asarray(criteria, dtype=np.float64))
     below, above = hasse_diagram(points)
-    levels, rank = np.unique(score, return_inverse=True)
+    levels, rank = np.unique(np.asarray(scores, dtype=np.float64) + 0.0, return_inverse=True)
     lowest, tied = _solve(index, rank, levels.size, below, above, len(points), largest=False)
     highest = _solve(index, rank, levels.size, below, above, len(points), largest=True)[0] if tied else lowest
-    lower, upper = levels[lowest], levels[highest]
-    deviations = np.sort(np.abs(score - lower[index]))  # sorted, so that the sum is the same for every row order
-    for array in (points, lower, upper):
-        array.setflags(write=False)
-    return MonotoneMap(points, lower, upper, float(deviations.sum()), len(score))
+    return MonotoneMap(points, index, levels[lowest], levels[highest])
 
 
-def hasse_diagram(points: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def hasse_diagram(points: Floats) -> tuple[Ints, Ints]:
     """The edges (below, above) of the transitive reduction of the coordinatewise order on distinct, sorted points.
 
     Points above one point come in lexicographic order, which extends the order. So the first of them is minimal, and
@@ -169,40 +123,35 @@ def hasse_diagram(points: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArr
     """
     codes = np.column_stack([np.unique(column, return_inverse=True)[1] for column in points.T]).astype(np.int32)
     columns = [np.ascontiguousarray(column) for column in codes.T]
-    below: list[NDArray[np.int64]] = []
-    above: list[NDArray[np.int64]] = []
-    edges = 0
+    edges: list[tuple[int, int]] = []
     for p in range(len(codes)):
         higher = columns[0][p + 1 :] >= columns[0][p]
         for column in columns[1:]:
             higher &= column[p + 1 :] >= column[p]
         left = np.flatnonzero(higher) + p + 1
-        covers = []
         while left.size:
-            covers.append(left[0])
+            edges.append((p, left[0]))
             left = left[1:][(codes[left[1:]] < codes[left[0]]).any(axis=1)]
-        edges += len(covers)
-        if edges > MOST_EDGES:
+        if len(edges) > MOST_EDGES:
             raise BadInput(
                 "criteria",
                 got=Verbatim(f"{len(codes):,} distinct vectors with more than {MOST_EDGES:,} neighboring pairs"),
                 want="fewer criteria, or criteria on a coarser scale",
             )
-        below.append(np.full(len(covers), p))
-        above.append(np.array(covers, dtype=np.int64))
-    return np.concatenate(below), np.concatenate(above)
+    below, above = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    return below, above
 
 
 def _solve(
-    index: NDArray[np.int64],
-    rank: NDArray[np.int64],
+    index: Ints,
+    rank: Ints,
     scores: int,
-    below: NDArray[np.int64],
-    above: NDArray[np.int64],
+    below: Ints,
+    above: Ints,
     points: int,
     *,
     largest: bool,
-) -> tuple[NDArray[np.int64], bool]:
+) -> tuple[Ints, bool]:
     """The rank of the optimal map's score at each point, and whether any program on the way had two solutions.
 
     If none had, the smallest and the largest map are the same: by induction over the levels, the two sets between
@@ -218,17 +167,15 @@ def _solve(
         cost = np.bincount(index, weights=np.where(rank <= middle[index], 1.0, -1.0), minlength=points)
         new = np.full(points, -1)
         new[open_] = np.arange(open_.size)
-        kept = (low[below] == low[above]) & (low[below] < high[below])  # both ends in the same range, not settled
-        first, last = cuts(cost[open_].astype(np.int64), new[below[kept]], new[above[kept]])
+        inside = (low[below] == low[above]) & (low[below] < high[below])  # both ends in the same range, not settled
+        first, last = cuts(cost[open_].astype(np.int64), new[below[inside]], new[above[inside]])
         tied |= bool((first != last).any())
         up = last if largest else first
         low[open_[up]] = middle[open_[up]] + 1
         high[open_[~up]] = middle[open_[~up]]
 
 
-def cuts(
-    cost: NDArray[np.int64], below: NDArray[np.int64], above: NDArray[np.int64]
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def cuts(cost: Ints, below: Ints, above: Ints) -> tuple[Mask, Mask]:
     """The smallest and the largest upper set of least total cost, with the proof of the module's docstring."""
     dual = _multipliers(cost, below, above)
     size = cost.size
@@ -237,34 +184,32 @@ def cuts(
     tail, head = np.concatenate([below, above[back]]), np.concatenate([above, below[back]])
     smallest = _reached(whole < 0, tail, head)
     if (whole[smallest] > 0).any():
-        raise SolverFailed("HiGHS called a solution optimal that is not: its multipliers do not prove it")
+        raise NotOptimal("HiGHS called a solution optimal that is not: its multipliers do not prove it")
     return smallest, ~_reached(whole > 0, head, tail)
 
 
-def _multipliers(cost: NDArray[np.int64], below: NDArray[np.int64], above: NDArray[np.int64]) -> NDArray[np.int64]:
+def _multipliers(cost: Ints, below: Ints, above: Ints) -> Ints:
     """The multipliers of the edges as HiGHS finds them, as whole numbers that are not negative."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array
 
     if not below.size:
         return np.empty(0, dtype=np.int64)
-    edge = np.arange(below.size)
-    entries = np.concatenate([np.ones(edge.size), -np.ones(edge.size)])
-    places = np.concatenate([edge, edge]), np.concatenate([below, above])
-    order = csr_array((entries, places), shape=(edge.size, cost.size))
-    found: Any = linprog(cost, A_ub=order, b_ub=np.zeros(edge.size), bounds=(0, 1), method="highs")
-    if found.status != 0:
-        raise SolverFailed(f"HiGHS found no optimal solution: {found.message}")
-    multipliers: NDArray[np.int64] = np.maximum(np.rint(-found.ineqlin.marginals), 0).astype(np.int64)
-    return multipliers
+    edges = below.size
+    places = np.tile(np.arange(edges), 2), np.concatenate([below, above])
+    order = csr_array((np.repeat([1.0, -1.0], edges), places), shape=(edges, cost.size))
+    solution: Any = linprog(cost, A_ub=order, b_ub=np.zeros(edges), bounds=(0, 1), method="highs")
+    if solution.status != 0:
+        raise NotOptimal(f"HiGHS found no optimal solution: {solution.message}")
+    return np.maximum(np.rint(-solution.ineqlin.marginals), 0).astype(np.int64)  # type: ignore[no-any-return]
 
 
-def _sums(index: NDArray[np.int64], weights: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+def _sums(index: Ints, weights: Ints, size: int) -> Ints:
     """Sums of whole numbers below 2^53, which floats add exactly."""
     return np.bincount(index, weights=weights, minlength=size).astype(np.int64)
 
 
-def _reached(start: NDArray[np.bool_], tail: NDArray[np.int64], head: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _reached(start: Mask, tail: Ints, head: Ints) -> Mask:
     """All that can be reached from the start along arcs."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order
@@ -278,7 +223,7 @@ def _reached(start: NDArray[np.bool_], tail: NDArray[np.int64], head: NDArray[np
     return reached[:size]
 
 
-def _distinct(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _distinct(rows: Floats) -> tuple[Floats, Ints]:
     """The distinct rows in lexicographic order, and for each row which it is."""
     key = np.zeros(len(rows), dtype=np.int64)
     first = np.zeros(1, dtype=np.int64)
@@ -286,30 +231,3 @@ def _distinct(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[n
         values, code = np.unique(column, return_inverse=True)
         _, first, key = np.unique(key * values.size + code, return_index=True, return_inverse=True)
     return rows[first] + 0.0, key  # + 0.0 makes -0.0, which equals 0.0, look the same in every row order
-
-
-def _read_criteria(criteria: ArrayLike) -> NDArray[np.float64]:
-    want = "numbers, a row a review and a column a criterion"
-    try:
-        rows = np.asarray(criteria, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise BadInput("criteria", got=criteria, want=want) from None
-    if rows.ndim != 2 or rows.shape[1] == 0:
-        raise BadInput("criteria", got=Verbatim(f"an array of shape {rows.shape}"), want=want)
-    wrong = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-    if wrong.size:
-        raise BadInput(f"criteria[{int(wrong[0])}]", got=rows[wrong[0]].tolist(), want="finite numbers")
-    return rows
-
-
-def _read_scores(scores: ArrayLike, rows: int) -> NDArray[np.float64]:
-    try:
-        array = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise BadInput("scores", got=scores, want="numbers, one a row of the criteria") from None
-    if array.shape != (rows,) or rows == 0:
-        raise BadInput("scores", got=Verbatim(f"an array of shape {array.shape}"), want=f"{max(rows, 1)} numbers")
-    wrong = np.flatnonzero(~np.isfinite(array))
-    if wrong.size:
-        raise BadInput(f"scores[{int(wrong[0])}]", got=float(array[wrong[0]]), want="a finite number")
-    return array + 0.0

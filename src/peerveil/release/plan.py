@@ -32,7 +32,7 @@ _SEED: Final = 4_242_421  # the first of the plans' own seeds: not those of the 
 
 
 @dataclass(frozen=True, slots=True)
-class PlanRow:
+class ReleasePlanRow:
     """Expected errors (root mean square, for one reviewer's mean) at one epsilon and one degree of leniency."""
 
     epsilon: float
@@ -53,12 +53,12 @@ class ReleasePlan(Plan):
         For each degree of leniency the smallest epsilon tried at which the release is at least a fifth more accurate
         than the public expectation; ``None`` if there is none.
     noticed
-        For each epsilon how much wider than by chance the means must be spread to be told from chance.
+        For each epsilon how much wider than by chance the means must be spread to be distinguished from chance.
     """
 
     weight: str
     reviewers: int
-    rows: tuple[PlanRow, ...]
+    rows: tuple[ReleasePlanRow, ...]
     worthwhile: dict[float, float | None]
     noticed: dict[float, float]
 
@@ -81,15 +81,13 @@ class ReleasePlan(Plan):
         parts = []
         for degree, epsilon in self.worthwhile.items():
             who = "nobody is strict or lenient" if degree == 0 else f"reviewers differ with strength {degree:g}"
-            found = f"from epsilon {epsilon:g} on" if epsilon is not None else "at no epsilon that was tried"
-            parts.append(f"if {who}, {found}")
-        said = "A release says clearly more than the public data alone: " + "; ".join(parts) + "."
-        noticed = [f"{share:.0%} at epsilon {epsilon:g}" for epsilon, share in self.noticed.items()]
+            enough = f"from epsilon {epsilon:g} on" if epsilon is not None else "at no epsilon that was tried"
+            parts.append(f"if {who}, {enough}")
+        worthwhile = "A release says clearly more than the public data alone: " + "; ".join(parts) + "."
+        noticed = ", ".join(f"{share:.0%} at epsilon {epsilon:g}" for epsilon, share in self.noticed.items())
         if not noticed:
-            return said
-        return (
-            f"{said} That reviewers differ at all is noticed if it spreads their means wider by {', '.join(noticed)}."
-        )
+            return worthwhile
+        return f"{worthwhile} That reviewers differ at all is noticed if it spreads their means wider by {noticed}."
 
     def table(self) -> pl.DataFrame:
         """Expected errors, one row per epsilon and degree of leniency."""
@@ -131,7 +129,7 @@ def plan_release(
     leniency : list of float, optional
         How strongly reviewers differ: 0 not at all, 1 half of the variance, 2 four fifths.
     trials : int, optional
-        Simulated releases for each epsilon and leniency, 40 by default.
+        Simulated releases for each epsilon and leniency. Default: 20.
     seed : int, optional
         Seed of the simulation.
     progress : bool, optional
@@ -149,39 +147,31 @@ def plan_release(
     whole(trials, "trials", 2)
     whole(seed, "seed", 0)
     public = _read_public(reviews, weight, scale, columns)
-    wanted = [printed(read_epsilon(e, "epsilons"), "up") for e in epsilons]
+    sizes = [printed(read_epsilon(e, "epsilons"), "up") for e in epsilons]
     region, prior = feasible_region(public, bounds=bounds), public_prior(public)
     expectation, blind = prior.means[0].mean(axis=0), blind_guess(prior)
     rng = np.random.default_rng(_SEED + seed)
-    rows: list[PlanRow] = []
-    without: dict[float, float] = {}
-    with progress_bar("planning", total=len(wanted) * len(leniency) * trials, show=progress) as advance:
+    rows: list[ReleasePlanRow] = []
+    blind_errors: dict[float, float] = {}
+    with progress_bar("planning", total=len(sizes) * len(leniency) * trials, show=progress) as advance:
         for degree in leniency:
             if not (isinstance(degree, (int, float)) and 0 <= degree < 100):
                 raise BadInput("leniency", got=degree, want="numbers from 0 (no differences) to 100")
-            truths = draw_means(public, np.full(trials, float(degree)), _SEED + seed)
-            without[float(degree)] = float(np.sqrt(np.mean((truths - blind) ** 2)))
-            for epsilon in wanted:
+            true_means = draw_means(public, np.full(trials, float(degree)), _SEED + seed)
+            blind_errors[float(degree)] = float(np.sqrt(np.mean((true_means - blind) ** 2)))
+            for epsilon in sizes:
                 mechanism = LaplaceMeans(epsilon=epsilon)
                 noise_scale, variance = mechanism.scale(public), mechanism.variance(public)
                 errors = np.zeros(4)
-                for truth in truths:
-                    noisy = truth + rng.laplace(scale=noise_scale, size=truth.size) if noise_scale else truth
-                    guesses = (
-                        noisy,
-                        estimate_means(noisy, variance, region, "projection", prior),
-                        estimate_means(noisy, variance, region, "shrinkage", prior),
-                        expectation,
-                    )
-                    errors += [float(np.mean((guess - truth) ** 2)) for guess in guesses]
+                for means in true_means:
+                    noisy = means + rng.laplace(scale=noise_scale, size=means.size) if noise_scale else means
+                    estimates = [estimate_means(noisy, variance, region, e, prior) for e in ("projection", "shrinkage")]
+                    errors += [float(np.mean((guess - means) ** 2)) for guess in (noisy, *estimates, expectation)]
                     advance(1)
-                rows.append(PlanRow(epsilon, float(degree), *np.sqrt(errors / trials).tolist()))
-    noticed = {}
-    for epsilon in wanted:
-        test = spread_test(expectation, LaplaceMeans(epsilon=epsilon).variance(public), prior.means[0])
-        if test is not None:
-            noticed[epsilon] = test.detectable
-    return ReleasePlan(weight, public.reviewers, tuple(rows), _worthwhile(rows, without), noticed)
+                rows.append(ReleasePlanRow(epsilon, float(degree), *np.sqrt(errors / trials).tolist()))
+    tests = {e: spread_test(expectation, LaplaceMeans(epsilon=e).variance(public), prior.means[0]) for e in sizes}
+    noticed = {epsilon: test.detectable for epsilon, test in tests.items() if test is not None}
+    return ReleasePlan(weight, public.reviewers, tuple(rows), _worthwhile(rows, blind_errors), noticed)
 
 
 def _read_public(
@@ -195,11 +185,11 @@ def _read_public(
     return reviews
 
 
-def _worthwhile(rows: list[PlanRow], without: dict[float, float]) -> dict[float, float | None]:
-    """The smallest epsilon that clearly beats both guesses that need no release; ``without`` is the blind one's error."""
-    found: dict[float, float | None] = {}
-    for row in sorted(rows, key=lambda r: r.epsilon):
-        found.setdefault(row.leniency, None)
-        if found[row.leniency] is None and row.shrinkage <= 0.8 * min(row.expectation, without[row.leniency]):
-            found[row.leniency] = row.epsilon
-    return dict(sorted(found.items()))
+def _worthwhile(rows: list[ReleasePlanRow], blind_errors: dict[float, float]) -> dict[float, float | None]:
+    """For each leniency the smallest epsilon that clearly beats both guesses that need no release."""
+    smallest: dict[float, float | None] = {}
+    for degree in sorted(blind_errors):
+        own = sorted((row for row in rows if row.leniency == degree), key=lambda row: row.epsilon)
+        enough = (row.epsilon for row in own if row.shrinkage <= 0.8 * min(row.expectation, blind_errors[degree]))
+        smallest[degree] = next(enough, None)
+    return smallest

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from peerveil.release.public import PublicScores
 
     Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
     Known = Mapping[tuple[int, int], int]
 
 MOST_WORLDS: Final = 1_000_000
@@ -56,7 +57,7 @@ class Posterior:
     Attributes
     ----------
     prior, posterior : array
-        A row a review (in the order of ``public.values``) and a column a reviewer (in the order of ``public.loads``).
+        One row per review (in the order of ``public.values``), one column per reviewer (in that of ``public.loads``).
     worlds : int
         How many assignments were enumerated, or sampled.
     reach : float
@@ -88,7 +89,7 @@ class Posterior:
     def largest_shift(self) -> float:
         """The largest change of log-odds over all reviews and all pairs of possible authors; NaN if it was sampled.
 
-        (The largest of many estimated ratios says more about the sampling than about the release.)
+        (The largest of many estimated ratios depends more on the sampling than on the release.)
         """
         if self.error:
             return math.nan
@@ -124,8 +125,8 @@ def posterior_over_assignments(
     --------
     >>> from peerveil.release.public import PublicScores
     >>> public = PublicScores([[0.0], [0.1], [0.9], [1.0]], loads=[2, 2])
-    >>> found = posterior_over_assignments(public, [0.1, 0.9], scale=0.5, known={(0, 0): 0, (3, 0): 1})
-    >>> found.authors(1, 0).round(2).tolist()  # who wrote 0.0 wrote 0.1, since the means lie far apart
+    >>> posterior = posterior_over_assignments(public, [0.1, 0.9], scale=0.5, known={(0, 0): 0, (3, 0): 1})
+    >>> posterior.authors(1, 0).round(2).tolist()  # who wrote 0.0 wrote 0.1, since the means are far apart
     [0.77, 0.23]
     """
     vector, noise = _read_release(public, noisy, scale)
@@ -137,21 +138,16 @@ def posterior_over_assignments(
     theta = np.sort(theta / public.loads, axis=1)
     likelihood = -np.abs(theta - vector).sum(axis=1) / noise
     share = np.exp(likelihood - likelihood.max())
-    share /= share.sum()
-    tables = [
-        np.array(
-            [
-                np.bincount(author[:, slot], weights=weights, minlength=public.reviewers)
-                for slot in range(author.shape[1])
-            ]
-        )
-        for weights in (np.full(len(author), 1 / len(author)), share)
-    ]
+
+    def authors(weights: Floats) -> Floats:
+        return np.array([np.bincount(slot, weights, minlength=public.reviewers) for slot in author.T])
+
+    prior, posterior = authors(np.full(len(author), 1 / len(author))), authors(share / share.sum())
     reach = float(np.ptp(theta, axis=0).sum() / noise)  # at least the L1 diameter over the scale
-    return Posterior(public, tables[0], tables[1], len(author), reach, 0.0)
+    return Posterior(public, prior, posterior, len(author), reach, 0.0)
 
 
-def _enumerate(public: PublicScores, fixed: NDArray[np.int64]) -> NDArray[np.int8]:
+def _enumerate(public: PublicScores, fixed: Ints) -> NDArray[np.int8]:
     """All valid assignments: a row each, the author of every review; paper by paper, dropping what cannot be finished.
 
     Two reviews of one paper with equal weights make two rows of what is one world, but as many of every world: the
@@ -175,7 +171,7 @@ def _enumerate(public: PublicScores, fixed: NDArray[np.int64]) -> NDArray[np.int
             if count > MOST_WORLDS:
                 raise _too_many(public)
         if not count:
-            raise BadInput("known", got=Verbatim("authors that no assignment has"), want="authors that can be true")
+            raise _impossible()
         author, left = np.concatenate(authors), np.concatenate(lefts)
     return author
 
@@ -186,6 +182,10 @@ def _too_many(public: PublicScores) -> BadInput:
         got=Verbatim(f"a conference with more than {MOST_WORLDS:,} (partial) assignments: {public!r}"),
         want="one of about 5 reviewers; for a larger one use sampled_posterior",
     )
+
+
+def _impossible() -> BadInput:
+    return BadInput("known", got=Verbatim("authors that no assignment has"), want="authors that can be true")
 
 
 def sampled_posterior(
@@ -210,31 +210,29 @@ def sampled_posterior(
     Parameters
     ----------
     sweeps
-        Steps a chain, in multiples of the number of reviews with unknown author; the first fifth is not counted.
+        Steps per chain, in multiples of the number of reviews with unknown author; the first fifth is not counted.
     """
     vector, noise = _read_release(public, noisy, scale)
     fixed = _read_known(public, known)
-    for name, count, least in (("sweeps", sweeps, 10), ("chains", chains, 2)):
-        whole(count, name, least)
+    sweeps, chains = whole(sweeps, "sweeps", 10), whole(chains, "chains", 2)
     if public.values.size * public.reviewers > _MOST_CELLS:
         raise BadInput("public", got=public, want=f"reviews times reviewers at most {_MOST_CELLS:,}")
     randomness = Randomness.secure() if randomness is None else randomness
     free = np.flatnonzero(fixed < 0)
     start = _any_assignment(public, fixed)
-    tables: list[list[Floats]] = [[], []]
-    for _ in range(int(chains)):
+    priors, posteriors = [], []
+    for _ in range(chains):
         author = start.copy()
-        for inverse, kept in zip((0.0, 1 / noise), tables, strict=True):
-            kept.append(_chain(public, author, free, vector, inverse, int(sweeps), randomness))
-    prior, posterior = (np.mean(kept, axis=0) for kept in tables)
-    error = float(np.std(tables[1], axis=0, ddof=1).max() / math.sqrt(int(chains)))
-    return Posterior(public, prior, posterior, int(sweeps) * int(chains), math.inf, max(error, 1 / (sweeps * chains)))
+        priors.append(_chain(public, author, free, vector, 0.0, sweeps, randomness))
+        posteriors.append(_chain(public, author, free, vector, 1 / noise, sweeps, randomness))
+    error = max(float(np.std(posteriors, axis=0, ddof=1).max() / math.sqrt(chains)), 1 / (sweeps * chains))
+    return Posterior(public, np.mean(priors, axis=0), np.mean(posteriors, axis=0), sweeps * chains, math.inf, error)
 
 
 def _chain(
     public: PublicScores,
-    author: NDArray[np.int64],
-    free: NDArray[np.int64],
+    author: Ints,
+    free: Ints,
     vector: Floats,
     inverse: float,
     sweeps: int,
@@ -243,18 +241,19 @@ def _chain(
     """How often each reviewer was each review's author; ``author`` is left where the walk ended."""
     paper = np.repeat(np.arange(public.papers), public.sizes)
     counts = np.zeros((author.size, public.reviewers))
-    held = np.zeros((public.reviewers, public.papers), dtype=np.bool_)
-    held[author, paper] = True
+    held = np.zeros((public.reviewers, public.papers), dtype=np.int8)
+    held[author, paper] = 1
     sums = np.bincount(author, weights=public.values, minlength=public.reviewers)
     theta = np.sort(sums / public.loads)
-    total, burn = sweeps * max(free.size, 1), sweeps // 5 * max(free.size, 1)
+    thin = max(free.size, 1)
+    total, burn = sweeps * thin, sweeps // 5 * thin
     for begin in range(0, total, _STEPS):
         steps = min(_STEPS, total - begin)
         picks = free[randomness.integers(0, free.size, (steps, 3))] if free.size else np.zeros((steps, 3), np.int64)
-        chance, kinds = randomness.uniform(steps), randomness.uniform(steps) < 0.5
+        chance, kinds = np.log1p(-randomness.uniform(steps)), randomness.uniform(steps) < 0.5
         _walk(
             author, paper, public.values, public.loads, held, sums, theta, vector,
-            inverse, picks, kinds, np.log1p(-chance), counts, burn - begin, max(free.size, 1),
+            inverse, picks, kinds, chance, counts, burn - begin, thin,
         )  # fmt: skip
     return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
@@ -282,75 +281,64 @@ def _walk(
     author: Any, paper: Any, values: Any, loads: Any, held: Any, sums: Any, theta: Any, vector: Any,
     inverse: float, picks: Any, kinds: Any, chance: Any, counts: Any, burn: int, thin: int,
 ) -> None:  # fmt: skip
-    """Steps of the walk, in place."""
-    slots, before = np.empty(3, dtype=np.int64), np.empty(3, dtype=np.int64)
-    added, old = np.empty(3, dtype=np.bool_), np.empty(3)
+    """Steps of the walk, in place: each review of a cycle of two or three goes to the author of the next one."""
     for step in range(picks.shape[0]):
-        slots[:] = picks[step]
-        size = 3 if kinds[step] and slots[2] != slots[0] and slots[2] != slots[1] else 2
+        size = 3 if kinds[step] and picks[step, 2] != picks[step, 0] and picks[step, 2] != picks[step, 1] else 2
+        slots = picks[step, :size]
         if slots[0] != slots[1]:
+            givers = author[slots]
+            takers = np.roll(givers, -1)
             for c in range(size):
-                before[c] = author[slots[c]]
-                held[before[c], paper[slots[c]]] = False
-            valid = True
-            for c in range(size):  # each review goes to the author of the next
-                added[c] = not held[before[(c + 1) % size], paper[slots[c]]]
-                held[before[(c + 1) % size], paper[slots[c]]] = True
-                valid &= added[c]
-            taken = False
-            if valid:
-                grown = 0.0
-                for c in range(size):
-                    person = before[c]
-                    old[c] = sums[person]
-                    sums[person] += values[slots[(c - 1) % size]] - values[slots[c]]
-                    grown += _move(theta, vector, old[c] / loads[person], sums[person] / loads[person])
-                taken = chance[step] <= -grown * inverse
-                for back in range(0 if taken else size):
-                    c = size - 1 - back
-                    person = before[c]
-                    _move(theta, vector, sums[person] / loads[person], old[c] / loads[person])
-                    sums[person] = old[c]
+                held[givers[c], paper[slots[c]]] -= 1
+                held[takers[c], paper[slots[c]]] += 1
+            taken = True
+            for c in range(size):
+                taken &= held[takers[c], paper[slots[c]]] == 1
             if taken:
+                new_sums, new_theta, grown = sums.copy(), theta.copy(), 0.0
                 for c in range(size):
-                    author[slots[c]] = before[(c + 1) % size]
+                    person = givers[c]
+                    old = new_sums[person] / loads[person]
+                    new_sums[person] += values[slots[(c - 1) % size]] - values[slots[c]]
+                    grown += _move(new_theta, vector, old, new_sums[person] / loads[person])
+                taken = chance[step] <= -grown * inverse
+            if taken:
+                author[slots], sums[:], theta[:] = takers, new_sums, new_theta
             else:
                 for c in range(size):
-                    if added[c]:
-                        held[before[(c + 1) % size], paper[slots[c]]] = False
-                for c in range(size):
-                    held[before[c], paper[slots[c]]] = True
+                    held[takers[c], paper[slots[c]]] -= 1
+                    held[givers[c], paper[slots[c]]] += 1
         if step >= burn and (step - burn) % thin == 0:
             for slot in range(author.size):
                 counts[slot, author[slot]] += 1
 
 
-def _any_assignment(public: PublicScores, fixed: NDArray[np.int64]) -> NDArray[np.int64]:
+def _any_assignment(public: PublicScores, fixed: Ints) -> Ints:
     """Some assignment with the known authors, by a maximum flow from papers to reviewers."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_flow
 
     n, m = public.reviewers, public.papers
     paper = np.repeat(np.arange(m), public.sizes)
-    author, given = fixed.copy(), fixed >= 0
+    author, known = fixed.copy(), fixed >= 0
     allowed = np.ones((m, n), dtype=bool)
-    allowed[paper[given], author[given]] = False
-    wanted = np.bincount(paper[~given], minlength=m)
-    left = public.loads - np.bincount(author[given], minlength=n)
+    allowed[paper[known], author[known]] = False
+    missing = np.bincount(paper[~known], minlength=m)
+    left = public.loads - np.bincount(author[known], minlength=n)
     if (left >= 0).all():
         ends = np.nonzero(allowed)
         tail = np.concatenate([np.full(m, m + n), ends[0], m + np.arange(n)])
         head = np.concatenate([np.arange(m), m + ends[1], np.full(n, m + n + 1)])
-        room = np.concatenate([wanted, np.ones(ends[0].size, dtype=np.int64), left]).astype(np.int32)
-        flow = maximum_flow(csr_array((room, (tail, head)), shape=(m + n + 2, m + n + 2)), m + n, m + n + 1)
-        if flow.flow_value == int(wanted.sum()):
+        capacity = np.concatenate([missing, np.ones(ends[0].size, dtype=np.int64), left]).astype(np.int32)
+        flow = maximum_flow(csr_array((capacity, (tail, head)), shape=(m + n + 2, m + n + 2)), m + n, m + n + 1)
+        if flow.flow_value == int(missing.sum()):
             used = flow.flow.tocsr()[:m, m : m + n]
             used.data = np.maximum(used.data, 0)
             used.eliminate_zeros()
             used.sort_indices()
-            author[~given] = used.indices  # paper by paper, as the free reviews are
+            author[~known] = used.indices  # paper by paper, as the free reviews are
             return author
-    raise BadInput("known", got=Verbatim("authors that no assignment has"), want="authors that can be true")
+    raise _impossible()
 
 
 def _slot(public: PublicScores, paper: int, place: int) -> int:
@@ -359,7 +347,7 @@ def _slot(public: PublicScores, paper: int, place: int) -> int:
     return int(public.offsets[paper]) + int(place)
 
 
-def _read_known(public: PublicScores, known: Known | None) -> NDArray[np.int64]:
+def _read_known(public: PublicScores, known: Known | None) -> Ints:
     """For each review its known author, or -1."""
     if known is not None and not isinstance(known, Mapping):
         raise BadInput("known", got=known, want="a mapping of (paper, place) to a reviewer")
@@ -378,7 +366,7 @@ def _read_known(public: PublicScores, known: Known | None) -> NDArray[np.int64]:
 def _read_release(public: PublicScores, noisy: ArrayLike, scale: float) -> tuple[Floats, float]:
     vector = np.asarray(noisy, dtype=np.float64)
     if vector.shape != (public.reviewers,) or not np.isfinite(vector).all():
-        raise BadInput("noisy", got=vector, want=f"{public.reviewers} finite numbers, one a reviewer")
+        raise BadInput("noisy", got=vector, want=f"{public.reviewers} finite numbers, one per reviewer")
     if not (math.isfinite(scale) and scale > 0):
         raise BadInput("scale", got=scale, want="a finite number above 0")
     return vector, float(scale)

@@ -15,6 +15,7 @@ slackness, up to tolerance), it is the projection: by strong convexity |t - t*|^
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -33,32 +34,7 @@ _MOST_STEPS: Final = 200_000
 
 
 class NotOptimal(PeerveilError):
-    """The projection could not be proved optimal; nothing is returned in its place."""
-
-
-@njit(cache=True, nogil=True)
-def isotonic(values: Any) -> Any:
-    """The closest non-decreasing vector (pool adjacent violators), in one pass."""
-    n = values.size
-    sums = np.empty(n)
-    counts = np.empty(n, dtype=np.int64)
-    top = -1
-    for i in range(n):
-        top += 1
-        sums[top] = values[i]
-        counts[top] = 1
-        while top > 0 and sums[top - 1] * counts[top] >= sums[top] * counts[top - 1]:
-            sums[top - 1] += sums[top]
-            counts[top - 1] += counts[top]
-            top -= 1
-    out = np.empty(n)
-    place = 0
-    for b in range(top + 1):
-        mean = sums[b] / counts[b]
-        for _ in range(counts[b]):
-            out[place] = mean
-            place += 1
-    return out
+    """A solution could not be proved optimal. Nothing is returned in its place."""
 
 
 @njit(cache=True, nogil=True)
@@ -93,107 +69,45 @@ def box_sorted(values: Any, lower: Any, upper: Any) -> Any:
     return out
 
 
-def project_sums(values: Floats, lowest: Floats) -> Floats:
-    """The closest sorted vector whose sums of lowest entries are at least ``lowest``, the last being the total. Exact.
-
-    The set K of all vectors (in any order) with these sums is convex and unchanged by permutations if the steps of
-    ``lowest`` are non-decreasing, and then projecting on K after isotonic regression is projecting on both: with p the
-    isotonic regression of r, r - p sums to zero on each block where p is constant, and P_K(p) is constant there too, so
-    <r - p, y - P_K(p)> <= 0 for every sorted y in K. P_K(p) = p - isotonic(p - w), w the steps: p - w minus its isotonic
-    regression has non-negative prefix sums and total zero (Moreau). Two passes.
-    """
-    steps = np.diff(lowest, prepend=0.0)
-    fitted = isotonic(values)
-    result: Floats = fitted - isotonic(fitted - steps)
-    return result
+@njit(cache=True, nogil=True)
+def isotonic(values: Any) -> Any:
+    """The closest non-decreasing vector."""
+    return box_sorted(values, np.full(values.size, -np.inf), np.full(values.size, np.inf))
 
 
-def project(
-    values: Floats,
-    lower: Floats,
-    upper: Floats,
-    lowest: Floats | None = None,
-    highest: Floats | None = None,
-    *,
-    total_known: bool = False,
-) -> Floats:
-    """The closest point of the region to ``values``; raises :class:`NotOptimal` rather than return another.
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """The closest point of the region, by accelerated projected gradients on the multipliers.
 
     Parameters
     ----------
-    values
-        The vector to project.
     lower, upper
         Non-decreasing boxes.
     lowest, highest
-        Bounds on the sums of the i lowest (from below) and of the i highest entries (from above).
+        Bounds on the sums of the i lowest (from below) and of the i highest entries (from above, or ``None``).
     total_known
-        Whether ``lowest[-1]`` is the exact total.
+        Whether ``lowest[-1]`` is the exact total; ``highest`` is then ``None``.
     """
-    unit = max(float(upper[-1] - lower[0]), abs(float(lower[0])), abs(float(upper[-1])), 1e-300)
-    t: Floats = box_sorted(values, lower, upper)
-    if lowest is None:
-        return t
-    solver = _Dual(values, lower, upper, lowest, highest, total_known=total_known, unit=unit)
-    return solver.solve()
 
+    lower: Floats
+    upper: Floats
+    lowest: Floats
+    highest: Floats | None = None
+    total_known: bool = False
 
-class _Dual:
-    """Accelerated projected gradients on the multipliers."""
-
-    def __init__(
-        self,
-        values: Floats,
-        lower: Floats,
-        upper: Floats,
-        lowest: Floats,
-        highest: Floats | None,
-        *,
-        total_known: bool,
-        unit: float,
-    ) -> None:
-        self.values, self.lower, self.upper, self.unit = values, lower, upper, unit
-        self.total_known = total_known
-        self.n = values.size
-        self.low_steps = np.diff(lowest, prepend=0.0)
-        self.lowest = lowest
+    def of(self, values: Floats) -> Floats:
+        """The closest point to ``values``; raises :class:`NotOptimal` rather than return another."""
+        low_steps = np.diff(self.lowest, prepend=0.0)
         # the highest sums in terms of suffixes: sum over j > n - i
-        self.high_steps = None if highest is None or total_known else np.diff(highest, prepend=0.0)[::-1].copy()
-        self.highest = highest
-
-    def point(self, y: Floats) -> Floats:
-        """The minimizer of the Lagrangian."""
-        t: Floats = box_sorted(self.values + y, self.lower, self.upper)
-        return t
-
-    def onto_low(self, a: Floats) -> Floats:
-        """The cone of multipliers of the lowest sums: non-increasing; non-negative unless the total is known."""
-        fitted: Floats = -isotonic(-a)
-        return fitted if self.total_known else np.maximum(fitted, 0.0)
-
-    def onto_high(self, b: Floats) -> Floats:
-        """The cone of multipliers of the highest sums: non-decreasing and non-negative."""
-        fitted: Floats = isotonic(b)
-        return np.maximum(fitted, 0.0)
-
-    def start(self) -> Floats:
-        """Multipliers of the problem without boxes, where two passes solve it; zero where they do not."""
-        steps = np.maximum.accumulate(self.low_steps)
-        if not self.total_known or not np.allclose(steps, self.low_steps, rtol=0, atol=1e-9 * self.unit):
-            return np.zeros(self.n)
-        fitted = isotonic(self.values)
-        return self.onto_low(-isotonic(fitted - self.low_steps))
-
-    def solve(self) -> Floats:
-        two = self.high_steps is not None
-        step = 0.5 if two else 1.0
-        a = self.start()
-        b = np.zeros(self.n)
+        high_steps = None if self.highest is None else np.diff(self.highest, prepend=0.0)[::-1]
+        step = 1.0 if high_steps is None else 0.5
+        a, b = self._start(values, low_steps), np.zeros(values.size)
         lead_a, lead_b, pace = a.copy(), b.copy(), 1.0
         for count in range(_MOST_STEPS):
-            t = self.point(lead_a - lead_b)
-            new_a = self.onto_low(lead_a - step * (t - self.low_steps))
-            new_b = self.onto_high(lead_b + step * (t - self.high_steps)) if self.high_steps is not None else b
+            t = self._point(values, lead_a - lead_b)
+            new_a = self._onto_low(lead_a - step * (t - low_steps))
+            # the cone of multipliers of the highest sums: non-decreasing and non-negative
+            new_b = b if high_steps is None else np.maximum(isotonic(lead_b + step * (t - high_steps)), 0.0)
             # restart where momentum points uphill (O'Donoghue and Candes, 2015)
             uphill = float(np.dot(lead_a - new_a, new_a - a)) + float(np.dot(lead_b - new_b, new_b - b))
             pace_next = 1.0 if uphill > 0 else (1.0 + np.sqrt(1.0 + 4.0 * pace * pace)) / 2.0
@@ -201,26 +115,54 @@ class _Dual:
             lead_a, lead_b = new_a + momentum * (new_a - a), new_b + momentum * (new_b - b)
             a, b, pace = new_a, new_b, pace_next
             if count % 8 == 0 or count < 8:
-                t = self.point(a - b)
-                if self.optimal(t, a, b):
+                t = self._point(values, a - b)
+                if self._optimal(values, t, a, b):
                     return t
-        raise NotOptimal(f"no optimal projection within {_MOST_STEPS:,} steps for {self.n} entries")
+        raise NotOptimal(f"no optimal projection within {_MOST_STEPS:,} steps for {values.size} entries")
 
-    def optimal(self, t: Floats, a: Floats, b: Floats) -> bool:
+    @property
+    def _unit(self) -> float:
+        ends = float(self.lower[0]), float(self.upper[-1])
+        return max(ends[1] - ends[0], abs(ends[0]), abs(ends[1]), 1e-300)
+
+    def _point(self, values: Floats, y: Floats) -> Floats:
+        """The minimizer of the Lagrangian."""
+        return np.asarray(box_sorted(values + y, self.lower, self.upper))
+
+    def _onto_low(self, a: Floats) -> Floats:
+        """The cone of multipliers of the lowest sums: non-increasing; non-negative unless the total is known."""
+        fitted: Floats = -isotonic(-a)
+        return fitted if self.total_known else np.maximum(fitted, 0.0)
+
+    def _start(self, values: Floats, low_steps: Floats) -> Floats:
+        """Multipliers of the problem without boxes, where two passes solve it; zero where they do not.
+
+        The set K of all vectors (in any order) with these sums is convex and unchanged by permutations if the steps w of the
+        lowest sums are non-decreasing, and then projecting on K after isotonic regression is projecting on both: with p the
+        isotonic regression of r, r - p sums to zero on each block where p is constant, and P_K(p) is constant there too, so
+        <r - p, y - P_K(p)> <= 0 for every sorted y in K. P_K(p) = p - isotonic(p - w): p - w minus its isotonic regression
+        has non-negative prefix sums and total zero (Moreau).
+        """
+        ascending = np.allclose(np.maximum.accumulate(low_steps), low_steps, rtol=0, atol=1e-9 * self._unit)
+        if not (self.total_known and ascending):
+            return np.zeros(values.size)
+        return self._onto_low(-isotonic(isotonic(values) - low_steps))
+
+    def _optimal(self, values: Floats, t: Floats, a: Floats, b: Floats) -> bool:
         """The KKT conditions: feasible sums, and multipliers only on tight ones.
 
         The multiplier of the i-th lowest sum is a_i - a_(i+1), that of a suffix the step of b. Slack under a positive
         multiplier (complementarity) and shortfall (infeasibility) are bounded apart: boxes may leave the sums no more
-        room than rounding, and then large multipliers sit on shortfalls of 1e-12.
+        freedom than rounding, and then large multipliers sit on shortfalls of 1e-12.
         """
         slack = np.cumsum(t) - self.lowest
         price = np.append(a[:-1] - a[1:], 0.0 if self.total_known else a[-1])
         short = np.append(slack[:-1], -abs(slack[-1])) if self.total_known else slack
-        if self.high_steps is not None and self.highest is not None:
+        if self.highest is not None:
             short = np.append(short, self.highest - np.cumsum(t[::-1]))
             price = np.append(price, np.diff(b, prepend=0.0)[::-1])
-        size = self.unit * self.n
-        reach = max(self.unit, float(np.abs(self.values).max()))  # loud noise makes for large multipliers
+        size = self._unit * values.size
+        reach = max(self._unit, float(np.abs(values).max()))  # loud noise makes for large multipliers
         loose = float(np.dot(price, np.maximum(short - _ROUNDING * size, 0.0)))
         strained = float(np.dot(np.abs(price), np.maximum(-short, 0.0)))
         return (

@@ -1,6 +1,6 @@
-"""What everybody may know: the weights that each paper received, and how many reviews each reviewer wrote.
+"""What is public, the weights that each paper received and how many reviews each reviewer wrote; and who wrote what.
 
-Notation of the release room, from Ding, Shah and Wang (2021): n reviewers, m papers, k_p reviews of paper p, load l_j of
+Notation of the release module, from Ding, Shah and Wang (2021): n reviewers, m papers, k_p reviews of paper p, load l_j of
 reviewer j; theta_1 <= ... <= theta_n the sorted means of the reviewers' weights. Who wrote which review is private.
 """
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -44,18 +47,18 @@ class PublicScores:
     1.15
     """
 
-    values: NDArray[np.float64]
+    values: Floats
     """All weights, paper by paper, ascending within a paper."""
-    offsets: NDArray[np.int64]
+    offsets: Ints
     """Paper p has ``values[offsets[p]:offsets[p + 1]]``."""
-    loads: NDArray[np.int64]
+    loads: Ints
     """Loads in ascending order."""
     bounds: tuple[float, float]
     """The lowest and highest possible weight."""
 
     def __init__(
         self,
-        papers: Sequence[ArrayLike] | NDArray[np.float64],
+        papers: Sequence[ArrayLike] | Floats,
         loads: ArrayLike,
         *,
         bounds: tuple[float, float] | None = None,
@@ -63,16 +66,15 @@ class PublicScores:
         values, offsets = _read_papers(papers)
         sorted_loads = _read_loads(loads)
         _check_fit(np.diff(offsets), sorted_loads)
-        seen = float(values.min()), float(values.max())
-        if bounds is None:
-            bounds = seen
-        elif not (len(bounds) == 2 and bounds[0] <= seen[0] and seen[1] <= bounds[1]):
-            raise BadInput("bounds", got=bounds, want=f"a range that holds every weight: {seen[0]:g} to {seen[1]:g}")
-        frozen: dict[str, Any] = {"values": values, "offsets": offsets, "loads": sorted_loads}
-        for name, array in frozen.items():
+        low, high = float(values.min()), float(values.max())
+        bounds = (low, high) if bounds is None else bounds
+        if not (len(bounds) == 2 and bounds[0] <= low and high <= bounds[1]):
+            raise BadInput("bounds", got=bounds, want=f"a range that holds every weight: {low:g} to {high:g}")
+        for array in (values, offsets, sorted_loads):
             array.setflags(write=False)
-            object.__setattr__(self, name, array)
-        object.__setattr__(self, "bounds", (float(bounds[0]), float(bounds[1])))
+        fields = {"values": values, "offsets": offsets, "loads": sorted_loads}
+        for name, value in {**fields, "bounds": (float(bounds[0]), float(bounds[1]))}.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def of(
@@ -104,10 +106,7 @@ class PublicScores:
         paper, _ = reviews.numbered("paper")
         reviews.require_reviewers("publishing reviewers' means")
         reviewer, _ = reviews.numbered("reviewer")
-        order = np.argsort(paper, kind="stable")
-        sizes = np.bincount(paper)
-        papers = np.split(weights.values[order], np.cumsum(sizes)[:-1])
-        return cls(papers, np.bincount(reviewer), bounds=weights.bounds)
+        return cls(_by_paper(paper, weights.values), np.bincount(reviewer), bounds=weights.bounds)
 
     @property
     def reviewers(self) -> int:
@@ -120,12 +119,12 @@ class PublicScores:
         return self.offsets.size - 1
 
     @cached_property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Ints:
         """k_p: how many reviews each paper has."""
         return np.diff(self.offsets)
 
     @property
-    def paper_weights(self) -> list[NDArray[np.float64]]:
+    def paper_weights(self) -> list[Floats]:
         """For each paper its weights in ascending order."""
         return np.split(self.values, self.offsets[1:-1])
 
@@ -144,7 +143,91 @@ class PublicScores:
         return f"PublicScores({self.papers} papers, {self.reviewers} reviewers, {self.values.size} reviews)"
 
 
-def _read_papers(papers: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+@dataclass(frozen=True, eq=False)
+class Assignment:
+    """A conference with its private side: who wrote which review. Simulations, attacks and audits run on it.
+
+    Two of them are neighbors if two people exchange one review each (:meth:`exchange`).
+
+    Attributes
+    ----------
+    public : PublicScores
+        The public side.
+    rows : array
+        One row per review: reviewer (0, 1, ...), weight, paper (its place in ``public``).
+    """
+
+    public: PublicScores
+    rows: Floats
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", _read_rows(self.public, self.rows))
+
+    @classmethod
+    def of(cls, rows: ArrayLike) -> Assignment:
+        """From the private side alone.
+
+        >>> Assignment.of([[0, 0.1, 0], [1, 0.9, 0], [0, 0.5, 1], [1, 0.3, 1]]).means.tolist()
+        [0.3, 0.6]
+        """
+        table = np.asarray(rows, dtype=np.float64)
+        reviewer, paper = table[:, [0, 2]].T.astype(np.int64)
+        return cls(PublicScores(_by_paper(paper, table[:, 1]), np.bincount(reviewer)), table)
+
+    @cached_property
+    def reviewer(self) -> Ints:
+        """Who wrote each review."""
+        return self.rows[:, 0].astype(np.int64)
+
+    @cached_property
+    def weight(self) -> Floats:
+        """The weight of each review."""
+        return np.ascontiguousarray(self.rows[:, 1])
+
+    @cached_property
+    def paper(self) -> Ints:
+        """The paper of each review."""
+        return self.rows[:, 2].astype(np.int64)
+
+    @cached_property
+    def means(self) -> Floats:
+        """The private vector: sorted means."""
+        return sorted_means(self.weight, self.reviewer)
+
+    def may_exchange(self, i: ArrayLike, j: ArrayLike) -> NDArray[np.bool_]:
+        """Whether the authors of reviews i and j are two people, each of whom could have written the other's review."""
+        first, second = np.asarray(i), np.asarray(j)
+        a, b, p, q = self.reviewer[first], self.reviewer[second], self.paper[first], self.paper[second]
+        papers = self.public.papers
+        written = self.reviewer * papers + self.paper
+        both = np.isin(a * papers + q, written) | np.isin(b * papers + p, written)
+        return np.asarray((a != b) & ((p == q) | ~both))
+
+    def exchange(self, i: int, j: int) -> Assignment:
+        """The neighbor in which the authors of reviews i and j have exchanged them."""
+        if not self.may_exchange(i, j):
+            raise BadInput("i, j", got=(i, j), want="reviews of two people, neither of whom has reviewed both papers")
+        rows = self.rows.copy()
+        rows[[i, j], 0] = rows[[j, i], 0]
+        return Assignment(self.public, rows)
+
+
+def sorted_means(weights: Floats, reviewer: Ints) -> Floats:
+    """The private vector itself: each reviewer's mean weight, in ascending order.
+
+    A reviewer's weights are added in ascending order, never in the order of rows, so that equal data give equal bits:
+    the vector is a function of who gave which weights, and exchanges of reviews are all that can move it.
+    """
+    order = np.lexsort((weights, reviewer))
+    return np.sort(np.bincount(reviewer[order], weights=weights[order]) / np.bincount(reviewer))
+
+
+def _by_paper(paper: Ints, weights: Floats) -> list[Floats]:
+    """The weights of each paper."""
+    return np.split(weights[np.argsort(paper, kind="stable")], np.cumsum(np.bincount(paper))[:-1])
+
+
+def _read_papers(papers: Any) -> tuple[Floats, Ints]:
     want = "a list with the weights of each paper"
     if isinstance(papers, (str, bytes)) or not hasattr(papers, "__len__") or len(papers) == 0:
         raise BadInput("papers", got=papers, want=want)
@@ -165,10 +248,10 @@ def _read_papers(papers: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     return values[np.lexsort((values, paper))], np.concatenate([[0], np.cumsum(sizes)])
 
 
-def _read_loads(loads: ArrayLike) -> NDArray[np.int64]:
+def _read_loads(loads: ArrayLike) -> Ints:
     array = np.atleast_1d(np.asarray(loads))
     if array.dtype.kind not in "iu" or array.ndim != 1 or array.size == 0:
-        raise BadInput("loads", got=loads, want="whole numbers, one a reviewer")
+        raise BadInput("loads", got=loads, want="whole numbers, one per reviewer")
     if int(array.min()) < 1:
         raise BadInput(
             f"loads[{int(np.argmin(array))}]", got=int(array.min()), want="at least 1: one without reviews has no mean"
@@ -176,7 +259,7 @@ def _read_loads(loads: ArrayLike) -> NDArray[np.int64]:
     return np.sort(array.astype(np.int64))
 
 
-def _check_fit(sizes: NDArray[np.int64], loads: NDArray[np.int64]) -> None:
+def _check_fit(sizes: Ints, loads: Ints) -> None:
     """Whether anybody could have written these reviews, nobody two of one paper (Gale and Ryser, 1957)."""
     if int(sizes.sum()) != int(loads.sum()):
         raise BadInput("loads", got=Verbatim(f"{int(loads.sum())} reviews"), want=f"the papers' {int(sizes.sum())}")
@@ -184,10 +267,35 @@ def _check_fit(sizes: NDArray[np.int64], loads: NDArray[np.int64]) -> None:
         raise BadInput("loads", got=int(loads[-1]), want=f"at most one review of each of the {sizes.size} papers")
     if int(sizes.max()) > loads.size:
         raise BadInput(
-            "papers", got=Verbatim(f"{int(sizes.max())} reviews"), want=f"at most {loads.size}, one a reviewer"
+            "papers", got=Verbatim(f"{int(sizes.max())} reviews"), want=f"at most {loads.size}, one per reviewer"
         )
     # the i reviewers with the largest loads can hold at most min(k_p, i) reviews of paper p
     heaviest = np.cumsum(loads[::-1])
     held = np.cumsum(np.bincount(sizes, minlength=loads.size + 1)[::-1])[::-1]  # papers with at least i reviews
     if (heaviest > np.cumsum(held[1 : loads.size + 1])).any():
         raise BadInput("loads", got=Verbatim("loads that no assignment has"), want="loads that fit the papers' reviews")
+
+
+def _read_rows(public: PublicScores, assignment: ArrayLike) -> Floats:
+    """Rows (reviewer, weight, paper) that agree with what is public."""
+    want = "rows (reviewer, weight, paper), reviewers and papers numbered from 0"
+    try:
+        rows = np.array(assignment, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise BadInput("assignment", got=assignment, want=want) from None
+    if rows.ndim != 2 or rows.shape[1] != 3 or not np.isfinite(rows).all() or (rows[:, [0, 2]] % 1 != 0).any():
+        raise BadInput("assignment", got=rows, want=want)
+    if rows[:, [0, 2]].min() < 0 or rows[:, 0].max() >= public.reviewers or rows[:, 2].max() >= public.papers:
+        raise BadInput("assignment", got=Verbatim("a reviewer or paper that is not public"), want=want)
+    reviewer, paper = rows[:, [0, 2]].T.astype(np.int64)
+    columns = (
+        (rows[np.lexsort((rows[:, 1], paper)), 1], public.values),
+        (np.bincount(paper, minlength=public.papers), public.sizes),
+        (np.sort(np.bincount(reviewer)), public.loads),
+    )
+    if not all(np.array_equal(own, known) for own, known in columns):
+        raise BadInput("assignment", got=Verbatim("other weights or loads"), want="those that are public")
+    if np.unique(reviewer * public.papers + paper).size < len(rows):
+        raise BadInput("assignment", got=Verbatim("two reviews of one paper by one person"), want="at most one")
+    rows.setflags(write=False)
+    return rows

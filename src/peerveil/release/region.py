@@ -1,8 +1,8 @@
 """The set of sorted mean vectors that the public data allow (a convex set that contains them all).
 
-Bounds on the sorted means by counting.
+Bounds on the sorted means by counting: five simple arguments, in almost linear time.
 
-Five simple arguments, in almost linear time. Write e_1 <= e_2 <= ... for the cheapest weights that i reviewers can hold
+Write e_1 <= e_2 <= ... for the cheapest weights that i reviewers can hold
 together (at most min(k_p, i) of paper p, and, for equal loads, at least k_p - (n - i), since the others can hold only
 n - i of them). Whatever i reviewers really hold, their t-th smallest weight is at least e_t: the admissible sets of
 fixed size are the bases of a matroid, whose greedy basis is the smallest in every place. The loads are l_1 <= l_2 <= ...
@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.release.projection import project
+from peerveil.release.projection import Projection, box_sorted
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -74,17 +74,17 @@ class FeasibleRegion:
         return self.lower.size
 
     def contains(self, theta: ArrayLike) -> bool:
-        """Whether a vector lies in the region, up to rounding."""
+        """Whether a vector is in the region, up to rounding."""
         t = self._vector(theta, "theta")
-        room = _TOLERANCE * max(1.0, float(self.upper[-1] - self.lower[0]))
-        inside = bool((np.diff(t) >= -room).all() and (t >= self.lower - room).all() and (t <= self.upper + room).all())
-        if inside and self.lowest_sums is not None:
-            inside = bool((np.cumsum(t) >= self.lowest_sums - room * t.size).all())
-        if inside and self.highest_sums is not None:
-            inside = bool((np.cumsum(t[::-1]) <= self.highest_sums + room * t.size).all())
-        if inside and self.total is not None:
-            inside = abs(float(t.sum()) - self.total) <= room * t.size
-        return inside
+        rounding = _TOLERANCE * max(1.0, float(self.upper[-1] - self.lower[0]))
+        shortfalls = [-np.diff(t), self.lower - t, t - self.upper]
+        if self.lowest_sums is not None:
+            shortfalls.append((self.lowest_sums - np.cumsum(t)) / t.size)
+        if self.highest_sums is not None:
+            shortfalls.append((np.cumsum(t[::-1]) - self.highest_sums) / t.size)
+        if self.total is not None:
+            shortfalls.append(np.abs(t.sum(keepdims=True) - self.total) / t.size)
+        return bool((np.concatenate(shortfalls) <= rounding).all())
 
     def project(self, noisy: ArrayLike) -> Floats:
         """The closest point of the region: never farther from any feasible truth than ``noisy`` is.
@@ -97,13 +97,16 @@ class FeasibleRegion:
         if sums is None and self.total is not None:  # only the total is known: every other sum is free
             sums = np.cumsum(self.lower)
             sums[-1] = self.total
-        return project(values, self.lower, self.upper, sums, self.highest_sums, total_known=self.total is not None)
+        if sums is None:
+            return np.asarray(box_sorted(values, self.lower, self.upper))
+        known = self.total is not None
+        return Projection(self.lower, self.upper, sums, self.highest_sums, total_known=known).of(values)
 
     def _vector(self, values: ArrayLike, argument: str) -> Floats:
         array = np.asarray(values)
         if array.dtype.kind not in "iuf" or array.shape != self.lower.shape:
             got = Verbatim(f"an array of {array.dtype}, shape {array.shape}")
-            raise BadInput(argument, got=got, want=f"{len(self)} numbers, one a reviewer")
+            raise BadInput(argument, got=got, want=f"{len(self)} numbers, one per reviewer")
         array = array.astype(np.float64)
         if not np.isfinite(array).all():
             raise BadInput(argument, got=Verbatim("NaN or infinity"), want="finite numbers")
@@ -134,58 +137,33 @@ def feasible_region(public: PublicScores, *, bounds: str = "counting") -> Feasib
     low, high = public.bounds
     lower, upper = np.full(n, low), np.full(n, high)
     lowest = highest = None
-    if bounds == "counting":
-        counted = counting_bounds(public)
-        lower, upper = np.maximum(lower, counted.lower), np.minimum(upper, counted.upper)
-        lowest = counted.lowest_sums
-        highest = counted.highest_sums if public.total is None else None
     slack = _SLACK * max(float(np.abs(public.values).max()), 1e-300)
+    if bounds == "counting":
+        below, above, lowest, highest = counting_bounds(public)
+        lower, upper = np.maximum(lower, below), np.minimum(upper, above)
+        lowest, highest = lowest - slack * np.arange(1, n + 1), highest + slack * np.arange(1, n + 1)
+        if public.total is not None:
+            lowest[-1], highest = public.total, None
     lower = np.maximum.accumulate(lower) - slack
     upper = np.minimum.accumulate(upper[::-1])[::-1] + slack
-    if public.total is not None and lowest is not None:
-        lowest = lowest - slack * np.arange(1, n + 1)
-        lowest[-1] = public.total
-    elif lowest is not None and highest is not None:
-        lowest = lowest - slack * np.arange(1, n + 1)
-        highest = highest + slack * np.arange(1, n + 1)
     return FeasibleRegion(bounds, lower, np.maximum(upper, lower), lowest, highest, public.total)
 
 
-@dataclass(frozen=True, slots=True)
-class CountingBounds:
-    """Boxes for each sorted mean, and bounds on sums of the lowest and of the highest.
+def counting_bounds(public: PublicScores) -> tuple[Floats, Floats, Floats, Floats]:
+    """All five arguments, for unequal loads and papers with different numbers of reviews.
 
-    Attributes
-    ----------
+    Returns
+    -------
     lower, upper
-        theta_i lies between them.
+        theta_i is between them.
     lowest_sums
         theta_1 + ... + theta_i >= lowest_sums[i - 1].
     highest_sums
         theta_(n-i+1) + ... + theta_n <= highest_sums[i - 1].
     """
-
-    lower: Floats
-    upper: Floats
-    lowest_sums: Floats
-    highest_sums: Floats
-
-
-def counting_bounds(public: PublicScores) -> CountingBounds:
-    """All five arguments, for unequal loads and papers with different numbers of reviews."""
     below = _Below(public.values, public.offsets, public.loads)
     above = _Below(_negated(public.values, public.offsets), public.offsets, public.loads)
-    return CountingBounds(
-        lower=below.boxes(),
-        upper=-above.boxes()[::-1],
-        lowest_sums=below.sums(),
-        highest_sums=-above.sums(),
-    )
-
-
-def lowest_sums(public: PublicScores) -> Floats:
-    """The first argument alone: bounds on the sums of the i lowest means."""
-    return _Below(public.values, public.offsets, public.loads).sums()
+    return below.boxes(), -above.boxes()[::-1], below.sums(), -above.sums()
 
 
 def _negated(values: Floats, offsets: Whole) -> Floats:
@@ -215,30 +193,23 @@ class _Below:
         self.rank = np.empty(self.m, dtype=np.int64)
         self.rank[self.order] = np.arange(self.m)
         self.cheapest = np.concatenate([[0.0], np.cumsum(self.minima[self.order])])  # M_0 .. M_m
-        self._special: dict[int, Floats] = {}
 
     # ---- the cheapest weights ------------------------------------------------------------------------------------
 
     def special(self) -> list[int]:
         """The i for which the papers restrict what i reviewers can hold: the first and the last few."""
         first = range(1, min(self.deepest, self.n + 1))
-        last = range(max(1, self.n - self.deepest + 1), self.n + 1) if self.uniform else range(0)
-        return sorted({*first, *last})
+        return sorted({*first, *(range(max(1, self.n - self.deepest + 1), self.n + 1) if self.uniform else ())})
 
     def cheap(self, i: int) -> Floats:
         """e: the cheapest weights that i reviewers can hold, at least L_i of them."""
-        if i not in self._special:
-            self._special[i] = self._cheap(i)
-        return self._special[i]
-
-    def _cheap(self, i: int) -> Floats:
         admissible = self.place < i  # at most min(k_p, i) of paper p, the cheapest ones
         if not self.uniform:
             return self.sorted[admissible]
         forced = self.place < self.size_of - (self.n - i)  # at least k_p - (n - i) of paper p
         free = admissible & ~forced
-        wanted = int(self.held[i]) - int(np.count_nonzero(forced))
-        return self.sorted[forced | (free & (np.cumsum(free) <= wanted))]
+        missing = int(self.held[i]) - int(np.count_nonzero(forced))
+        return self.sorted[forced | (free & (np.cumsum(free) <= missing))]
 
     # ---- the arguments -------------------------------------------------------------------------------------------
 
@@ -264,9 +235,7 @@ class _Below:
             cheap = self.cheap(j)
             here = max(cheap[: self.held[j]].mean(), float(self._depth(cheap, np.array([j]))[0]), sums[j - 1] / j)
             best[j - 1] = max(best[j - 1], here)
-        best = np.maximum(best, self._paper())
-        best = np.maximum(best, self._forced())
-        return np.maximum.accumulate(best)
+        return np.maximum.accumulate(np.maximum.reduce([best, self._paper(), self._forced()]))
 
     def _depth(self, cheap: Floats, i: Whole) -> Floats:
         """Argument 3, for several i that share the same cheapest weights."""

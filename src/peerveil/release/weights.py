@@ -10,7 +10,7 @@ The names of :func:`review_weights`, with s the score of a review, k the number 
   the criteria of the review: the score that the community would have given to what this reviewer saw.
 - ``"subjectivity"``: s minus the normalized score.
 
-**Only public data go in.** The release room takes for public what each paper received: the collection of its reviews,
+**Only public data go in.** The release module takes for public what each paper received: the collection of its reviews,
 each with its score and its scores on the criteria, but not with its author. All four weights are functions of that:
 
 - the rating is the score;
@@ -41,7 +41,7 @@ import numpy as np
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data import Reviews
-from peerveil.release.monotone import MonotoneMap, monotone_l1_map
+from peerveil.release.monotone import monotone_l1_map
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,7 +64,7 @@ class ReviewWeights:
     Attributes
     ----------
     values : array
-        One weight a row, in the order of the table, read-only.
+        One weight per row, in the order of the table, read-only.
     bounds : tuple
         The lowest and the highest weight that scores on the scale could lead to.
     name : str
@@ -128,21 +128,13 @@ def review_weights(
         values, compared = _miscalibration(paper, score)
         bounds = (-spread, spread) if compared else (0.0, 0.0)
     else:
-        community, judged = _map_of(reviews, weight, criteria)
-        values = community.predict(judged)
+        values = _normalized(reviews, weight, criteria)
         if weight == "subjectivity":
             values = score - values
             bounds = (-spread, spread)
     values = np.clip(values, *bounds) + 0.0  # a rounding beyond the bounds, and a zero with a sign, would be noise
     values.setflags(write=False)
     return ReviewWeights(values, bounds, weight)
-
-
-def community_map(
-    reviews: Any, *, criteria: Sequence[str] | None = None, columns: Mapping[str, str] | None = None
-) -> MonotoneMap:
-    """The community's map from criteria to overall score, learned from all reviews."""
-    return _map_of(Reviews.of(reviews, "reviews", columns=columns), "the community's map", criteria)[0]
 
 
 def _miscalibration(paper: NDArray[np.int32], score: Floats) -> tuple[Floats, bool]:
@@ -162,23 +154,21 @@ def _miscalibration(paper: NDArray[np.int32], score: Floats) -> tuple[Floats, bo
     return values, bool(k.max() > 1)
 
 
-def _map_of(reviews: Reviews, method: str, criteria: Sequence[str] | None) -> tuple[MonotoneMap, Floats]:
-    reviews.require_criteria(f"{method} weight" if method in WEIGHTS else method)
+def _normalized(reviews: Reviews, weight: str, criteria: Sequence[str] | None) -> Floats:
+    """The community's map at the criteria of each review."""
+    reviews.require_criteria(f"{weight} weight")
     if isinstance(criteria, str):
         raise BadInput("criteria", got=criteria, want="a list of names")
+    known = reviews.criteria
     if criteria is None:
-        chosen = [name for name in reviews.criteria if _plain(name) not in NOT_OF_THE_PAPER]
-    else:
-        chosen = list(dict.fromkeys(criteria))
-    absent = [name for name in chosen if name not in reviews.criteria]
-    if absent or not chosen:
-        raise BadInput(
-            "criteria",
-            got=Verbatim(", ".join(absent)) if absent else Verbatim(f"only {', '.join(reviews.criteria)}"),
-            want=f"some of {', '.join(reviews.criteria)}" if absent else "at least one that judges the paper",
-        )
-    columns = reviews.criteria_scores[:, [reviews.criteria.index(name) for name in chosen]]
-    return monotone_l1_map(columns, reviews.scores), columns
+        criteria = [name for name in known if _plain(name) not in NOT_OF_THE_PAPER]
+    absent = [name for name in criteria if name not in known]
+    if absent:
+        raise BadInput("criteria", got=Verbatim(", ".join(absent)), want=f"some of {', '.join(known)}")
+    if not criteria:
+        raise BadInput("criteria", got=Verbatim(f"only {', '.join(known)}"), want="at least one that judges the paper")
+    columns = reviews.criteria_scores[:, [known.index(name) for name in dict.fromkeys(criteria)]]
+    return monotone_l1_map(columns, reviews.scores).fitted
 
 
 def _read_scale(reviews: Reviews, scale: tuple[float, float] | None) -> tuple[float, float]:

@@ -14,15 +14,16 @@ from peerveil.papers.rankings.local_bits import bit_response, bit_sums, bits_pow
 from peerveil.papers.rankings.losses import bucket_loss, bucket_loss_as_printed, trunc_loss, trunc_loss_as_printed
 from peerveil.papers.rankings.repaired import Bucket, LaplaceSquares, Trunc
 from peerveil.rankings import Mallows
-from peerveil.rankings.adversary import all_rankings, noised_loss, pair_sums
+from peerveil.rankings.adversary import all_rankings, noisy_loss
+from peerveil.rankings.central import pair_sums
+from peerveil.rankings.laws import squares_null
 from peerveil.rankings.mallows import sample_rankings
-from peerveil.rankings.nulls import squares_null
 
 
 @pytest.mark.parametrize(("k", "m"), [(2, 2), (3, 3), (4, 3), (2, 4)])
 def test_the_repaired_laplace_test_loses_epsilon_and_no_more(k: int, m: int) -> None:
-    assert noised_loss(LaplaceSquares(k, m)).passed
-    assert not noised_loss(LaplaceSquares(k, m), shrink=0.5).passed  # half the noise is found out
+    assert noisy_loss(LaplaceSquares(k, m)).passed
+    assert not noisy_loss(LaplaceSquares(k, m), shrink=0.5).passed  # half the noise is refuted
     assert float(LaplaceSquares(100, 10).sensitivity) == pytest.approx(20 * 99 / 100)
 
 

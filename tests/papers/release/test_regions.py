@@ -13,7 +13,8 @@ from peerveil.papers.release.region import chain_region
 from peerveil.papers.release.simulate import simulate_conference
 from peerveil.release import LaplaceMeans, PublicScores, feasible_region
 from peerveil.release.expectation import draw_assignment, public_prior
-from peerveil.release.mechanism import estimate_means, sorted_means
+from peerveil.release.mechanism import estimate_means
+from peerveil.release.public import sorted_means
 
 REAL = Path(__file__).parents[2] / "release" / "data" / "iclr2026_review_scores.csv.gz"
 
@@ -83,7 +84,7 @@ def test_chains_do_not_make_the_default_release_more_accurate(epsilon: int) -> N
     conferences = [_slice_of_real_scores(30, 2, seed) for seed in (3, 5, 8)]
     for seed in (1, 2, 3):
         made = simulate_conference(20, 3, 3, rng=np.random.default_rng(seed))
-        conferences.append((made.public, made.truth))
+        conferences.append((made.public, made.true_means))
     mechanism, errors, widths = LaplaceMeans(epsilon=epsilon), np.zeros(2), np.zeros(2)
     for public, truth in conferences:
         scale = public.bounds[1] - public.bounds[0]

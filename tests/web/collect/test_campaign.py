@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from peerveil.core.errors import BadInput
-from peerveil.rankings import LocalReporter, Report
+from peerveil.rankings import RandomizedRanking
 from peerveil.truth import Client
 from peerveil.truth.wire import FORMAT
 from peerveil.web.collect import Campaign
@@ -42,7 +42,7 @@ def width(campaign: Campaign) -> Mapping[int, int]:
     """For every question, how many bytes each of its randomized answers has: the same for all answers."""
     if campaign.kind == "rankings":
         name = campaign.protocol.fingerprint
-        return {q: len(Report(name, q, 0).to_json()) for q in range(campaign.questions)}
+        return {q: len(RandomizedRanking(name, q, 0).to_json()) for q in range(campaign.questions)}
     longest = max(campaign.classes, key=lambda c: len(json.dumps(c)))
     return {
         number: len(json.dumps({"format": FORMAT, "task": task, "label": longest}))
@@ -158,7 +158,7 @@ def test_what_the_python_clients_send_is_understood() -> None:
     assert client.classes == list(campaign.classes)
     votes = Campaign.from_dict(RANKINGS)
     for _ in range(20):
-        line = LocalReporter.of(votes.protocol).report([0, 1, 2, 3, 4, 5]).to_json()
+        line = votes.protocol.randomize([0, 1, 2, 3, 4, 5]).to_json()
         received = AnswerReader(votes).read(line.encode())
         assert (received.question, received.code) == (json.loads(line)["question"], int(json.loads(line)["bits"]))
         assert len(line.encode()) == width(votes)[received.question]

@@ -13,7 +13,7 @@ from sqlalchemy import func, select, text
 from tests.web.common.client import Client as Http
 
 from peerveil.data import Labels
-from peerveil.rankings import aggregate_reports
+from peerveil.rankings import aggregate_rankings
 from peerveil.truth import Client, PrivateDawidSkene, read_answers
 from peerveil.web.collect import Campaign, Store, export, infer
 from peerveil.web.collect.service import build_app
@@ -310,7 +310,7 @@ def test_votes_go_all_the_way(bench: Bench, tmp_path: Path) -> None:
     assert found["reject"]
     assert found["reports"] == 120
     for suffix in (".csv", ".parquet"):
-        test = aggregate_reports(export(bench.store, known, tmp_path / f"votes{suffix}"))
+        test = aggregate_rankings(export(bench.store, known, tmp_path / f"votes{suffix}"))
         assert (test.pvalue, test.statistic) == (found["pvalue"], found["statistic"])
         assert test.guarantee.exact_epsilon == 2
     answer = bench.http.get("/v1/campaigns/drinks/results").json()

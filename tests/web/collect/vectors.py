@@ -1,7 +1,7 @@
 """Makes vectors.json: what both languages must make of given random bytes. Run: python tests/web/collect/vectors.py
 
 Nothing here is computed by hand: labels come from the truth room's own client, one-bit reports from the rankings room's own
-reporter, each fed with the given bytes in place of the operating system's.
+protocol, each fed with the given bytes in place of the operating system's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from peerveil.core.randomness import Randomness, Response
-from peerveil.rankings import LocalReporter
 from peerveil.truth import Client
 from peerveil.web.collect import Campaign
 
@@ -110,14 +109,14 @@ def ranking_vectors() -> list[dict[str, Any]]:
     found = []
     for case in RANKINGS:
         campaign = rankings_campaign(case)
-        reporter = LocalReporter.of(campaign.protocol)
+        protocol = campaign.protocol
         cases = []
         for number in range(12):
             part = given(f"ranking {case} {number}", 400)
             order = np.frombuffer(given(f"order {number}", 8 * case["items"]), dtype="<u8")
             places = np.argsort(np.argsort(order, kind="stable"), kind="stable").tolist()
             lane = GivenBytes(part)
-            line = reporter.report(places, randomness=lane).to_json()
+            line = protocol.randomize(places, randomness=lane).to_json()
             used = len(part) - len(lane.left)
             cases.append({"bytes": part[:used].hex(), "places": places, "line": line})
         found.append({"terms": campaign.described(), "cases": cases})

@@ -162,13 +162,13 @@ class AverageCase:
         prices = np.linspace(0.0, 1.0, points)[1:-1]
         mass, cost, _, _ = self._moments(prices, 1e-6)
         middle = [(start[0] + c, start[1] + m) for m, c in zip(mass.tolist(), cost.tolist(), strict=True)]
-        found = [start]
+        corners = [start]
         for point in (*middle, end):
-            if point[0] > found[-1][0] and point[1] > found[-1][1]:
-                found.append(point)
-        # between two prices the true curve lies above the chord by less than the triangle of its two tangents
-        gap = max((b[1] - a[1]) / (points - 1) / 4 for a, b in pairwise(found))
-        return Frontier(tuple(found), gap=float(gap), what=what)
+            if point[0] > corners[-1][0] and point[1] > corners[-1][1]:
+                corners.append(point)
+        # between two prices the true curve is above the chord by less than the triangle of its two tangents
+        gap = max((b[1] - a[1]) / (points - 1) / 4 for a, b in pairwise(corners))
+        return Frontier(tuple(corners), gap=float(gap), what=what)
 
     def strategy(
         self, *, conference_error: float | None = None, adversary_error: float | None = None
@@ -291,7 +291,7 @@ def simulate_average(strategy: AverageStrategy, *, draws: int = 100_000, seed: i
     def bought(pairs: PairFrontiers) -> Floats:
         return np.where(pairs.price <= strategy.price, share * pairs.end[:, 1], 0.0)
 
-    found = play_pairs(functions, case.noise, bought, draws, seed)
+    played = play_pairs(functions, case.noise, bought, draws, seed)
 
     def against(check: ErrorCheck, guaranteed: float) -> ErrorCheck:
         error = math.sqrt(check.observed * (1 - check.observed) / draws)
@@ -299,6 +299,6 @@ def simulate_average(strategy: AverageStrategy, *, draws: int = 100_000, seed: i
 
     return Simulation(
         draws,
-        against(found.conference, strategy.conference_error),
-        against(found.adversary, strategy.adversary_error),
+        against(played.conference, strategy.conference_error),
+        against(played.adversary, strategy.adversary_error),
     )

@@ -8,8 +8,8 @@ import numpy as np
 
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.randomness import Response
-from peerveil.rankings.nulls import squares_null
-from peerveil.rankings.simulate import pair_bias
+from peerveil.rankings.laws import squares_null
+from peerveil.rankings.plan import pair_bias
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,7 +13,8 @@ from peerveil.papers.rankings.printed import (
     trunc_reject_probability_as_printed,
     unif_as_printed,
 )
-from peerveil.rankings.adversary import loss_of_bits, pair_sums
+from peerveil.rankings.adversary import loss_of_bits
+from peerveil.rankings.central import pair_sums
 
 if TYPE_CHECKING:
     from peerveil.papers.rankings.repaired import Bucket, Trunc

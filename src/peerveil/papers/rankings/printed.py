@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtri
 
-from peerveil.rankings.kernels import distances_to
+from peerveil.rankings.mallows import distances
 from peerveil.rankings.variation import spread_at, total_variation
 
 if TYPE_CHECKING:
@@ -53,9 +53,8 @@ def laplace_proof_threshold_as_printed(items: int, level: float, epsilon: float)
 def mallows_as_printed(rows: Any, level: float) -> tuple[float, float, bool]:
     """MA: the mean distance to a fixed center (0, 1, 2, ...) against a normal law, two-sided (section 7.2)."""
     k, m = rows.shape
-    found = np.empty(k, dtype=np.int64)
-    distances_to(np.arange(m), rows, found)
-    z = (float(found.mean()) - m * (m - 1) / 4) / math.sqrt(m * (m - 1) * (2 * m + 5) / 72 / k)
+    mean = float(distances(np.arange(m), rows).mean())
+    z = (mean - m * (m - 1) / 4) / math.sqrt(m * (m - 1) * (2 * m + 5) / 72 / k)
     bound = float(ndtri(1 - level / 2))
     return abs(z), bound, abs(z) >= bound
 
@@ -121,8 +120,8 @@ def unif_rankings_as_printed(items: int, tolerance: float, level: float) -> floa
 
 def two_sample_allowed_as_printed(items: int, tolerance: float, level: float) -> bool:
     """Theorem 4's guard: whether 2SAMP promises anything. For 28 items and fewer it is vacuous at level 0.05."""
-    room = items + 7 - math.sqrt(12 * math.log(2 / level) * items)
-    return room > 0 and spread_at(items, tolerance) <= 1 - 8 / room
+    denominator = items + 7 - math.sqrt(12 * math.log(2 / level) * items)
+    return denominator > 0 and spread_at(items, tolerance) <= 1 - 8 / denominator
 
 
 def trunc_rankings_as_printed(items: int, tolerance: float, level: float, epsilon: float) -> float:

@@ -12,23 +12,21 @@ import numpy as np
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import exp_bounds
 from peerveil.papers.rankings.printed import bias_as_printed, squares_mean, trunc_share
-from peerveil.rankings.nulls import Law, squares_null
+from peerveil.rankings.central import PairsNorm
+from peerveil.rankings.laws import Law, squares_null
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class LaplaceSquares:
+class LaplaceSquares(PairsNorm):
     """LAP: Y, the mean square of the signed pair sums, plus Laplace noise.
 
     **Proof** (Claim 10, for floor(m/2) pairs). A changed ranking moves each S from s to s' with s' - s in {-2, 0, 2} and
     both within [-k, k], so S^2 by at most 4(k-1), and Y by at most 4 floor(m/2) (k-1)/k. ∎ The critical value is exact;
     the printed one is far too high, and the proof's fails at small levels.
     """
-
-    rankings: int
-    items: int
 
     @property
     def sensitivity(self) -> Fraction:

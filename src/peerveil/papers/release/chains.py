@@ -85,12 +85,12 @@ def chain_bounds(public: PublicScores) -> tuple[Floats, Floats]:
         raise BadInput("public", got=Verbatim(f"chains of {shown} tuples"), want=f"at most {MOST_TUPLES:,} tuples")
     omega = list_omega(public)
     patience = _PATIENCE if int(public.loads[-1]) <= 5 else _LITTLE_PATIENCE
-    given = omega.tuples, omega.papers, public.sizes, public.reviewers, patience
-    rising, _ = walk(omega.order, *given)
-    falling, _ = walk(omega.order[::-1].copy(), *given)
+    arguments = omega.tuples, omega.papers, public.sizes, public.reviewers, patience
+    rising, _ = walk(omega.order, *arguments)
+    falling, _ = walk(omega.order[::-1].copy(), *arguments)
     lower, _ = omega.means_at(rising)
     _, upper = omega.means_at(total - 1 - falling[::-1])
-    low, high = float(public.values.min()), float(public.values.max())  # a mean lies between, even after rounding
+    low, high = float(public.values.min()), float(public.values.max())  # a mean is between, even after rounding
     return np.clip(lower, low, high), np.clip(upper, low, high)
 
 
@@ -226,7 +226,7 @@ def walk(
     newest = np.zeros(highest + 1, np.int8)
     held = np.full(papers.size, -1, np.int64)  # the place of the last tuple that held the entry, which marks it
     met = np.zeros(papers.size, np.bool_)
-    seen = np.zeros(papers.size + 1, np.int64)
+    visited = np.zeros(papers.size + 1, np.int64)
     unmarked = sizes.copy()
     having = np.zeros(unmarked.max() + 1, np.int64)  # how many papers have so many unmarked entries
     for size in sizes:
@@ -267,13 +267,13 @@ def walk(
         if level == 0 or full[level] or _covered(kernels[level], held, place):
             continue
         top = max(top, level)
-        found = 1
+        outcome = 1
         if not hard[level]:
-            found = _blocking_set(tuples, first[level], after, held, place, met, seen, patience)
-        if found == 0:
+            outcome = _blocking_set(tuples, first[level], after, held, place, met, visited, patience)
+        if outcome == 0:
             kernel = kernels[level, newest[level]]
             newest[level] = (newest[level] + 1) % kernels.shape[1]
-            _shrink(kernel, tuples, v, first[level], after, held, place, met, seen, patience)
+            _shrink(kernel, tuples, v, first[level], after, held, place, met, visited, patience)
             full[level] = kernel[0] < 0
         else:
             for c in range(width):
@@ -281,7 +281,7 @@ def walk(
                 common[level, c] = e if e >= 0 and held[e] == place else -1
             after[v] = first[level]
             first[level] = v
-            hard[level] |= found == 2
+            hard[level] |= outcome == 2
     return stops, lengths
 
 
@@ -302,7 +302,16 @@ def _covered(kernels: Ints, held: Longs, place: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def _shrink(
-    part: Ints, tuples: Ints, v: int, u: int, after: Ints, held: Longs, place: int, met: Flags, seen: Longs, steps: int
+    part: Ints,
+    tuples: Ints,
+    v: int,
+    u: int,
+    after: Ints,
+    held: Longs,
+    place: int,
+    met: Flags,
+    visited: Longs,
+    steps: int,
 ) -> None:
     """Find a kernel, a part of v that no blocking set avoids, so that every tuple with that part can be dropped too."""
     part[:] = -1
@@ -311,7 +320,7 @@ def _shrink(
         e = tuples[v, c]
         if e >= 0:
             held[e] = place - 1  # still marked, but not held now
-            if _blocking_set(tuples, u, after, held, place, met, seen, steps) != 0:
+            if _blocking_set(tuples, u, after, held, place, met, visited, steps) != 0:
                 held[e] = place
                 part[size] = e
                 size += 1
@@ -327,11 +336,11 @@ def _holds_any(entries: Ints, held: Longs, place: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def _blocking_set(
-    tuples: Ints, first: int, after: Ints, held: Longs, place: int, met: Flags, seen: Longs, patience: int
+    tuples: Ints, first: int, after: Ints, held: Longs, place: int, met: Flags, visited: Longs, patience: int
 ) -> int:
     """Whether a set of at most l entries meets all tuples of the list from the first on, using none held at this place.
 
-    0: no; 1: yes; 2: not found out in so many steps. Try each entry of a tuple not met yet, then each of another, and so
+    0: no; 1: yes; 2: undecided after so many steps. Try each entry of a tuple not met yet, then each of another, and so
     on; but if more tuples without a common entry are left than entries may be chosen, there is no need to try.
     ``seen[-1]`` counts the steps of all searches, so that nothing needs to be cleared.
     """
@@ -342,7 +351,7 @@ def _blocking_set(
     while depth >= 0:
         if column[depth] == 0:
             patience -= 1
-            seen[-1] += 1
+            visited[-1] += 1
             apart, fewest, branch[depth] = 0, width + 1, -1
             u = first
             while u >= 0 and apart <= width - depth and fewest > 0:
@@ -352,12 +361,12 @@ def _blocking_set(
                         e = tuples[u, c]
                         if e >= 0 and held[e] != place:
                             usable += 1
-                            common |= seen[e] == seen[-1]
+                            common |= visited[e] == visited[-1]
                     if not common:
                         apart += 1
                         for c in range(width):
                             if tuples[u, c] >= 0:
-                                seen[tuples[u, c]] = seen[-1]
+                                visited[tuples[u, c]] = visited[-1]
                     if usable < fewest:
                         fewest, branch[depth] = usable, u
                 u = after[u]

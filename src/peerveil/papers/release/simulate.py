@@ -9,8 +9,7 @@ import numpy as np
 
 from peerveil.core.errors import BadInput
 from peerveil.release.expectation import draw_assignment
-from peerveil.release.mechanism import sorted_means
-from peerveil.release.public import PublicScores
+from peerveil.release.public import PublicScores, sorted_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +24,7 @@ class SimulatedConference:
     """The public side, the true sorted means, and who wrote which review."""
 
     public: PublicScores
-    truth: Floats
+    true_means: Floats
     reviewer: NDArray[np.int64]
     weights: Floats
 
@@ -56,7 +55,7 @@ def simulate_conference(
     Examples
     --------
     >>> conference = simulate_conference(10, rng=np.random.default_rng(0))
-    >>> conference.public, conference.truth.size
+    >>> conference.public, conference.true_means.size
     (PublicScores(10 papers, 10 reviewers, 20 reviews), 10)
     """
     papers, rest = divmod(reviewers * load, reviews_per_paper)

@@ -27,7 +27,7 @@ from peerveil.papers.calibration.methods import (
 )
 from peerveil.papers.calibration.printed import keep_as_printed
 from peerveil.papers.reproduce.experiment import Comparison, Reproduction, Verdict
-from peerveil.papers.reproduce.illustrations import instance, of_room
+from peerveil.papers.reproduce.illustrations import instance, of_module
 from peerveil.report.figures import COLORS, figure_style, new_axes
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _study(
     score = scale[person] * quality[paper] + bias[person] + np.sqrt(variance) * rng.standard_normal(count * load)
     reviews = Reviews(paper=paper, reviewer=person, score=score)
     known = {j: Affine(float(scale[j]), float(bias[j])) for j in range(count)}
-    found = {
+    results = {
         "none": uncalibrated(reviews),
         "within": within_conference(reviews),
         "known": with_known(reviews, known),
@@ -140,9 +140,9 @@ def _study(
         for iterations in (2000, 8000):  # without noise three reviews a reviewer leave several modes; see the note
             with suppress(FitNotConverged):
                 fit = fit_miscalibration(reviews, iterations=iterations, progress=False)
-                found["hierarchical"] = with_fit(reviews, fit)
+                results["hierarchical"] = with_fit(reviews, fit)
                 break
-    for name, estimate in found.items():
+    for name, estimate in results.items():
         kendall.setdefault(name, []).append(kendall_distance(quality, estimate))
         messy.setdefault(name, []).append(messy_middle_error(quality, estimate))
 
@@ -226,8 +226,8 @@ def figure_3(quick: bool = False, progress: bool | None = None) -> Reproduction:
         for ax, curves, label in panels:
             for name in dict.fromkeys(name for one in curves for name in one):
                 color, style = looks[name]
-                seen = [(place, one[name]) for place, one in zip(x, curves, strict=True) if name in one]
-                ax.plot(*zip(*seen, strict=True), style, color=COLORS[color], label=name)
+                points = [(place, one[name]) for place, one in zip(x, curves, strict=True) if name in one]
+                ax.plot(*zip(*points, strict=True), style, color=COLORS[color], label=name)
             ax.set_xlabel("variance of the noise")
             ax.set_ylabel(label)
             ax.set_ylim(bottom=0.0)
@@ -302,5 +302,5 @@ EXPERIMENTS: dict[str, Callable[[bool, bool | None], Reproduction]] = {
     "calibration/figure-3": figure_3,
     "calibration/figure-4": figure_4,
     "calibration/figure-6": figure_6,
-    **of_room("calibration"),
+    **of_module("calibration"),
 }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Experiment = Callable[[bool, bool | None], "Reproduction"]
 
-ROOMS: Final = ("release", "timing", "calibration", "rankings", "truth")
+MODULES: Final = ("release", "timing", "calibration", "rankings", "truth")
 
 
 class Verdict(StrEnum):
@@ -76,13 +76,13 @@ class Reproduction:
 
 def count_verdicts(rows: Iterable[Comparison]) -> dict[Verdict, int]:
     """How many rows there are of each verdict."""
-    found = Counter(row.verdict for row in rows)
-    return {verdict: found[verdict] for verdict in Verdict}
+    verdicts = Counter(row.verdict for row in rows)
+    return {verdict: verdicts[verdict] for verdict in Verdict}
 
 
 def experiments() -> dict[str, Experiment]:
     """Every experiment by its name, such as ``release/figure-2a``."""
-    found: dict[str, Experiment] = {}
-    for room in ROOMS:
-        found.update(import_module(f"peerveil.papers.reproduce.{room}").EXPERIMENTS)
-    return found
+    experiments: dict[str, Experiment] = {}
+    for module in MODULES:
+        experiments.update(import_module(f"peerveil.papers.reproduce.{module}").EXPERIMENTS)
+    return experiments

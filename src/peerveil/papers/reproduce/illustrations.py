@@ -60,7 +60,7 @@ def release_figure_1(quick: bool = False, progress: bool | None = None) -> Repro
             ax.text(0.9, -r, f"reviewer {r + 1}", va="center")
         ax.set(xlim=(-0.35, 1.35), ylim=(-3.5, 0.5))
     return Reproduction("release/figure-1", "What is private and what is public", rows,
-                        "An illustration: four reviewers, two reviews each, invented.", axes[0])  # fmt: skip
+                        "An illustration: four reviewers, two reviews each, synthetic.", axes[0])  # fmt: skip
 
 
 def timing_figure_1(quick: bool = False, progress: bool | None = None) -> Reproduction:  # noqa: ARG001
@@ -187,6 +187,6 @@ ILLUSTRATIONS: Final[dict[str, Experiment]] = {
 }
 
 
-def of_room(room: str) -> dict[str, Experiment]:
-    """The illustrations of one room."""
-    return {name: made for name, made in ILLUSTRATIONS.items() if name.startswith(f"{room}/")}
+def of_module(module: str) -> dict[str, Experiment]:
+    """The illustrations of one module."""
+    return {name: made for name, made in ILLUSTRATIONS.items() if name.startswith(f"{module}/")}

@@ -25,7 +25,7 @@ def figure_of(found: Reproduction) -> Svg | None:
 
 
 def summary_rows(done: Sequence[tuple[Reproduction, float]]) -> list[tuple[object, ...]]:
-    """A row an experiment: name, title, counts of each verdict, seconds; and a row of sums."""
+    """One row per experiment: name, title, counts of each verdict, seconds; and a row of sums."""
     rows: list[tuple[object, ...]] = [
         (found.name, found.title, *found.counts.values(), f"{seconds:.1f}") for found, seconds in done
     ]

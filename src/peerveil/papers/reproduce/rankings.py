@@ -15,9 +15,8 @@ from peerveil.papers.rankings.local_bits import bits_power
 from peerveil.papers.rankings.two_sample import distance_critical
 from peerveil.papers.reproduce.experiment import Comparison, Reproduction, Verdict
 from peerveil.rankings import Mallows, power_of
-from peerveil.rankings.kernels import distance
-from peerveil.rankings.mallows import sample_rankings
-from peerveil.rankings.nulls import concordance_critical
+from peerveil.rankings.laws import concordance_null
+from peerveil.rankings.mallows import distances, sample_rankings
 from peerveil.report import COLORS, new_axes
 
 if TYPE_CHECKING:
@@ -98,14 +97,14 @@ def _unif(block: Any, source: SimulationRandomness) -> Any:
 
 
 def _distances(block: Any) -> Any:
-    return np.array([distance(first, second) for first, second in block[:, :2]])
+    return np.array([distances(pair[0], pair[1:])[0] for pair in block[:, :2]])
 
 
 def _friedman(block: Any) -> Any:
     k, m = block.shape[1:]
     sums = 2 * block.sum(axis=1, dtype=np.int64) - k * (m - 1)
     w = (sums.astype(float) ** 2).sum(axis=1) / (m * (m * m - 1) / 3) / k**2
-    return w >= concordance_critical(k, m, _LEVEL)
+    return w >= concordance_null(k, m).critical(_LEVEL)
 
 
 def figure_1(name: str, panel: _Panel, quick: bool = False, progress: bool | None = None) -> Reproduction:
@@ -115,8 +114,8 @@ def figure_1(name: str, panel: _Panel, quick: bool = False, progress: bool | Non
     bounds = paper.two_sample_threshold_as_printed(m, _LEVEL), distance_critical(m, _LEVEL)
 
     def rejects(block: Any, source: SimulationRandomness) -> list[Any]:
-        found = _distances(block)
-        return [found <= bounds[0], _unif(block, source), found <= bounds[1]]
+        measured = _distances(block)
+        return [measured <= bounds[0], _unif(block, source), measured <= bounds[1]]
 
     table = _powers(name, panel, methods, rejects, trials, quick, progress)
     verdict = Verdict.of(bool((table[:, 0] >= table[:, 1] - 0.05).all()))
@@ -156,7 +155,7 @@ def _powers(
     quick: bool,
     progress: bool | None,
 ) -> Any:
-    """The share of rejected data sets, a row a spread, a column a method."""
+    """The share of rejected data sets, one row per spread, one column per method."""
     spreads, table = _shown(panel, quick), []
     with progress_bar(f"figure {name}", total=trials * len(spreads), show=progress) as advance:
         for i, spread in enumerate(spreads):

@@ -17,7 +17,7 @@ from peerveil.core.progress import progress_bar
 from peerveil.papers.release.region import chain_region
 from peerveil.papers.release.simulate import simulate_conference
 from peerveil.papers.reproduce.experiment import Comparison, Reproduction, Verdict
-from peerveil.papers.reproduce.illustrations import of_room
+from peerveil.papers.reproduce.illustrations import of_module
 from peerveil.release import feasible_region
 from peerveil.release.expectation import public_prior
 from peerveil.release.mechanism import estimate_means
@@ -90,12 +90,12 @@ _PANELS: Final = (
 def errors_at(
     settings: dict[str, Any], trials: int, seed: int, advance: Callable[[int], None], scale: float = _SCALE
 ) -> np.ndarray[Any, Any]:
-    """Squared errors, one row a trial and one column a method."""
+    """Squared errors, one row per trial and one column per method."""
     rng = np.random.default_rng(seed)
     rows = []
     for _ in range(trials):
         conference = simulate_conference(rng=rng, **settings)
-        public, truth = conference.public, conference.truth
+        public, truth = conference.public, conference.true_means
         noisy = truth + rng.laplace(scale=scale, size=truth.size)
         region, prior = feasible_region(public), public_prior(public)
         guesses = {
@@ -182,8 +182,8 @@ def less_noise(quick: bool = False, progress: bool | None = None) -> Reproductio
     with progress_bar("less noise", total=trials * len(scales) * len(biases), show=progress) as advance:
         for bias in biases:
             for scale in scales:
-                found = errors_at({"reviewers": reviewers, "bias": bias}, trials, _SEED, advance, scale)
-                by = dict(zip(METHODS, found.mean(axis=0), strict=True))
+                errors = errors_at({"reviewers": reviewers, "bias": bias}, trials, _SEED, advance, scale)
+                by = dict(zip(METHODS, errors.mean(axis=0), strict=True))
                 best = min(by["counting"], by["public"])
                 rows.append(
                     Comparison(
@@ -195,8 +195,8 @@ def less_noise(quick: bool = False, progress: bool | None = None) -> Reproductio
                     )
                 )
                 if bias == biases[-1]:
-                    table.append(found.mean(axis=0))
-                    spread.append(found.std(axis=0, ddof=1) / np.sqrt(trials))
+                    table.append(errors.mean(axis=0))
+                    spread.append(errors.std(axis=0, ddof=1) / np.sqrt(trials))
     panel = _Setting("2a", f"but reviewers are biased by {biases[-1]:g}, less noise", "noise scale", scales, _iid(1, 1))
     axes = _draw(panel, list(scales), np.array(table), np.array(spread))
     axes.set_xscale("log")
@@ -229,8 +229,8 @@ def proposition_4_2(quick: bool = False, progress: bool | None = None) -> Reprod
         for _ in range(trials):
             conference = simulate_conference(12, rng=rng)
             scale = float(10 ** rng.uniform(-2, 1))
-            noisy = conference.truth + rng.laplace(scale=scale, size=12)
-            before = float(np.sum((noisy - conference.truth) ** 2))
+            noisy = conference.true_means + rng.laplace(scale=scale, size=12)
+            before = float(np.sum((noisy - conference.true_means) ** 2))
             public = conference.public
             regions = (
                 feasible_region(public, bounds="range"),
@@ -239,7 +239,7 @@ def proposition_4_2(quick: bool = False, progress: bool | None = None) -> Reprod
                 chain_region(public, start="counting"),
             )
             for region in regions:
-                worst = max(worst, float(np.sum((region.project(noisy) - conference.truth) ** 2)) / before)
+                worst = max(worst, float(np.sum((region.project(noisy) - conference.true_means) ** 2)) / before)
             advance(1)
     row = Comparison(
         "largest error after projection, as a share of before", "at most 1", f"{worst:.3f}", Verdict.of(0 < worst <= 1)
@@ -250,7 +250,7 @@ def proposition_4_2(quick: bool = False, progress: bool | None = None) -> Reprod
 
 
 EXPERIMENTS: Final = {
-    **of_room("release"),
+    **of_module("release"),
     **{f"release/figure-{panel.panel}": partial(figure_2, panel) for panel in _PANELS},
     "release/less-noise": less_noise,
     "release/proposition-4.1": proposition_4_1,

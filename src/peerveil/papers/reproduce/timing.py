@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from peerveil.papers.reproduce.experiment import Comparison, Reproduction, Verdict
-from peerveil.papers.reproduce.illustrations import of_room
+from peerveil.papers.reproduce.illustrations import of_module
 from peerveil.papers.reproduce.timing_streams import STREAMS
 from peerveil.papers.timing.as_printed import mean_batched_as_printed, posterior_apart
 from peerveil.papers.timing.frontier import frontier
@@ -158,7 +158,7 @@ def _mixed(mechanism: Any, hold: float) -> float:
 
 
 EXPERIMENTS: Final[dict[str, Experiment]] = {
-    **of_room("timing"),
+    **of_module("timing"),
     "timing/figure-2": figure_2,
     "timing/figure-3": figure_3,
     "timing/figure-4": figure_4,

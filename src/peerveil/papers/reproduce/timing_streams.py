@@ -1,7 +1,7 @@
 """Goldberg, Fanti and Shah: Figures 5 to 12, attacks and delays on streams.
 
 They were made from a month of Wikipedia and two weeks of Bitcoin that cannot be had. Here each is made twice: from an
-invented stream with the paper's rates, and from a real edit log of one day (where the source repository is at hand), with
+synthetic stream with the paper's rates, and from a real edit log of one day (where the source repository is at hand), with
 gaps from its first six hours. So directions can be compared, points cannot; and since the authors' own notebook picked g
 one percentile step too low for its simulated runs, their curves could not be matched exactly in any case.
 """
@@ -79,7 +79,7 @@ def wikipedia(name: str, percentiles: tuple[int, ...], quick: bool, progress: bo
     """Linkage attacks on edit logs: Figures 5 and 8."""
     from datetime import timedelta
 
-    made = split("invented", wikipedia_like(4_000 if quick else 13_430), timedelta(days=7), None, _BETA)
+    made = split("synthetic", wikipedia_like(4_000 if quick else 13_430), timedelta(days=7), None, _BETA)
     streams = [made, *([real] if (real := real_log()) else [])]
     axes = new_axes(width=3.4 * max(2, len(streams) * len(percentiles)), height=3.3,
                     columns=len(streams) * len(percentiles))  # fmt: skip
@@ -89,16 +89,16 @@ def wikipedia(name: str, percentiles: tuple[int, ...], quick: bool, progress: bo
         for ax, (stream, percentile) in zip(axes, panels, strict=True):
             raw = linkage_attack(stream.log, thresholds=cuts, window=_BETA, within=stream.within)
             raw.draw(ax, "no protection", color=COLORS["leak"])
-            invented = stream is made
+            synthetic = stream is made
             # the paper's own gaps for the stream made to its rates, the percentile of history for the real log
             gap = (
-                60 * _GAPS[percentile] if invented else choose_gap(stream.history, percentile=percentile, window=_BETA)
+                60 * _GAPS[percentile] if synthetic else choose_gap(stream.history, percentile=percentile, window=_BETA)
             )
             if percentile == percentiles[0]:
-                says = "80%" if invented else "another log"
-                found = raw.precision_at(0.85)
-                rows.append(Comparison(f"{stream.name}, unprotected: precision at 85% recall", says, f"{100 * found:.2g}%",
-                                       *(_near(found, 0.80) if invented else
+                says = "80%" if synthetic else "another log"
+                precision = raw.precision_at(0.85)
+                rows.append(Comparison(f"{stream.name}, unprotected: precision at 85% recall", says, f"{100 * precision:.2g}%",
+                                       *(_near(precision, 0.80) if synthetic else
                                          (Verdict.NOTHING_PRINTED, "for comparison"))))  # fmt: skip
             for epsilon, color in zip(_EPSILONS, SHADES, strict=False):
                 theirs = _attacks(stream, WithoutRoom(ZeroInflatedUniform(epsilon=epsilon, gap=gap), _BETA), runs, cuts)
@@ -108,7 +108,7 @@ def wikipedia(name: str, percentiles: tuple[int, ...], quick: bool, progress: bo
                 ax.plot(*theirs, color=color, linewidth=1.3, label=f"epsilon {epsilon:g}")
                 ax.plot(*ours, color=color, linewidth=1.1, linestyle="--")
                 rows.append(_fallen(stream, percentile, gap, epsilon, raw, theirs, ours))
-            if invented and percentile == 25:
+            if synthetic and percentile == 25:
                 early = _attacks(stream, WithoutRoom(ZeroInflatedUniform(epsilon=0.5, gap=193), _BETA), runs, cuts)
                 rows.append(Comparison("the same at g = 193 s, epsilon 0.5, which the authors' notebook ran",
                                        "80% to 60%", f"{100 * raw.precision_at(0.65):.2g}% to {100 * _at(early, 0.65):.2g}%",
@@ -120,7 +120,7 @@ def wikipedia(name: str, percentiles: tuple[int, ...], quick: bool, progress: bo
     axes[-1].plot([], [], color=COLORS["truth"], linestyle="--", label="by predecessor")
     axes[-1].legend(fontsize=8, loc="upper right")
     note = (
-        "The paper's log (January 2022, one category of Wikipedia) cannot be had. Invented: a stream with its rates, at its "
+        "The paper's log (January 2022, one category of Wikipedia) cannot be had. Synthetic: a stream with its rates, at its "
         "gaps. Real edits: one day, 12 September 2015, smaller Wikipedias, attacker within one wiki, gaps from the first six "
         "hours. Solid: the paper's mechanism as its tables have it (w = 1, beta = 5 min, noise for g); dashed: status by "
         f"predecessor. Means of {runs} runs. Simulation, not private."
@@ -132,7 +132,7 @@ def _fallen(
     stream: Stream, percentile: int, gap: float, epsilon: float, raw: Any, theirs: Any, ours: Any
 ) -> Comparison:
     """One row: how precision falls at a recall, and whether the paper says a number for it."""
-    printed = _SAID.get(percentile) if stream.name == "invented" and epsilon == 0.5 else None
+    printed = _SAID.get(percentile) if stream.name == "synthetic" and epsilon == 0.5 else None
     recall = printed[0] if printed else 0.6
     before, after, mine = raw.precision_at(recall), _at(theirs, recall), _at(ours, recall)
     falls = (Verdict.AGREES, "same direction") if after < before else (Verdict.DIFFERS, "")
@@ -147,12 +147,12 @@ def _fallen(
 
 def _attacks(stream: Stream, mechanism: Any, runs: int, cuts: Any) -> tuple[Any, Any]:
     """Recall and precision, means over runs."""
-    found = []
+    curves = []
     for k in range(runs):
         schedule = post(stream.log, mechanism=mechanism, randomness=Randomness.simulation(_SEED + k)).operator
         attack = linkage_attack(schedule, thresholds=cuts, window=stream.window, within=stream.within)
-        found.append((attack.recall, attack.precision))
-    recall, precision = np.mean(found, axis=0)
+        curves.append((attack.recall, attack.precision))
+    recall, precision = np.mean(curves, axis=0)
     return recall, precision
 
 
@@ -174,7 +174,7 @@ def _transfers(percentile: int, quick: bool, progress: bool | None, name: str) -
     from datetime import timedelta
 
     log = bitcoin_like(150_000 if quick else 300_000)
-    streams = [split("invented", log, timedelta(days=7), "actor", 60.0), *([real] if (real := real_log()) else [])]
+    streams = [split("synthetic", log, timedelta(days=7), "actor", 60.0), *([real] if (real := real_log()) else [])]
     runs = 1 if quick else 5
     out = []
     with progress_bar(name, len(streams) * len(_EPSILONS) * runs, show=progress) as advance:
@@ -217,28 +217,28 @@ def bitcoin_attack(name: str, percentile: int, quick: bool, progress: bool | Non
             best = {}
             for ax, informed in zip(axes[2 * i : 2 * i + 2], (False, True), strict=True):
                 cuts = np.geomspace(0.003, 30, 80) if informed else np.geomspace(5, 1e6, 80)
-                found = [
+                measured = [
                     linkage_attack(p, thresholds=cuts, within=stream.within, gaps=p.gap if informed else None)
                     for p in posted[epsilon]
                 ]
-                curve = tuple(np.mean([(a.recall, a.precision) for a in found], axis=0))
+                curve = tuple(np.mean([(a.recall, a.precision) for a in measured], axis=0))
                 ax.plot(*curve, color=color, label=f"epsilon {epsilon:g}")
                 ax.set(
                     title=f"{stream.name}, {'informed' if informed else 'basic'}", xlabel="recall", ylabel="precision"
                 )
                 best[informed] = _at(curve, 0.8)
-            said = first and epsilon == 1 and percentile == 50
+            printed_here = first and epsilon == 1 and percentile == 50
             ratio = best[True] / max(best[False], 1e-12)
             order = (
                 "informed above basic" if ratio > 1.02 else "no difference" if ratio > 0.98 else "basic above informed"
             )
             verdict = Verdict.of(ratio > 1.02) if first else Verdict.NOTHING_PRINTED
-            if said:
+            if printed_here:
                 verdict, near = _near(best[True], 0.2)
                 order = f"{near}; {order}"
             rows.append(Comparison(
                 f"{stream.name}, epsilon {epsilon:g}: precision at 80% recall",
-                "informed 20%, basic much lower" if said else "informed above basic" if first else "another log",
+                "informed 20%, basic much lower" if printed_here else "informed above basic" if first else "another log",
                 f"informed {100 * best[True]:.2g}%, basic {100 * best[False]:.2g}%", verdict, order,
             ))  # fmt: skip
     for ax in axes:
@@ -264,12 +264,12 @@ def bitcoin_delay(name: str, percentile: int, quick: bool, progress: bool | None
             delay = np.sort(np.concatenate([p.delay[p.batched] for p in posted[epsilon]])) / 3600
             ax.plot(delay, np.linspace(0, 1, delay.size), color=color, label=f"epsilon {epsilon:g}")
             under = [float(np.mean(delay < hours)) for hours in (2, 4)]
-            said = stream is streams[0][0] and epsilon == 1 and percentile == 50
+            printed_here = stream is streams[0][0] and epsilon == 1 and percentile == 50
             rows.append(Comparison(
                 f"{stream.name}, epsilon {epsilon:g}: batched, delayed under 2 h and 4 h",
-                "70% under 2 h, most under 4 h" if said else "a curve without numbers",
+                "70% under 2 h, most under 4 h" if printed_here else "a curve without numbers",
                 f"{100 * under[0]:.0f}% and {100 * under[1]:.0f}%",
-                *((Verdict.NOTHING_PRINTED, "no number to compare with") if not said else
+                *((Verdict.NOTHING_PRINTED, "no number to compare with") if not printed_here else
                   (Verdict.AGREES, "agrees (the stream's pace was chosen for it)") if abs(under[0] - 0.7) < 0.1 else
                   (Verdict.DIFFERS, f"differs by {100 * (under[0] - 0.7):+.0f} points")),
             ))  # fmt: skip
@@ -285,10 +285,10 @@ def _bitcoin_note(name: str) -> str:
         " The paper's caption says median; it is the 75th percentile." if name in ("figure-11", "figure-12") else ""
     )
     return (
-        "The paper's Bitcoin data (August 2022) cannot be had. Invented: two weeks of transfers with its rates, a gap for each "
+        "The paper's Bitcoin data (August 2022) cannot be had. Synthetic: two weeks of transfers with its rates, a gap for each "
         "receiving address from the first week (10 minutes without history), delays and attacks on the second. Real edits: "
         "one day, 12 September 2015, a gap for each Wikipedia from the first six hours, attacker within one wiki. Uniform "
-        f"noise as printed (without room for beta). Simulation, not private.{caption}"
+        f"noise as printed (without the margin for beta). Simulation, not private.{caption}"
     )
 
 

@@ -59,7 +59,7 @@ def read_set(name: str) -> Labels:
 def scores(
     labels: Labels, epsilon: float, seeds: int, advance: Any = lambda _: None
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """Accuracy and balanced accuracy of every method, one row a seed."""
+    """Accuracy and balanced accuracy of every method, one row per seed."""
     truth = labels.truths()
     classes = sorted({*labels.frame["label"].to_list(), *truth["truth"].to_list()})
     rows: dict[str, list[tuple[float, float]]] = {}
@@ -68,13 +68,13 @@ def scores(
         lane = Randomness.simulation(_SEED + 1000 * seed + round(10 * epsilon))
         sent = frame.with_columns(label=randomize(frame["label"], epsilon=epsilon, classes=classes, randomness=lane))
         reports = EncodedAnswers.of(Labels.from_frame(sent), classes)
-        found = {
+        results = {
             "majority": PrivateMajority(epsilon=epsilon).fit(reports),
             "default": PrivateDawidSkene(epsilon=epsilon).fit(reports),
         }
         if len(classes) == 2:
-            found["as-printed"] = AlgorithmOne(epsilon=epsilon, must_converge=False).fit(reports)
-        for name, result in found.items():
+            results["as-printed"] = AlgorithmOne(epsilon=epsilon, must_converge=False).fit(reports)
+        for name, result in results.items():
             rows.setdefault(name, []).append(result.accuracy(truth))
         advance(1)
     return {name: np.array(values) for name, values in rows.items()}
@@ -89,18 +89,18 @@ def real_set(name: str, quick: bool = False, progress: bool | None = None) -> Re
     rows = []
     with progress_bar(name, total=seeds * len(EPSILONS), show=progress) as advance:
         for epsilon in EPSILONS:
-            found = scores(labels, epsilon, seeds, advance)
-            mean = {m: v.mean(axis=0) for m, v in found.items()}
-            error = {m: float(v[:, 0].std(ddof=1)) / np.sqrt(seeds) for m, v in found.items()}
-            for method in found:
+            by_method = scores(labels, epsilon, seeds, advance)
+            mean = {m: v.mean(axis=0) for m, v in by_method.items()}
+            error = {m: float(v[:, 0].std(ddof=1)) / np.sqrt(seeds) for m, v in by_method.items()}
+            for method in by_method:
                 lines.setdefault(method, []).append(float(mean[method][0]))
                 errors.setdefault(method, []).append(error[method])
             enough = mean["default"][0] >= mean["majority"][0] - error["majority"]
             rows.append(
                 Comparison(
-                    what=f"epsilon {epsilon:g}: " + " / ".join(found),
+                    what=f"epsilon {epsilon:g}: " + " / ".join(by_method),
                     paper="no experiment",
-                    ours=" / ".join(f"{mean[m][0]:.4f} ({mean[m][1]:.4f})" for m in found),
+                    ours=" / ".join(f"{mean[m][0]:.4f} ({mean[m][1]:.4f})" for m in by_method),
                     verdict=Verdict.NOTHING_PRINTED,
                     explanation=f"default {100 * (mean['default'][0] - mean['majority'][0]):+.1f} points"
                     + ("" if enough else ", BELOW majority"),
@@ -131,7 +131,7 @@ def _accuracy(lines: dict[str, list[float]], errors: dict[str, list[float]], ax:
 
 
 def crowds(quick: bool = False, progress: bool | None = None) -> Reproduction:
-    """The default on invented crowds of many shapes, even and skewed classes."""
+    """The default on synthetic crowds of many shapes, even and skewed classes."""
     seeds = 2 if quick else 10
     rows = []
     settings = [(kind, k, shares) for kind in CROWDS for k, shares in ((2, None), (2, (0.8, 0.2)), (4, None))]
@@ -164,7 +164,7 @@ def crowds(quick: bool = False, progress: bool | None = None) -> Reproduction:
                         f"{100 * (v[2] - v[0]):+.1f} points, balanced {100 * (v[3] - v[1]):+.1f}",
                     )
                 )
-    note = f"400 tasks, 40 workers, 12 answers a task, {seeds} crowds a line. Accuracy (balanced accuracy)."
+    note = f"400 tasks, 40 workers, 12 answers per task, {seeds} crowds per line. Accuracy (balanced accuracy)."
     return Reproduction("truth/crowds", "crowds of other shapes", tuple(rows), note)
 
 
@@ -176,7 +176,7 @@ def error_bounds(quick: bool = False, progress: bool | None = None) -> Reproduct
     rows = []
     with progress_bar("bounds", total=trials * len(sizes), show=progress) as advance:
         for n in sizes:
-            found = []
+            errors = []
             for trial in range(trials):
                 crowd = simulate_crowd(
                     tasks=tasks, workers=n, answers=n, ability=(16, 4), epsilon=epsilon, seed=_SEED + trial
@@ -184,12 +184,12 @@ def error_bounds(quick: bool = False, progress: bool | None = None) -> Reproduct
                 result = AlgorithmOne(epsilon=epsilon).fit(crowd.randomized)
                 wisdom = collective_private_wisdom(crowd.abilities, epsilon)
                 error = float(np.abs(result.abilities - crowd.abilities).max())
-                found.append((1 - result.accuracy(crowd.truth)[0], label_error_bound(n, wisdom), error))
+                errors.append((1 - result.accuracy(crowd.truth)[0], label_error_bound(n, wisdom), error))
                 advance(1)
-            mean = np.mean(found, axis=0)
+            mean = np.mean(errors, axis=0)
             wrong.append(float(mean[0]))
             bound.append(float(mean[1]))
-            worst.append(float(np.max([f[2] for f in found])))
+            worst.append(float(np.max([f[2] for f in errors])))
             check = check_theorem_2(tasks, crowd.abilities, epsilon)
             failing = ", ".join(c.name for c in check.conditions if not c.holds)
             rows.append(
@@ -243,13 +243,13 @@ def theorem_4(quick: bool = False, progress: bool | None = None) -> Reproduction
     rows, table = [], []
     with progress_bar("theorem 4", total=trials * len(sizes), show=progress) as advance:
         for n in sizes:
-            found = []
+            errors = []
             for trial in range(trials):
                 crowd = simulate_crowd(tasks=500, workers=n, answers=n, kind="experts", epsilon=2, seed=_SEED + trial)
                 methods = (PrivateMajority(epsilon=2), AlgorithmOne(epsilon=2), PrivateDawidSkene(epsilon=2))
-                found.append([1 - m.fit(crowd.randomized).accuracy(crowd.truth)[0] for m in methods])
+                errors.append([1 - m.fit(crowd.randomized).accuracy(crowd.truth)[0] for m in methods])
                 advance(1)
-            mean = np.mean(found, axis=0)
+            mean = np.mean(errors, axis=0)
             table.append(mean)
             rows.append(
                 Comparison(

@@ -66,7 +66,7 @@ class WithoutRoom(DelayMechanism):
         """What is promised: the noise hides shifts of the gap only."""
         return Guarantee.one_sided_dp(
             self.exact_epsilon, gap=self.gap, unit=self.inner.guarantee.unit,
-            neighbors="as printed in the paper's tables, without the room for the window that the guarantee needs: comments "
+            neighbors="as printed in the paper's tables, without the margin for the window that the guarantee needs: comments "
             "of one sitting are taken to have arrived in the very same moment",
         )  # fmt: skip
 

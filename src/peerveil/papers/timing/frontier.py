@@ -52,6 +52,6 @@ def frontier(epsilon: Number, *, family: str = "zero-inflated", points: int = 61
         raise BadInput("family", got=family, want="'zero-inflated' or 'uneven'")
     weights = np.linspace(0, 1, points)
     kind: Any = kinds[family]
-    found = [kind(epsilon=epsilon, gap=1, weight=float(w)) for w in weights]
-    means = np.array([(m.mean_batched, m.mean_unbatched) for m in found])
-    return Frontier(found[0].epsilon, weights, means[:, 0], means[:, 1], family)
+    mechanisms = [kind(epsilon=epsilon, gap=1, weight=float(w)) for w in weights]
+    means = np.array([(m.mean_batched, m.mean_unbatched) for m in mechanisms])
+    return Frontier(mechanisms[0].epsilon, weights, means[:, 0], means[:, 1], family)

@@ -68,10 +68,12 @@ def best_pair(
     limits = coo_array((values, (rows, columns)), shape=(kk.size, above + size + 1)).tocsr()
     ones = np.zeros((2, above + size + 1))
     ones[0, :above], ones[1, above:] = 1, 1
-    found = linprog(cost, A_ub=limits, b_ub=np.zeros(kk.size), A_eq=ones, b_eq=[1, 1], bounds=(0, None), method="highs")
-    if found.status != 0:
-        raise PeerveilError(f"the linear program was not solved: {found.message}")
-    b, u, atom = found.x[:above], found.x[above:-1], float(found.x[-1])
+    solution = linprog(
+        cost, A_ub=limits, b_ub=np.zeros(kk.size), A_eq=ones, b_eq=[1, 1], bounds=(0, None), method="highs"
+    )
+    if solution.status != 0:
+        raise PeerveilError(f"the linear program was not solved: {solution.message}")
+    b, u, atom = solution.x[:above], solution.x[above:-1], float(solution.x[-1])
     return BestPair(
-        float(b @ middle[cells:]), float(u @ middle), float(found.fun), np.concatenate([np.zeros(cells), b]), u, atom
+        float(b @ middle[cells:]), float(u @ middle), float(solution.fun), np.concatenate([np.zeros(cells), b]), u, atom
     )

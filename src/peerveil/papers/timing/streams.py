@@ -30,7 +30,7 @@ def wikipedia_like(
     paper's gaps have (11, 33 and 79 minutes). All other events stand alone, a share ``burst`` of them together with
     further revisions of the same page by the same editor. The size of sittings (eight, typically) and the short pauses are
     what the paper does not print; they were chosen so that an attack without protection does about as well as it reports
-    (85% recall at 80% precision). Invented; the paper's log is not public.
+    (85% recall at 80% precision). Synthetic; the paper's log is not public.
     """
     _positive(events, days)
     rng = np.random.default_rng(seed)
@@ -115,10 +115,10 @@ def bitcoin_like(
 def _hours(rng: Any, count: int, days: float, seconds: float) -> Any:
     """Moments with a daily rhythm: fewer in the small hours."""
     moment = rng.random(3 * count + 20) * seconds
-    kept = moment[rng.random(moment.size) < 0.65 + 0.35 * np.sin(moment / 86_400 * 2 * np.pi)]
-    if kept.size < count:
-        kept = np.concatenate([kept, rng.random(count) * days * 86_400])
-    return kept[:count]
+    moments = moment[rng.random(moment.size) < 0.65 + 0.35 * np.sin(moment / 86_400 * 2 * np.pi)]
+    if moments.size < count:
+        moments = np.concatenate([moments, rng.random(count) * days * 86_400])
+    return moments[:count]
 
 
 def _pages(rng: Any, count: int, pages: int) -> Any:

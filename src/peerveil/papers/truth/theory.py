@@ -117,7 +117,7 @@ class TheoremCheck:
         verdict = (
             f"Theorem 2 applies: at most {100 * self.bound:.3g}% of the labels are wrong, with high probability."
             if self.holds
-            else "Theorem 2 says nothing about these data: "
+            else "Theorem 2 does not apply to these data: "
             + ", ".join(c.name for c in self.conditions if not c.holds)
             + (" fails." if sum(not c.holds for c in self.conditions) == 1 else " fail.")
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.rankings import Report
+from peerveil.rankings import RandomizedRanking
 from peerveil.truth.wire import FORMAT
 
 if TYPE_CHECKING:
@@ -65,17 +65,17 @@ class AnswerReader:
 
     def _ranking(self, content: Any) -> RandomizedAnswer:
         try:
-            report = Report.from_json(json.dumps(content))
+            ranking = RandomizedRanking.from_json(content)
         except BadInput:
             want = "an object with protocol, question and bits, and nothing else"
             raise BadInput("answer", got=_shape(content), want=want) from None
-        if report.protocol != self.fingerprint:
-            raise BadInput("protocol", got=report.protocol, want=f"{self.fingerprint}, that of this campaign")
-        if report.question >= self.campaign.questions:
-            raise BadInput("question", got=report.question, want=f"a question below {self.campaign.questions}")
-        if report.bits > 1:
+        if ranking.protocol != self.fingerprint:
+            raise BadInput("protocol", got=ranking.protocol, want=f"{self.fingerprint}, that of this campaign")
+        if ranking.question >= self.campaign.questions:
+            raise BadInput("question", got=ranking.question, want=f"a question below {self.campaign.questions}")
+        if ranking.bits > 1:
             raise BadInput("bits", got=Verbatim("more than one bit"), want="0 or 1")
-        return RandomizedAnswer(report.question, report.bits)
+        return RandomizedAnswer(ranking.question, ranking.bits)
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.rankings import LocalProtocol, LocalReporter
+from peerveil.rankings import LocalProtocol
 from peerveil.truth import Client
 from peerveil.truth.wire import visible_text
 from peerveil.web.collect.campaign import RANKINGS_FORMAT
@@ -64,7 +64,7 @@ class CollectClient(ServiceClient):
             raise BadInput("answers", got=answers, want="terms that say how many answers a person may give")
         ranking = self.terms.get("format") == RANKINGS_FORMAT
         self._labels = None if ranking else Client(self.terms)
-        self._ranking = _reporter(self.terms) if ranking else None
+        self._ranking = _protocol(self.terms) if ranking else None
         self._device = Device(device, _service_of(url), campaign, self.terms, new_person=new_person)
 
     @property
@@ -101,26 +101,26 @@ class CollectClient(ServiceClient):
 
     def vote(self, ranking: ArrayLike | Sequence[int]) -> str:
         """Randomize one answer about a ranking (the place of every item, from 0) and send it; returns what was sent."""
-        reporter = self._ranking
-        if reporter is None:
+        protocol = self._ranking
+        if protocol is None:
             raise BadInput(
                 "ranking", got=Verbatim("a ranking"), want="answer(task, answer): this campaign is about labels"
             )
         question = visible_text(self.terms["question"], *sorted(visible_text(name) for name in self.terms["names"]))
-        return self._deliver(*self._device.draw(question, lambda: reporter.report(ranking).to_json()))
+        return self._deliver(*self._device.draw(question, lambda: protocol.randomize(ranking).to_json()))
 
     def _deliver(self, line: str, key: str) -> str:
         self._call("POST", f"{self._path}/reports", line.encode(), {"Idempotency-Key": key})
         return line
 
 
-def _reporter(terms: dict[str, Any]) -> LocalReporter:
-    """The rankings module's own reporter for these terms; its thresholds follow from epsilon alone, not from the service."""
+def _protocol(terms: dict[str, Any]) -> LocalProtocol:
+    """The rankings module's own protocol for these terms; its thresholds follow from epsilon alone, not from the service."""
     names = ("items", "epsilon", "method", "questions", "seed")
     protocol = LocalProtocol.from_dict({name: terms.get(name) for name in names})
     if protocol.fingerprint != terms.get("protocol"):
         raise BadInput("protocol", got=terms.get("protocol"), want=f"{protocol.fingerprint}, as the terms imply")
-    return LocalReporter.of(protocol)
+    return protocol
 
 
 def _service_of(url: str) -> str:

@@ -15,8 +15,8 @@ from sqlalchemy import func, select
 
 from peerveil.core.errors import BadInput
 from peerveil.core.files import target_path, write_atomically
-from peerveil.rankings import Report
-from peerveil.rankings.randomize import FORMAT as REPORTS_FORMAT
+from peerveil.rankings import RandomizedRanking
+from peerveil.rankings.local import FORMAT as RANKINGS_FORMAT
 from peerveil.truth.wire import FORMAT
 from peerveil.web.collect.tables import answers
 
@@ -92,13 +92,13 @@ def _lines_of(campaign: Campaign, raw: pl.DataFrame) -> Iterator[str]:
     else:
         name = campaign.protocol.fingerprint
         for question, _, code in raw.iter_rows():
-            yield Report(name, question, code).to_json()
+            yield RandomizedRanking(name, question, code).to_json()
 
 
 def _head_of(campaign: Campaign) -> dict[str, Any]:
     """The first line of a file of lines: the terms under which they were randomized."""
     if campaign.kind == "rankings":
-        head = {"peerveil": REPORTS_FORMAT, **campaign.protocol.to_dict(), "simulated": False}
+        head = {"peerveil": RANKINGS_FORMAT, **campaign.protocol.to_dict(), "simulated": False}
         return head if campaign.answers == 1 else {**head, "answers": campaign.answers}
     terms = campaign.described()
     public = {name: terms[name] for name in ("format", "epsilon", "classes", "response", "promise")}

@@ -23,7 +23,7 @@ from sqlalchemy import update
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
 from peerveil.data import Labels
 from peerveil.data.engines import quiet
-from peerveil.rankings.aggregate import answer_of_sums
+from peerveil.rankings.aggregate import aggregate_sums
 from peerveil.report import Svg, new_axes, safe_svg
 from peerveil.truth import PrivateDawidSkene, plan_truth
 from peerveil.truth.result import CONFIDENCE
@@ -276,7 +276,7 @@ def _infer_rankings(job: _Job, level: float) -> dict[str, Any]:
         counts += np.bincount(question, minlength=campaign.questions)
         np.add.at(sums, question, 2 * bits - 1)
     job.record(stage="testing")
-    test = answer_of_sums(campaign.protocol, counts, sums, level, answers=campaign.answers)
+    test = aggregate_sums(campaign.protocol, counts, sums, level, answers=campaign.answers)
     content = _ranking_content(campaign, test, counts, sums)
     figure = safe_svg(lambda: test.plot(new_axes(height=3.6)[0]), test.summary())
     store_result(job.store, job.known, job.kind, content, figure)

@@ -10,7 +10,7 @@ import numpy as np
 from peerveil.core.errors import BadInput
 from peerveil.data import Rankings
 from peerveil.rankings import power_of
-from peerveil.rankings.simulate import pair_bias
+from peerveil.rankings.plan import pair_bias
 from peerveil.rankings.uniformity import TAKE_PARTIAL
 from peerveil.web.console.explore.charts import Chart, Control, Series
 from peerveil.web.console.explore.common import (

@@ -1,4 +1,4 @@
-"""Rankings as they come: a table, an array, a file, or pieces of a stream too long to hold."""
+"""The rankings that a test reads: from a table, an array, a file, or pieces of a stream too long to hold."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data import Rankings
 from peerveil.data.orders import RankingSums, checked_items
 from peerveil.data.table import is_frame
-from peerveil.rankings.kernels import add_pairs, add_ranks, first_bad_row
+from peerveil.rankings.kernels import add_pairs, first_bad_row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,8 +27,8 @@ MOST_HELD: Final = 20_000_000
 
 _PREFLIB: Final = {".soc", ".soi", ".toc", ".toi"}
 _WANT: Final = (
-    "Rankings, a pandas or Polars frame, an array (a row a ranking, a column an item, ranks from 0), a file name, "
-    "or pieces of these"
+    "Rankings, a pandas or Polars frame, an array (one row per ranking, one column per item, ranks from 0), a file "
+    "name, or pieces of these"
 )
 _MOST_COUNT: Final = 2**40
 
@@ -49,11 +49,9 @@ class Ballots:
         self._sums = RankingSums()
         self._rest: Iterator[tuple[Any, Ints]] = self._checked(pieces)
         self._parts: list[tuple[Any, Ints]] = []
-        self.items = 0
+        self.items = self.total = self._rows = 0
         self.names: tuple[str, ...] = ()  # of the items, where they have names
-        self.total = 0
         self.incomplete: int | None = None  # the first row that leaves items out or has ties
-        self._rows = 0
         cells, self.held = 0, False
         for part in self._rest:
             self._parts.append(part)
@@ -67,63 +65,34 @@ class Ballots:
 
     @classmethod
     def of(cls, rankings: Any, *, columns: Mapping[str, str] | None = None, layout: str | None = None) -> Ballots:
-        """From whatever was given; ``columns`` and ``layout`` as in :meth:`peerveil.data.Rankings.read`."""
+        """From any supported form; ``columns`` and ``layout`` as in :meth:`peerveil.data.Rankings.read`."""
         settings: dict[str, Any] = {"columns": columns, "layout": layout}
         if isinstance(rankings, (str, os.PathLike)):
             if Path(rankings).suffix.lower() in _PREFLIB and columns is None and layout is None:
                 return cls(Rankings.stream(rankings))
-            table = Rankings.read(rankings, **settings)
-            return cls([table], table)
-        if is_frame(rankings):
-            table = Rankings.from_frame(rankings, **settings)
-            return cls([table], table)
-        for name, value in settings.items():
-            if value is not None:
-                raise BadInput(name, got=value, want="None: only a frame or a file has columns and a layout")
-        if isinstance(rankings, Ballots):
-            return rankings
+            rankings = Rankings.read(rankings, **settings)
+        elif is_frame(rankings):
+            rankings = Rankings.from_frame(rankings, **settings)
+        else:
+            for name, value in settings.items():
+                if value is not None:
+                    raise BadInput(name, got=value, want="None: only a frame or a file has columns and a layout")
+        if isinstance(rankings, bytes) or not isinstance(rankings, (Rankings, Iterable)):
+            raise BadInput("rankings", got=rankings, want=_WANT)
+        if isinstance(rankings, (list, tuple)) and rankings:  # of rankings, unless of whole pieces
+            first = rankings[0]
+            if not isinstance(first, (Rankings, np.ndarray)) or getattr(first, "ndim", 2) == 1:
+                rankings = Rankings(rankings)
         if isinstance(rankings, Rankings):
             return cls([rankings], rankings)
-        if isinstance(rankings, np.ndarray):
-            return cls([rankings])
-        if isinstance(rankings, bytes) or not isinstance(rankings, Iterable):
-            raise BadInput("rankings", got=rankings, want=_WANT)
-        if isinstance(rankings, (list, tuple)):
-            if not rankings:
-                raise BadInput("rankings", got=Verbatim("no rankings"), want="at least two rankings")
-            if not isinstance(rankings[0], (Rankings, np.ndarray)) or getattr(rankings[0], "ndim", 2) == 1:
-                table = Rankings(rankings)
-                return cls([table], table)
-        return cls(rankings)
+        return cls([rankings] if isinstance(rankings, np.ndarray) else rankings)
 
     def _checked(self, pieces: Iterable[Any]) -> Iterator[tuple[Any, Ints]]:
         """Every piece as ranks and counts, with the same items, counted and fingerprinted."""
-        names: tuple[str, ...] | None = None
-        for number, piece in enumerate(pieces):
-            table = piece
-            if not isinstance(piece, Rankings):
-                whole = isinstance(piece, np.ndarray) and piece.ndim == 2 and piece.dtype.kind == "i" and piece.size
-                if whole and first_bad_row(piece) < 0:
-                    ranks, counts, table = piece, np.ones(len(piece), np.int64), None
-                else:
-                    try:
-                        table = Rankings(piece)
-                    except BadInput as error:
-                        if number == 0:
-                            raise
-                        raise BadInput(
-                            f"rankings, piece {number + 1}", got=Verbatim(str(error)), want="rankings like the first"
-                        ) from error
-            if table is not None:
-                ranks, counts = table.ranks, table.counts
-                bad = None if table.is_complete else int(first_bad_row(ranks))
-                if bad is not None and self.incomplete is None:
-                    self.incomplete = self._rows + bad + 1
-                if names is not None and table.items != names:
-                    raise BadInput(f"rankings, piece {number + 1}", got=table.items, want=f"the items {names}")
-                names = self.names = table.items
+        for number, piece in enumerate(pieces, start=1):
+            ranks, counts = self._read(piece, number)
             if self.items not in (0, ranks.shape[1]):
-                got = Verbatim(f"{ranks.shape[1]} items in piece {number + 1}")
+                got = Verbatim(f"{ranks.shape[1]} items in piece {number}")
                 raise BadInput("rankings", got=got, want=f"{self.items} items, as in the first piece")
             self.items = int(ranks.shape[1])
             self._rows += len(ranks)
@@ -134,9 +103,28 @@ class Ballots:
                 self._sums.add(ranks, counts, self._item_names)
             yield ranks, counts
 
+    def _read(self, piece: Any, number: int) -> tuple[Any, Ints]:
+        """Ranks and counts of one piece; its names must be those of the pieces before."""
+        plain = isinstance(piece, np.ndarray) and piece.ndim == 2 and piece.dtype.kind == "i" and piece.size
+        if plain and first_bad_row(piece) < 0:
+            return piece, np.ones(len(piece), np.int64)
+        where = f"rankings, piece {number}"
+        try:
+            table = piece if isinstance(piece, Rankings) else Rankings(piece)
+        except BadInput as error:
+            if number == 1:
+                raise
+            raise BadInput(where, got=Verbatim(str(error)), want="rankings like the first") from error
+        if self.incomplete is None and not table.is_complete:
+            self.incomplete = self._rows + int(first_bad_row(table.ranks)) + 1
+        if self.names and table.items != self.names:
+            raise BadInput(where, got=table.items, want=f"the items {self.names}")
+        self.names = table.items
+        return table.ranks, table.counts
+
     @property
     def data(self) -> Any:
-        """What a ledger may fingerprint; for a stream only after it was read."""
+        """The identity of the data for a ledger; of a stream only after it was read."""
         return self._table if self._table is not None else self._sums.hexdigest(self._item_names)
 
     @property
@@ -156,8 +144,9 @@ class Ballots:
             want = "at least two items: one item can be ranked in one way only"
             raise BadInput("rankings", got=Verbatim("one item"), want=want)
         if self.total < 2:
-            want = "at least two: whether a single ranking is a matter of chance cannot be told"
-            raise BadInput("rankings", got=Verbatim("one ranking"), want=want)
+            raise BadInput(
+                "rankings", got=Verbatim("one ranking"), want="at least two: one cannot be tested for chance"
+            )
 
     def require_complete(self, method: str) -> None:
         """Refuse partial or tied rankings, with the reason."""
@@ -180,20 +169,18 @@ class Ballots:
 
     def rank_sums(self) -> Ints:
         """The sum of ranks of each item."""
-        sums = np.zeros(self.items, dtype=np.int64)
-        for ranks, counts in self.blocks():
-            add_ranks(ranks, counts, sums)
-        return sums
+        blocks = (np.einsum("i,ij->j", counts, ranks) for ranks, counts in self.blocks())
+        return sum(blocks, start=np.zeros(self.items, dtype=np.int64))
 
     def pair_sums(self, order: Ints, randomness: Randomness) -> Ints:
         """The signed sums of the pairs (order[0], order[1]), (order[2], order[3]), ...; coins decide what is left open."""
         pairs = self.items // 2
         first, second = order[0 : 2 * pairs : 2], order[1 : 2 * pairs : 2]
-        sums, left = np.zeros(pairs, dtype=np.int64), np.zeros(pairs, dtype=np.int64)
+        sums, undecided = np.zeros((2, pairs), dtype=np.int64)
         for ranks, counts in self.blocks():
-            add_pairs(ranks, counts, first, second, sums, left)
-        for i in np.flatnonzero(left).tolist():
-            sums[i] += fair_signs(int(left[i]), randomness)
+            add_pairs(ranks, counts, first, second, sums, undecided)
+        for i in np.flatnonzero(undecided).tolist():
+            sums[i] += fair_signs(int(undecided[i]), randomness)
         return sums
 
     def require_rows(self, method: str) -> None:
@@ -206,19 +193,17 @@ class Ballots:
     def rows(self, method: str, randomness: Randomness) -> Any:
         """All complete rankings, one row per person, in a random order that does not depend on them."""
         self.require_rows(method)
-        blocks = [np.repeat(ranks, counts, axis=0) if (counts > 1).any() else ranks for ranks, counts in self.blocks()]
-        whole = np.concatenate(blocks) if len(blocks) > 1 else blocks[0]
-        return np.ascontiguousarray(whole[randomness.permutation(len(whole))])
+        rows = np.concatenate([np.repeat(ranks, counts, axis=0) for ranks, counts in self.blocks()])
+        return rows[randomness.permutation(len(rows))]
 
 
 def fair_signs(number: int, randomness: Randomness) -> int:
     """The sum of so many independent fair signs."""
-    ones, left = 0, number
-    while left:
-        block = min(left, 62 * 100_000)
+    ones = 0
+    for start in range(0, number, 62 * 100_000):
+        block = min(number - start, 62 * 100_000)
         words = randomness.integers(0, 2**62, -(-block // 62))
         if block % 62:
             words[-1] &= (1 << (block % 62)) - 1
         ones += int(np.bitwise_count(words).sum())
-        left -= block
     return 2 * ones - number

@@ -1,0 +1,344 @@
+"""Power and sample sizes, by simulation before anybody is asked: simulated rankings, exact noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from peerveil.core.errors import BadInput
+from peerveil.core.exact import whole
+from peerveil.core.guarantee import read_epsilon
+from peerveil.core.progress import progress_bar
+from peerveil.core.randomness import Randomness
+from peerveil.core.result import Plan
+from peerveil.rankings.central import PairsNorm, central_test
+from peerveil.rankings.kernels import top_half
+from peerveil.rankings.laws import laplace_tail, squares_null
+from peerveil.rankings.local import QUESTIONS, LocalProtocol
+from peerveil.rankings.mallows import Mallows, read_items, read_spread, sample_rankings
+from peerveil.rankings.uniformity import METHODS, check_epsilon, read_level, uniformity_test
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from peerveil.core.exact import Number
+
+    Floats = NDArray[np.float64]
+
+LOCAL: Final = {"local": "items", "local-pairs": "pairs"}
+"""Local tests by name, and what their questions are about."""
+
+_MOST: Final = {"central": 2**22, "local": 2**40}
+_MOST_RANKS: Final = 400_000_000  # in one simulated data set
+_PLACES: Final = 33
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """How often a test rejects, with its standard error."""
+
+    method: str
+    rankings: int
+    items: int
+    spread: float
+    epsilon: float | None
+    power: float
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
+class PowerCurve(Plan):
+    """Power against the number of people, and how many are needed.
+
+    Attributes
+    ----------
+    needed
+        For each test the number of people for the power wanted, to about 5%; ``None`` if it is more than can be simulated.
+    """
+
+    items: int
+    spread: float
+    epsilon: float | None
+    level: float
+    wanted: float
+    rows: tuple[Power, ...]
+    needed: dict[str, int | None]
+
+    def __str__(self) -> str:
+        head = f"{self.items:,} items, spread {self.spread:g}, level {self.level:g}, power {self.wanted:g} wanted"
+        lines = [head if self.epsilon is None else f"{head}, epsilon {self.epsilon:.4g}"]
+        for method, people in self.needed.items():
+            lines.append(f"  {method:<16} {'more than can be simulated' if people is None else f'{people:,} people'}")
+        return "\n".join(lines)
+
+    @property
+    def recommendation(self) -> str:
+        """The test that needs the fewest people, and how many."""
+        enough = {method: people for method, people in self.needed.items() if people is not None}
+        signal = f"a signal of spread {self.spread:g} in rankings of {self.items:,} items with power {self.wanted:g}"
+        if not enough:
+            return f"No test found {signal}: plan for a stronger signal, a larger epsilon or less power."
+        best = min(enough, key=lambda method: enough[method])
+        private = "without privacy" if self.epsilon is None else f"at epsilon {self.epsilon:.4g}"
+        return f"Recommended: {best} with {enough[best]:,} people: it finds {signal} {private}."
+
+    def table(self) -> pl.DataFrame:
+        """One row per test and number of people that was simulated, with the power and its standard error."""
+        rows = pl.DataFrame([asdict(row) for row in self.rows])
+        return rows.select("method", pl.col("rankings").alias("people"), "power", standard_error="error")
+
+    def draw(self, ax: Axes) -> None:
+        """Power against people, one line per test."""
+        from peerveil.rankings.figures import draw_power
+
+        draw_power(self, ax)
+
+
+def plan_rankings(
+    *,
+    items: int,
+    spread: float,
+    epsilon: Number | None = None,
+    level: float = 0.05,
+    power: float = 0.8,
+    methods: Sequence[str] | None = None,
+    trials: int = 100,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> PowerCurve:
+    """How many people each test needs to find a Mallows signal of this spread.
+
+    Parameters
+    ----------
+    items, spread
+        The signal to be found: a Mallows model of so many items with this spread; 1 is uniform.
+    epsilon : number, optional
+        Privacy budget for one person's ranking. Default: ``None``, for tests without privacy.
+    level : float, optional
+        Significance level. Default: 0.05.
+    power : float, optional
+        The probability with which the signal is to be found. Default: 0.8.
+    methods : sequence of str, optional
+        Tests to compare (see :func:`power_of`). Default: ``"auto"`` and ``"local"`` with an epsilon, ``"friedman"`` without.
+    trials : int, optional
+        Simulated data sets for each number of people. Default: 100.
+    seed : int, optional
+        Seed of the simulation. Default: 0.
+    progress : bool, optional
+        Whether to show a progress bar. Default: only on a terminal.
+
+    Examples
+    --------
+    >>> plan = plan_rankings(items=20, spread=0.9, epsilon=1, methods=["rank-norm"], trials=20)
+    >>> 10 < plan.needed["rank-norm"] < 200
+    True
+    >>> plan.table().columns
+    ['method', 'people', 'power', 'standard_error']
+    """
+    m, q, alpha = read_items(items), read_spread(spread), read_level(level)
+    if q == 1.0:
+        raise BadInput("spread", got=spread, want="below 1: in uniform rankings there is nothing to find")
+    if not 0 < power < 1 or power <= alpha:
+        raise BadInput("power", got=power, want=f"a probability above the level ({alpha:g}) and below 1")
+    chosen = list(methods) if methods is not None else (["friedman"] if epsilon is None else ["auto", "local"])
+    if not chosen:
+        raise BadInput("methods", got=methods, want="at least one")
+    rows: list[Power] = []
+    needed: dict[str, int | None] = {}
+    with progress_bar("planning", total=len(chosen), show=progress) as advance:
+        for method in chosen:
+            needed[method], simulated = _search(method, m, q, epsilon, alpha, power, trials, seed)
+            rows += sorted(simulated, key=lambda row: row.rankings)
+            advance(1)
+    return PowerCurve(m, q, rows[0].epsilon, alpha, float(power), tuple(rows), needed)
+
+
+def people_needed(
+    method: str,
+    *,
+    items: int,
+    spread: float,
+    epsilon: Number | None = None,
+    level: float = 0.05,
+    power: float = 0.8,
+    trials: int = 200,
+    seed: int = 0,
+) -> int | None:
+    """How many people a test needs for the power wanted, to about 5%; ``None`` beyond what can be simulated.
+
+    Examples
+    --------
+    >>> people_needed("local", items=100, spread=0.95, epsilon="1/3", trials=400) < 2500
+    True
+    """
+    return _search(method, items, spread, epsilon, level, power, trials, seed)[0]
+
+
+def _search(
+    method: str,
+    items: int,
+    spread: float,
+    epsilon: Number | None,
+    level: float,
+    wanted: float,
+    trials: int,
+    seed: int,
+) -> tuple[int | None, list[Power]]:
+    """Double until the power is there, then halve the interval on a logarithmic scale."""
+    simulated: list[Power] = []
+
+    def reaches(k: int) -> bool:
+        data: dict[str, Any] = {"rankings": k, "items": items, "spread": spread, "seed": seed + k}
+        simulated.append(power_of(method, epsilon=epsilon, level=level, trials=trials, **data))
+        return simulated[-1].power >= wanted
+
+    most = _MOST["local"] if method in LOCAL else min(_MOST["central"], _MOST_RANKS // items)
+    low, high = 2, 8
+    while not reaches(high):
+        if 2 * high > most:
+            return None, simulated
+        low, high = high, 2 * high
+    while high / low > 1.05 and high - low > 1:
+        middle = min(high - 1, max(low + 1, math.isqrt(low * high)))
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+    return high, simulated
+
+
+def power_of(
+    method: str,
+    *,
+    rankings: int,
+    items: int,
+    spread: float,
+    epsilon: Number | None = None,
+    level: float = 0.05,
+    trials: int = 200,
+    questions: int | None = None,
+    seed: int = 0,
+) -> Power:
+    """How often a test rejects rankings of a Mallows model with this spread.
+
+    Parameters
+    ----------
+    method
+        A method of :func:`~peerveil.rankings.uniformity_test`, or ``"local"`` or ``"local-pairs"``.
+    rankings, items, spread
+        Size and signal of the simulated data.
+    epsilon : number, optional
+        Privacy budget for one person's ranking. Default: ``None``, for tests without privacy.
+    level : float, optional
+        Significance level. Default: 0.05.
+    trials : int, optional
+        Simulated data sets. Default: 200. The noise is not drawn but averaged exactly, so that a few are enough.
+    questions : int, optional
+        Of local tests: how many questions are shared. Default: 3.
+    seed : int, optional
+        Seed of the simulation. Default: 0.
+
+    Examples
+    --------
+    >>> estimate = power_of("rank-norm", rankings=400, items=20, spread=0.96, epsilon=1, trials=20)
+    >>> 0.8 < estimate.power <= 1
+    True
+    """
+    known = (*METHODS, *LOCAL)
+    if method not in known:
+        raise BadInput("method", got=method, want=f"one of {', '.join(known)}")
+    k, repeats = whole(rankings, "rankings", 2), whole(trials, "trials", 2)
+    m, q, alpha = read_items(items), read_spread(spread), read_level(level)
+    if m < 2:
+        raise BadInput("items", got=items, want="at least 2")
+    exact = None if epsilon is None else read_epsilon(epsilon, or_none=True)
+    check_epsilon(method, exact)
+    if method in LOCAL:
+        assert exact is not None
+        protocol = LocalProtocol(m, epsilon=exact, ask=LOCAL[method], questions=questions or QUESTIONS)
+        rejections = local_rejections(protocol, k, q, alpha, repeats, seed)
+    else:
+        rejections = _central_rejections(method, k, m, q, exact, alpha, repeats, seed)
+    error = float(np.std(rejections, ddof=1) / math.sqrt(repeats))
+    return Power(method, k, m, q, None if exact is None else float(exact), float(np.mean(rejections)), error)
+
+
+def _central_rejections(
+    method: str, k: int, m: int, spread: float, epsilon: Fraction | None, level: float, trials: int, seed: int
+) -> Floats:
+    """The probability of rejection for each simulated data set: the noise is integrated out."""
+    source = Randomness.simulation(seed)
+    rejections = np.empty(trials)
+    for trial in range(trials):
+        rows = sample_rankings(Mallows(m, spread, source.permutation(m)), k, source)
+        if epsilon is None:
+            rejections[trial] = uniformity_test(rows, method=method, level=level, randomness=source).reject
+            continue
+        test = central_test(method, k, m, float(epsilon))
+        value = test.from_rows(rows[:, source.permutation(m)] if isinstance(test, PairsNorm) else rows)
+        critical = _noisy_critical(method, k, m, epsilon, level)
+        rejections[trial] = laplace_tail(critical - value, test.scale(epsilon))
+    return rejections
+
+
+@lru_cache(maxsize=256)
+def _noisy_critical(method: str, k: int, m: int, epsilon: Fraction, level: float) -> float:
+    """Where a central test rejects: the same for every spread, and slower to find than a trial."""
+    return float(central_test(method, k, m, float(epsilon)).noisy_null(epsilon).critical(level))
+
+
+# ---- local tests: biases of answers are known exactly --------------------------------------------------------------------
+
+
+def local_rejections(
+    protocol: LocalProtocol, people: int, spread: float, level: float, trials: int, seed: int
+) -> Floats:
+    """Whether a local test rejects, for each simulated set of answers; the people are divided among the questions."""
+    rng = np.random.default_rng(seed)
+    m, number = protocol.items, protocol.questions
+    counts = np.full(number, people // number) + (np.arange(number) < people % number)
+    critical = squares_null(tuple(counts[counts > 0].tolist())).critical(level)
+    rejections = np.empty(trials)
+    for trial in range(trials):
+        order = rng.permutation(m)
+        if protocol.ask == "items":
+            bias = np.interp(order[:number], *half_biases(m, spread))
+        else:
+            first, second = order[0 : 2 * number : 2], order[1 : 2 * number : 2]
+            bias = np.sign(second - first) * pair_bias(spread, np.abs(second - first))
+        sums = 2 * rng.binomial(counts, (1 + protocol.attenuation * bias) / 2) - counts
+        rejections[trial] = float((sums.astype(float) ** 2).sum()) >= critical
+    return rejections
+
+
+def pair_bias(spread: float, gap: Any) -> Any:
+    """P[i before j] - P[j before i] for items ``gap`` places apart in the center: 2 (h(q+1) - h(q)) - 1, h(k) = k/(1 - phi^k).
+
+    (The paper prints 1/(1 + phi^q) for P[i before j], which is right only for neighbors: see the errata.)
+
+    >>> round(float(pair_bias(0.5, 1)), 6)  # 1/(1 + 1/2) = 2/3
+    0.333333
+    """
+    q = np.asarray(gap, dtype=np.float64)
+    if spread == 1.0:
+        return np.zeros_like(q)
+    x = math.log(spread)
+    first, second = ((q + 1) / -np.expm1((q + 1) * x), q / -np.expm1(q * x))
+    close = q * -x < 1e-3  # there the difference cancels: (1 + x-series)
+    return np.where(close, -x * (2 * q + 1) / 6, 2 * (first - second) - 1)
+
+
+@lru_cache(maxsize=64)
+def half_biases(items: int, spread: float) -> tuple[Floats, Floats]:
+    """The bias of "in the upper half?" at places across the center (0 to 1), exactly."""
+    places = np.unique(np.linspace(0, items - 1, min(items, _PLACES)).astype(int))
+    half = places[places <= (items - 1) / 2]
+    values = np.array([top_half(items, int(p), math.log(spread)) for p in half])
+    mirrored = np.concatenate([half, items - 1 - half[::-1]])
+    return mirrored.astype(np.float64), np.concatenate([values, -values[::-1]])
