@@ -1,12 +1,16 @@
 """Two versions of the truth module in one run: largest differences of what they estimate, and the ratio of their times.
 
 ``python -m benchmarks.truth_versions OLD_SRC NEW_SRC [repeats]`` starts one process per version and gives both the same answers,
-in turns. It prints a Markdown table: the largest differences of posteriors, abilities and standard errors, the relative
-difference of the objective, the best processor times, and their ratio (below 1: the new version is faster).
+in turns. Use snapshots that nobody changes (``git archive COMMIT src | tar -x -C FOLDER``): the files of the truth module and
+their digest are printed for each version, so that a run shows what was compared.
+
+Then comes a Markdown table: the largest differences of posteriors, abilities and standard errors, the relative difference of the
+objective, the best processor times, and their ratio (below 1: the new version is faster).
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -104,6 +108,10 @@ def main(sources: list[str], repeats: int) -> None:
         )
         for source in sources
     ]
+    for source in sources:
+        files = sorted((Path(source) / "peerveil" / "truth").glob("*.py"))
+        digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:12]
+        print(f"{source}: {digest}, {len(files)} files: {' '.join(path.stem for path in files)}\n")
     print("| case | model | posteriors | abilities | errors | objective | old s | new s | ratio |\n|" + "---|" * 9)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -54,7 +54,7 @@ class EMNotConverged(PeerveilError):
         return EMNotConverged, (self.iterations, self.rise, self.tolerance)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class ExpectedCounts:
     """What an M-step reads, in expectation over the posteriors.
 
@@ -80,7 +80,7 @@ class ExpectedCounts:
         return self.by_worker[:, diagonal, diagonal], self.by_worker.sum(axis=1)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class CoinWeights:
     """One-coin: log-probability of the correct answer, and of each other answer, by worker."""
 
@@ -88,7 +88,7 @@ class CoinWeights:
     wrong: Floats
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Parameters:
     """The outcome of an M-step.
 
@@ -111,7 +111,7 @@ class Parameters:
     details: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class EStep:
     """The outcome of an E-step: the sum over tasks of ln sum_z prior(z) prod weights, and the new counts."""
 

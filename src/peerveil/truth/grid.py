@@ -124,19 +124,23 @@ class GridModel(EMModel):
         if self.shift:  # the shifts under which the posteriors are likeliest: the bound cannot fall by it
             value = self.log_correct @ hits_on_grid.T + self.log_wrong @ misses_on_grid.T + self.on_offset[:, None]
             self.offsets = np.asarray(value.argmax(axis=0))
-        weights: CoinWeights | Floats = CoinWeights(correct[:, 0], wrong[:, 0])
-        if not self.one_coin:
+        variance = np.maximum(square - mean**2, 0)
+        weights: CoinWeights | Floats
+        if self.one_coin:
+            weights = CoinWeights(correct[:, 0], wrong[:, 0])
+            abilities, errors = mean[:, 0], np.sqrt(variance[:, 0])
+        else:
             weights = np.repeat(wrong[:, None, :], k, axis=1)
             weights[:, np.arange(k), np.arange(k)] = correct
-        spread = np.sqrt(np.maximum(square - mean**2, 0))
+            abilities, errors = mean.mean(axis=1), np.sqrt(variance.sum(axis=1)) / k
         log_prior, prior_penalty = self.class_prior.m_step(counts.by_class)
         prior_strength = self.strength if self.bias is None else self.bias
         return Parameters(
             weights,
             log_prior,
             penalty + prior_penalty,
-            abilities=mean.mean(axis=1),
-            standard_errors=np.sqrt((spread**2).sum(axis=1)) / columns,
+            abilities=abilities,
+            standard_errors=errors,
             details={"by_class": mean, "prior_mean": float(_MEANS[self.mean]), "prior_strength": prior_strength},
         )
 
@@ -183,7 +187,7 @@ class GridModel(EMModel):
         return np.asarray(correct[:, None] * np.log(self.general) + wrong[:, None] * np.log1p(-self.general))
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Score:
     """Posteriors of general abilities, scaled; ``log_scale`` is the sum of logarithms of the scales.
 

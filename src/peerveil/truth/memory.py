@@ -94,7 +94,7 @@ class MemoryEngine:
         return ExpectedCounts(self._posterior.sum(axis=0), by_worker, self._float_loads)
 
 
-@nb.njit(cache=True)
+@nb.njit(cache=True, inline="always")
 def _normalize(score: Floats, known: int) -> float:
     """Log-scores of a task to its posterior, in place; returns the logarithm of the normalizer. ``known`` is a class or -1."""
     if known >= 0:
@@ -169,12 +169,12 @@ def coin_pass(
         for z in range(k):
             score[z] = log_prior[z]
         for i in range(start[t], start[t + 1]):
-            score[label[i]] += crowd[worker[i], 0]
+            score[label[i]] += crowd[np.uint64(worker[i]), 0]  # unsigned: no index is checked for being negative
         total += _normalize(score, gold[t])
         for z in range(k):
             posterior[t, z] = score[z]
         for i in range(start[t], start[t + 1]):
-            crowd[worker[i], 1] += score[label[i]]
+            crowd[np.uint64(worker[i]), 1] += score[label[i]]
     return total
 
 
