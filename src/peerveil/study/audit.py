@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from annotated_types import Ge, Le
 
+from peerveil.core.optional import missing_parts
 from peerveil.study.actions import Action, Setting
 
 if TYPE_CHECKING:
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from peerveil.study.actions import Context
     from peerveil.study.execute import Inputs
     from peerveil.study.outcome import Outcome
+
+MODULES: Final = ("release", "timing", "calibration", "rankings", "truth")
+ADVERSARIES: Final = ["peerveil.audit.randomness", *(f"peerveil.{module}.adversary" for module in MODULES)]
+"""What registers claims with the audit."""
 
 
 class AuditRun(Action[None]):
@@ -121,10 +126,10 @@ class AuditRun(Action[None]):
 
 
 def load_claims() -> None:
-    """Import what registers claims: randomness and the five modules. Services register theirs when they are imported."""
-    import_module("peerveil.audit.randomness")
-    for module in ("release", "timing", "calibration", "rankings", "truth"):
-        import_module(f"peerveil.{module}.adversary")
+    """Import what registers claims. The command line adds the services to the list; without their extra they are left out."""
+    for name in ADVERSARIES:
+        if not (name.startswith("peerveil.web.") and missing_parts("services")):
+            import_module(name)
 
 
 def draw_audit(ax: Axes, audits: list[AuditResult]) -> None:
