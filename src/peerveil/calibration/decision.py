@@ -141,9 +141,6 @@ class ChairSheet(Pictured):
             f"adversary names {100 * self.named:.1f}% of the writers ({100 * self.named_from_scores:.1f}% from scores alone)"
         )
 
-    def __str__(self) -> str:
-        return self.summary()
-
     def frame(self) -> pl.DataFrame:
         """One row per review. It names reviewers."""
         return self.reviews

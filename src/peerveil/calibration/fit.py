@@ -126,9 +126,6 @@ class MiscalibrationFit(Pictured):
             f"to {bias.max():.3g}, noise {self.noise:.3g}"
         )
 
-    def __str__(self) -> str:
-        return self.summary()
-
     def frame(self) -> pl.DataFrame:
         """One row per reviewer, with posterior means and deviations."""
         return self.table

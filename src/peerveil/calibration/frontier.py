@@ -103,9 +103,6 @@ class Frontier(Plan):
             + (f"; conference errors in between may be overstated by up to {self.gap:.1g}" if self.gap > 0 else "")
         )
 
-    def __str__(self) -> str:
-        return self.summary()
-
 
 def _rounded_down(error: float) -> float:
     """A demand that a user can type, and that can be met."""

@@ -89,9 +89,6 @@ class Tradeoff(Plan):
         end = f"demand {self.demands[-1]:g}: {cost[-1]:.4f}, {missed[-1]:.1f}%"
         return f"demand {self.demands[0]:g}: {start}; {end}{sampled}"
 
-    def __str__(self) -> str:
-        return self.summary()
-
 
 def plan_decisions(
     reviews: Any,

@@ -89,9 +89,6 @@ class Simulation(Pictured):
         """Both errors, guaranteed and observed."""
         return f"{self.draws:,} draws\n{self.conference}\n{self.adversary}"
 
-    def __str__(self) -> str:
-        return self.summary()
-
 
 def _simulation(conference: tuple[Any, Any], adversary: tuple[Any, Any]) -> Simulation:
     """Mean guaranteed against mean observed errors; the standard error is that of their difference."""

@@ -108,8 +108,8 @@ def campaign(file: Path | None, close: str | None, example: str | None, db: str,
         read = Campaign.read(file)
         with Store(db) as store:
             store.add(read)
-        said = f"{read.id}: {read.response}\n{read.guarantee}\nFor a whole person: {read.person_guarantee}"
-        emit({"campaign": read.id, "guarantee": str(read.guarantee)}, as_json, said)
+        text = f"{read.id}: {read.response}\n{read.guarantee}\nFor a whole person: {read.person_guarantee}"
+        emit({"campaign": read.id, "guarantee": str(read.guarantee)}, as_json, text)
         return
     with Store(db) as store:
         if close is not None:
@@ -285,8 +285,8 @@ def serve(db: str, host: str, port: int, processes: int) -> None:
     if processes > 1:
         if "://" not in db or port == 0:
             raise BadInput("--processes", got=processes, want="1 with a SQLite file, or with port 0")
-        one = [*this_command(), "collect", "serve", "--host", host, "--port", str(port)]
-        stop_with(run_processes([one] * processes, journal))
+        command = [*this_command(), "collect", "serve", "--host", host, "--port", str(port)]
+        stop_with(run_processes([command] * processes, journal))
 
     def ready(bound: int) -> None:
         shown = f"[{host}]" if ":" in host else host

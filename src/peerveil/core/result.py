@@ -79,6 +79,9 @@ class Pictured:
         """The finding in one line, without the guarantee."""
         return type(self).__name__
 
+    def __str__(self) -> str:
+        return self.summary()
+
     @property
     def mark(self) -> str | None:
         """The words that must stand beside this; ``None`` if there are none."""

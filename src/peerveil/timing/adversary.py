@@ -98,9 +98,6 @@ class LinkageAttack(Pictured):
         names = ("threshold", "flagged", "right", "precision", "recall")
         return pl.DataFrame({name: getattr(self, name) for name in names})
 
-    def __str__(self) -> str:
-        return self.summary()
-
     def summary(self) -> str:
         """Precision and recall at the best cut-off."""
         cut, precision, recall = self.best

@@ -107,9 +107,6 @@ class Batches(Pictured):
         ax.bar(counts["size"].to_numpy(), counts["batches"].to_numpy(), color="#2b7bba")
         ax.set(xlabel="comments in a batch", ylabel="batches")
 
-    def __str__(self) -> str:
-        return self.summary()
-
     def summary(self) -> str:
         """How many batches there are, how large they are, and both rates."""
         share = 100 * float(self.batched.mean())

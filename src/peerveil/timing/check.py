@@ -64,9 +64,6 @@ class LossCheck(Pictured):
         verdict = "holds" if self.passed else "does not hold"
         return f"a pair of comments loses {self.total:.6g}, {self.claimed:.6g} is claimed: the claim {verdict} ({how})"
 
-    def __str__(self) -> str:
-        return self.summary()
-
     def draw(self, ax: Axes) -> None:
         """The loss beside the claim; an infinite loss has no bar."""
         loss = self.total if math.isfinite(self.total) else math.nan

@@ -78,9 +78,6 @@ class OptimalAttack(Pictured):
         """The curve, one row per point."""
         return pl.DataFrame({"type_one": self.type_one, "power": self.power})
 
-    def __str__(self) -> str:
-        return self.summary()
-
     def summary(self) -> str:
         """The cross-over error, and what the guarantee alone leaves."""
         return (

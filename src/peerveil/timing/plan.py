@@ -101,9 +101,6 @@ class DelayPlan(Plan):
             f"{in_words(best.mean_unbatched)}, no post longer than {in_words(best.max_delay)}."
         )
 
-    def __str__(self) -> str:
-        return self.summary()
-
     def table(self) -> pl.DataFrame:
         """One row per mechanism, delays in seconds; ``max_delay`` is null where there is no longest delay."""
         longest = pl.col("max_delay")

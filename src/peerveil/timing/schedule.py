@@ -160,9 +160,6 @@ class PostingSchedule(Pictured):
             f"answer: {early:,} as drawn, {early_as_posted:,} as posted"
         )
 
-    def __str__(self) -> str:
-        return self.summary()
-
     def to_dict(self) -> dict[str, Any]:
         """Delays in seconds, early replies and the schedule, as JSON values."""
         note = {"for": "the operator only: this links public ids to the log"}

@@ -117,7 +117,7 @@ def test_frames_and_bad_layouts(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="^layout: got 'upside down'"):
         Rankings.from_frame(frame, layout="upside down")
     preflib = WANTED.write(tmp_path / "votes.soc")
-    with pytest.raises(BadInput, match="nothing for PrefLib"):
+    with pytest.raises(BadInput, match="PrefLib has only one"):
         Rankings.read(preflib, layout="orders")
     with pytest.raises(BadTable, match=r"row 2 .*no item in the row"):
         Rankings.from_frame({"rank1": ["x", None], "rank2": ["y", ""]})

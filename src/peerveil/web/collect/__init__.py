@@ -18,7 +18,7 @@ truth module and the one-bit answers of the rankings module from browsers and pr
 ... }
 >>> print(Campaign.from_dict(terms).person_guarantee)  # doctest: +NORMALIZE_WHITESPACE
 Local differential privacy with epsilon 3 for all answers of one person: whatever leaves the person's device is at most 20.09
-times as likely in one case as in the other, and a 50:50 guess between the two is right at most 95.3 times in 100, whatever else a
+times as likely in one case as in the other, and a 50:50 guess between the two is right at most 95.3% of the time, whatever else a
 reader knows (neighbors: one person gives any other answers to the same tasks; which tasks were answered is not hidden).
 """
 

@@ -128,10 +128,10 @@ function explain(most) {
   $("kept").textContent = `Your answer is changed at random on this device. With this setting it is sent unchanged ${kept}% of the time.`;
   $("otherwise").textContent = ranking || terms.classes.length === 2
     ? "Otherwise the opposite is sent." : "Otherwise one of the other answers, drawn at random, is sent in its place.";
-  $("reveals").textContent = `So a report does not say for certain what you think: somebody who sees it, and guesses between two answers, is right at
-    most ${guess} times in 100, where a coin would be right 50 times.`;
+  $("reveals").textContent = `So what is sent does not say for certain what you think: somebody who sees it, and guesses between two answers, is right at
+    most ${guess}% of the time; a coin would be right 50% of the time.`;
   $("together").textContent = most === 1 ? "You give one answer."
-    : `You may give up to ${most} answers. Each of them is randomized by itself; the promise below says what all of them reveal together.`;
+    : `You may give up to ${most} answers. Each of them is randomized by itself; the guarantee below says what all of them reveal together.`;
   $("promise").textContent = terms.promise;
   $("person-promise").textContent = terms.person_promise === terms.promise ? "" : terms.person_promise;
   show("terms");

@@ -149,7 +149,7 @@ export class Client {
     return this.sent.get(key);
   }
 
-  // How many times in 100 an answer is sent unchanged (rounded down), and a 50:50 guess from a report is right (rounded up).
+  // Percent of answers that are sent unchanged (rounded down), and of right 50:50 guesses from a randomized answer (rounded up).
   get inHundred() {
     const { keepBelow: keep, share, bits } = this.terms, pair = keep + share;
     return { kept: Number((1000n * keep) >> BigInt(bits)) / 10, guess: Number((1000n * keep + pair - 1n) / pair) / 10 };
