@@ -26,7 +26,7 @@ from peerveil.data import Reviews
 from peerveil.study import demo
 from peerveil.study.actions import find_action
 from peerveil.study.reference import reference_page
-from peerveil.study.release import Publish
+from peerveil.study.release import PublishMeans
 
 ROOT = Path(__file__).parents[1]
 GENERATED = ROOT / "docs" / "actions.md"  # by docs/conf.py
@@ -222,7 +222,7 @@ def test_pages_plan_the_weight_that_they_release() -> None:
     listed = [(name_of(path), shlex.split(line, comments=True)[1:]) for path in PAGES for line in commands(path)]
     planned = [(page, weight(line)) for page, line in listed if line[:2] == ["release", "plan"]]
     assert {page for page, _ in planned} >= {"release", "guides/chair", "tutorials/release"}
-    draft = Publish.suggest(Reviews(paper=[1, 1], reviewer=["ann", "bo"], score=[3, 4]))
+    draft = PublishMeans.suggest(Reviews(paper=[1, 1], reviewer=["ann", "bo"], score=[3, 4]))
     assert draft is not None
     drafted = draft.settings["weight"]
     assert f"release plan FILE --weight {drafted} " in draft.why

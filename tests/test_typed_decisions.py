@@ -33,7 +33,7 @@ WORDS = re.compile(r"[A-Za-z<$]")  # a separator such as ":" or a line break is 
 ALLOWED = {
     "core/files.py::check_out": "the suffix of a path that a user wrote",
     "study/actions.py::Parameter.flag": "the plural of a parameter's name",
-    "study/execute.py::Source.several": "a path that a user wrote",
+    "study/execute.py::DataFile.several": "a path that a user wrote",
     "study/spelling.py": "values that a user wrote",
     "calibration/functions.py::read_miscalibration": "the name of a file",
     "cli/base.py::_explained": "the name of a Python module",
@@ -55,7 +55,7 @@ ALLOWED = {
     "web/common/database.py": "error codes of databases",
     "web/common/tokens.py": "a header of a request",
     "web/common/vault.py": "a key that an operator wrote",
-    "study/new.py::_look": "the name of a file",
+    "study/new.py::_tables": "the name of a file",
     "study/spec.py::_NAME": "a name that a user chose",
     "core/files.py::regular_file": "the name of a file",
     "core/text.py": "classes of Unicode characters",

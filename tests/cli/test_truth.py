@@ -239,7 +239,7 @@ def test_few_reports_show_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "cannot be seen from equal answers" in run(capsys, "truth", "infer", one, *common)[2]
     code, text, _ = run(capsys, "truth", "infer", one, *common, "--classes", "yes,no")
     assert code == 0
-    assert "1 task labeled from 1 report of 1 worker." in text
+    assert "1 task labeled from 1 answer of 1 worker." in text
     assert "Classes seen" not in text
     odd = Labels(task=[1, 1, 2], worker=[1, 2, 1], label=["yes", "no", "mabye"]).write(tmp_path / "odd.csv")
     code, text, _ = run(capsys, "truth", "infer", odd, *common)
@@ -256,7 +256,7 @@ def test_files_for_databases(answers: Path, tmp_path: Path, capsys: pytest.Captu
     for more in (["--model", "majority"], ["--model", "one-coin", "--classes", "0,1"]):
         code, text, _ = run(capsys, "truth", "infer", tmp_path / "a*.parquet", *more, *common)
         assert code == 0
-        assert "60 tasks labeled from 300 reports" in text
+        assert "60 tasks labeled from 300 answers" in text
     code, _, err = run(capsys, "truth", "label", tmp_path / "a1.parquet", "--engine", "duckdb", "--model", "one-coin",
                        "--out", tmp_path / "labels")  # fmt: skip
     assert (code, err) == (0, "")

@@ -16,19 +16,18 @@ from typing import Annotated, Any
 import click
 import jsonschema_rs
 import pytest
-from annotated_types import Ge, Le
 
 from peerveil import BadInput, Ledger
-from peerveil.cli.actions import _given, command
+from peerveil.cli.actions import command, texts_of
 from peerveil.cli.base import build_app
 from peerveil.data import synthetic_conference
 from peerveil.study import Study
 from peerveil.study.actions import KINDS, Action, Parameter, Setting, _whole, all_actions, find_action
-from peerveil.study.execute import Inputs, Source, execute
+from peerveil.study.execute import DataFile, Inputs, execute
 from peerveil.study.outcome import Outcome
 from peerveil.study.reference import action_reference, reference_page
 from peerveil.study.schema import step_schema, study_schema
-from peerveil.study.spelling import Duration, Epsilon
+from peerveil.study.spelling import Duration, Epsilon, Limits
 from peerveil.study.toml import toml_step
 from peerveil.web.console.pages.modules import form_fields
 from peerveil.web.console.studies import form_text, offered, read_settings
@@ -113,7 +112,7 @@ def test_the_command_stands_in_its_group(kind: type[Action[Any]]) -> None:
     app = build_app()
     group = app.get_command(click.Context(app), kind.module())
     assert isinstance(group, click.Group)
-    assert kind.verb() in group.commands
+    assert kind.verb() in group.list_commands(click.Context(group))
 
 
 @EACH
@@ -121,8 +120,7 @@ def test_its_examples_are_accepted(kind: type[Action[Any]]) -> None:
     assert kind.examples
     for example in kind.examples:
         given = command(kind).make_context(kind.name, shlex.split(example)).params
-        texts = {parameter.name: _given(parameter, given[parameter.name]) for parameter in kind.parameters()}
-        kind.check({name: value for name, value in texts.items() if value is not None})
+        kind.check(texts_of(kind, given))
 
 
 @EACH
@@ -271,7 +269,7 @@ def changed() -> type[Action[Any]]:
         kinds, spends = ("reviews",), True
         epsilon: Annotated[Epsilon, Setting("Privacy budget of the trial.", common=True)]
         patience: Annotated[Duration, Setting("How long to wait.", "Patience")] = 5400.0
-        rounds: Annotated[int, Ge(3), Le(77), Setting("Rounds of the trial.")] = 42
+        rounds: Annotated[int, Limits(ge=3, le=77), Setting("Rounds of the trial.")] = 42
 
     return Trial
 
@@ -312,7 +310,7 @@ def test_an_account_without_a_ledger_and_the_reverse_are_refused(
     monkeypatch.setattr(kind, "guarantee", lambda *_: None)
     monkeypatch.setattr("peerveil.study.execute.read_inputs", lambda *_: Inputs(None))
     action = object.__new__(kind)
-    source = Source(tmp_path / "data.csv") if kind.kinds else None
+    source = DataFile(path=tmp_path / "data.csv") if kind.kinds else None
     ledger = str(tmp_path / "budget.db")
     with Ledger.open(ledger) as book:
         book.account("main", epsilon=1)
@@ -352,7 +350,7 @@ def test_what_is_drawn_once_is_never_replaced(tmp_path: Path) -> None:
     assert {kind.name for kind in once} == {"timing.post", "calibration.decide"}
     for kind in once:
         with pytest.raises(BadInput, match="drawn once"):
-            execute(object.__new__(kind), Source(tmp_path / "data.csv"), tmp_path, force=True)
+            execute(object.__new__(kind), DataFile(path=tmp_path / "data.csv"), tmp_path, force=True)
 
 
 # ---- weight ----------------------------------------------------------------------------------------------------------------

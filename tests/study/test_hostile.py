@@ -142,7 +142,7 @@ def test_columns_of_other_names_are_guessed_and_offered(tmp_path: Path) -> None:
     conference.reviews.frame.write_csv(tmp_path / "reviews.csv")
     text = new_study(tmp_path)
     assert "guessed from the header: please check" in text
-    assert "odd.csv: its columns are a, b. Say what is what" in text
+    assert "odd.csv: its columns are a, b. State which is which" in text
     (tmp_path / "study.toml").write_text(text)
     read = Study.read(tmp_path / "study.toml").data["edits"]
     assert (read.kind, read.columns) == ("events", {"actor": "User", "thread": "page", "time": "timestamp"})

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import polars as pl
 import pytest
 
 from peerveil.core.guarantee import Guarantee
-from peerveil.study.outcome import Outcome, person_cautions, typical_and_most
+from peerveil.report import Line
+from peerveil.study.outcome import Outcome, Part, person_cautions, typical_and_most
 
 ONE = Guarantee.pure_dp(1, unit="one review", neighbors="two reviewers exchange one review each")
 
@@ -15,10 +18,10 @@ ONE = Guarantee.pure_dp(1, unit="one review", neighbors="two reviewers exchange 
 def protections(loads: tuple[int, int]) -> list[list[str]]:
     outcome = Outcome("How strict are reviewers?")
     outcome.protect_person("one review", "reviewer", "wrote ({} reviews)", loads, ONE.group)
-    return outcome.protects
+    return outcome.protections
 
 
-def test_one_thing_a_typical_person_and_the_busiest_are_told_apart() -> None:
+def test_one_thing_a_typical_person_and_the_busiest_are_distinguished() -> None:
     assert protections((3, 9)) == [
         ["one review", "protected (epsilon 1)"],
         ["everything a typical reviewer wrote (3 reviews)", "weakly protected (epsilon 3)"],
@@ -50,18 +53,30 @@ def test_the_best_guess_is_that_of_the_guarantee() -> None:
 
 
 def test_nothing_that_is_kept_back_stays_public() -> None:
-    outcome = Outcome("Correct labels", answer="9 of 10", found=["9 of 10"], results={"share": 0.9}, attack=["none"])
-    outcome.promises(ONE)
+    outcome = Outcome("Correct labels", attack=["none"])
+    outcome.public.answer, outcome.public.findings, outcome.public.results = "9 of 10", ["9 of 10"], {"share": 0.9}
+    outcome.set_guarantee(ONE)
     outcome.protect("one answer", ONE)
-    outcome.table(["share"], [[0.9]], public=True)
-    outcome.csv("labels.csv", pl.DataFrame({"task": [1]}), public=True)
-    outcome.picture(lambda ax: ax.plot([1, 2]), "a line", "A line.", public=True)
-    outcome.keep_back("Not for publication.", "everybody who answered")
-    for parts in (outcome.tables, outcome.files, outcome.pictures):
-        (part,) = parts
-        assert not part.public
-    assert (outcome.answer, outcome.found, outcome.results, outcome.attack, outcome.guarantee) == ("", [], {}, [], None)
-    assert outcome.promise == outcome.promise_short == "Not for publication."
-    assert outcome.protects == [["everybody who answered", "nothing of this step is published"]]
-    assert (outcome.private_answer, outcome.private_results) == ("9 of 10", {"share": 0.9})
-    assert outcome.private_found == ["Not for publication.", "9 of 10"]
+    outcome.public.table(["share"], [[0.9]])
+    outcome.public.csv("labels.csv", pl.DataFrame({"task": [1]}))
+    outcome.figure(lambda ax: ax.plot([1, 2]), "a line", "A line.", public=True)
+    outcome.withhold("Not for publication.", "everybody who answered")
+    assert outcome.public == Part()
+    assert (outcome.attack, outcome.guarantee) == ([], None)
+    assert outcome.guarantee_text == outcome.guarantee_short == "Not for publication."
+    assert outcome.protections == [["everybody who answered", "nothing of this step is published"]]
+    private = outcome.private
+    assert (private.answer, private.results) == ("9 of 10", {"share": 0.9})
+    assert private.findings == ["Not for publication.", "9 of 10"]
+    assert [len(items) for items in (private.tables, private.files, private.figures)] == [1, 1, 1]
+
+
+def test_an_outcome_survives_its_file() -> None:
+    outcome = Outcome("Correct labels", mark="simulation, not private")
+    outcome.figure(lambda ax: ax.plot([1, 2]), "a line", "A line.", public=True)
+    outcome.private.findings = ["as it is", Line("do this", "peerveil run study.toml")]
+    outcome.private.table(["share"], [[0.9]])
+    again = Outcome.from_dict(json.loads(json.dumps(outcome.to_dict())))
+    assert again == outcome
+    assert isinstance(again.private.findings[1], Line)
+    assert "simulation, not private" in again.public.figures[0].svg

@@ -54,8 +54,8 @@ def test_what_is_private_is_debited_and_what_is_not_is_not_published(tmp_path: P
         "rankings-randomize/figure-1.svg", "rankings-aggregate/aggregate.json", "rankings-aggregate/figure-1.svg",
     }  # fmt: skip
     plain = done.outcomes["plain"]
-    assert (plain.answer, plain.found, plain.results, plain.mark) == ("", [], {}, "not private")
-    assert plain.private_answer.startswith("Yes, the rankings differ from chance")
+    assert (plain.public.answer, plain.public.findings, plain.public.results, plain.mark) == ("", [], {}, "not private")
+    assert plain.private.answer.startswith("Yes, the rankings differ from chance")
 
 
 def test_a_file_without_reports_is_refused_before_anything_is_spent(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from peerveil.core.errors import BadInput
 from peerveil.data import synthetic_conference
 from peerveil.ledger import Ledger
 from peerveil.study import Study, check_study, run_study
-from peerveil.study.timing import Audit, Post
+from peerveil.study.timing import AuditLog, PostLog
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,8 +48,8 @@ def test_posting_is_entered_and_only_posts_are_published(tmp_path: Path) -> None
     private = {path.relative_to(out / "private").as_posix() for path in out.rglob("private/*/*")}
     assert {"timing-audit/audit.html", "timing-plan/gaps.csv", "timing-post/schedule.csv"} <= private
     posted = done.outcomes["timing-post"]
-    assert "delay mean" not in " ".join([posted.answer, *posted.found, *posted.attack])
-    assert done.outcomes["timing-audit"].answer == ""
+    assert "delay mean" not in " ".join(map(str, [posted.public.answer, *posted.public.findings, *posted.attack]))
+    assert done.outcomes["timing-audit"].public.answer == ""
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_what_could_not_be_run_is_refused_before_anything_is_drawn(step: str, me
 
 
 def test_a_new_study_proposes_an_audit_and_shows_how_to_post() -> None:
-    audit, post = Audit.suggest(LOG), Post.suggest(LOG)
+    audit, post = AuditLog.suggest(LOG), PostLog.suggest(LOG)
     assert not audit.commented
-    assert Audit.check(dict(audit.settings), strict=True) == Audit()
+    assert AuditLog.check(dict(audit.settings), strict=True) == AuditLog()
     assert post.commented
-    assert Post.check(dict(post.settings), strict=True).gap == 2700
+    assert PostLog.check(dict(post.settings), strict=True).gap == 2700

@@ -13,14 +13,14 @@ import click
 
 from peerveil.cli import base
 from peerveil.study.actions import actions_of
-from peerveil.study.execute import Source
+from peerveil.study.execute import DataFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from peerveil.study.actions import Action, Parameter
     from peerveil.study.execute import Executed
-    from peerveil.study.outcome import TableOf
+    from peerveil.study.outcome import ReportTable
 
 NOT_COUNTED: Final = (
     "note: no ledger was named, so this release is not counted; every further release from the same data reveals more "
@@ -28,11 +28,11 @@ NOT_COUNTED: Final = (
 )
 
 
-def module_group(module: str, about: str) -> base.CommandGroup:
-    """The commands of a module."""
-    group = base.CommandGroup(module, help=f"{about}.")
-    add_actions(group, module)
-    return group
+def module_group(module: str, about: str) -> base.LazyGroup:
+    """The commands of a module; each is built when it is called."""
+    kinds = actions_of(module)
+    sections = {"Commands": {verb: kind.about for verb, kind in kinds.items()}}
+    return base.LazyGroup(module, help=f"{about}.", sections=sections, load=lambda verb: command(kinds[verb]))
 
 
 def add_actions(group: click.Group, module: str) -> None:
@@ -44,20 +44,18 @@ def add_actions(group: click.Group, module: str) -> None:
 def command(kind: type[Action[Any]]) -> base.Command:
     """The command of an action."""
 
-    def run(**given: Any) -> None:
-        _run(kind, given)
+    def run(**options: Any) -> None:
+        _run(kind, options)
 
     for decorator in reversed(_common(kind)):
         run = decorator(run)
-    publishes = f"May be published: {kind.publishes}." if kind.publishes else "Nothing of this may be published."
-    operator = f" For the operator only: {kind.operator}." if kind.operator else ""
     return base.Command(
         kind.verb(),
         params=[*_file(kind), *map(_option, kind.parameters()), *reversed(run.__click_params__)],  # type: ignore[attr-defined]
         callback=run,
         short_help=kind.about,
-        help="\n\n".join(part for part in (kind.about, kind.details, f"{publishes}{operator}") if part),
-        examples=[f"peerveil {kind.module()} {kind.verb()} {arguments}".strip() for arguments in kind.examples],
+        help="\n\n".join(part for part in (kind.about, kind.details, " ".join(kind.facts())) if part),
+        examples=kind.command_lines(),
     )
 
 
@@ -71,7 +69,7 @@ def _file(kind: type[Action[Any]]) -> list[click.Parameter]:
 
 def _option(parameter: Parameter) -> click.Option:
     """One parameter as an option. It takes text, which the declaration checks."""
-    want = "" if parameter.is_flag or parameter.choices else f" {parameter.want[0].upper()}{parameter.want[1:]}."
+    want = "" if parameter.is_flag or parameter.choices else f" {parameter.want_sentence}"
     default = "" if parameter.default in (None, ()) else f" [default: {parameter.text(parameter.default)}]"
     state = " [required]" if parameter.required else default
     return click.Option(
@@ -115,37 +113,38 @@ def _common(kind: type[Action[Any]]) -> list[Any]:
     return [option for option, is_wanted in options if is_wanted]
 
 
-def _run(kind: type[Action[Any]], given: dict[str, Any]) -> None:
-    """Check the settings, run the action and show what came of it."""
+def _run(kind: type[Action[Any]], options: dict[str, Any]) -> None:
+    """Check the settings, run the action and show its outcome."""
     from peerveil.study.execute import execute
 
-    texts = {parameter.name: _given(parameter, given[parameter.name]) for parameter in kind.parameters()}
     flags = {parameter.name: parameter.flag for parameter in kind.parameters()}
-    action = kind.check(
-        {name: value for name, value in texts.items() if value is not None},
-        place=lambda name: flags.get(name, f"--{name}"),
-    )
-    source = None
-    columns = given.get("columns") or {}
+    action = kind.check(texts_of(kind, options), place=lambda name: flags.get(name, f"--{name}"))
+    columns, source = options.get("columns"), None
     if kind.kinds:
-        reading: dict[str, Any] = {name: given.get(name) for name in ("kind", "time_zone", "layout")}
-        source = Source(Path(given["file"]), format=given["format_"], columns=columns, **reading)
+        reading = {name: options.get(name) for name in ("kind", "time_zone", "layout")}
+        source = DataFile(path=Path(options["file"]), format=options["format_"], columns=columns, **reading)
     others = {
-        parameter.name: [
-            Source(Path(path), columns=columns)
-            for path in (getattr(action, parameter.name) if parameter.many else [getattr(action, parameter.name)])
-        ]
+        parameter.name: [DataFile(path=Path(path), columns=columns) for path in parameter.values(action)]
         for parameter in kind.parameters()
-        if parameter.refers is not None and parameter.refers.kind is not None and getattr(action, parameter.name)
+        if parameter.named_data
     }
-    own = {name: given.get(name) for name in ("ledger", "account", "seed") if name not in flags}
+    own = {name: options.get(name) for name in ("ledger", "account", "seed") if name not in flags}
     with ExitStack() as stack:
         progress = _progress(kind, stack)
-        done = execute(action, source, given["out"], others=others, force=given["force"], progress=progress, **own)
-    counted = not kind.spends or own.get("ledger") is not None or own.get("seed") is not None
-    base.emit(_data(kind, done), given["as_json"], lambda: _show(done, counted))
+        done = execute(action, source, options["out"], others=others, force=options["force"], progress=progress, **own)
+    is_counted = not kind.spends or own.get("ledger") is not None or own.get("seed") is not None
+    base.emit(_data(kind, done), options["as_json"], lambda: _show(done, is_counted))
     if done.outcome.failed:
         base.stop_with(base.CHECK_FAILED)
+
+
+def texts_of(kind: type[Action[Any]], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The text of every option that was given."""
+    return {
+        parameter.name: parameter.from_text(",".join(value)) if parameter.many else value
+        for parameter in kind.parameters()
+        if (value := options[parameter.name]) not in (None, ())
+    }
 
 
 def _progress(kind: type[Action[Any]], stack: ExitStack) -> Callable[[float, str], None]:
@@ -162,65 +161,54 @@ def _progress(kind: type[Action[Any]], stack: ExitStack) -> Callable[[float, str
     return progress
 
 
-def _given(parameter: Parameter, value: Any) -> Any:
-    """An option's text; None if it was not given."""
-    if parameter.many:
-        return parameter.from_text(",".join(value)) if value else None
-    return value
-
-
 def _data(kind: type[Action[Any]], done: Executed) -> dict[str, Any]:
     """The result for programs."""
     outcome = done.outcome
+    private = outcome.private
     return {
         "action": kind.name,
-        "answer": outcome.answer,
-        "found": outcome.found,
-        "results": outcome.results,
-        "guarantee": outcome.guarantee,
-        "guarantee_in_words": outcome.promise,
-        "mark": outcome.mark,
+        "answer": outcome.public.answer,
+        **outcome.public_results(),
         "operator_only": {
-            "answer": outcome.private_answer,
-            "found": [line if isinstance(line, str) else " ".join(line.paragraphs()) for line in outcome.private_found],
-            "results": outcome.private_results,
+            "answer": private.answer,
+            "found": [line if isinstance(line, str) else " ".join(line.paragraphs()) for line in private.findings],
+            "results": private.results,
         },
         "written": [str(path) for path, _ in done.written],
         "may_be_published": [str(path) for path, is_public in done.written if is_public],
     }
 
 
-def _show(done: Executed, counted: bool) -> None:
+def _show(done: Executed, is_counted: bool) -> None:
     """The result for people, part by part: what may be published, its guarantee, what only the operator may see."""
     outcome = done.outcome
     mark = f" [{outcome.mark}]" if outcome.mark else ""
-    private = [outcome.private_answer] if outcome.private_answer else []
-    for line in outcome.private_found:
+    public = [f"{outcome.public.answer}{mark}\n"] if outcome.public.answer else []
+    public += [str(line) for line in outcome.public.findings if line != outcome.public.answer]
+    private = [outcome.private.answer] if outcome.private.answer else []
+    for line in outcome.private.findings:
         private += [line] if isinstance(line, str) else line.paragraphs()
-    public = [f"{outcome.answer}{mark}\n"] if outcome.answer else []
-    public += [text for text in outcome.found if text != outcome.answer]
     label = "" if outcome.guarantee is None else "Guarantee: "
-    protection = [f"{label}{outcome.promise_short or outcome.promise}"] if outcome.promise else []
+    text = outcome.guarantee_short or outcome.guarantee_text
+    protection = [f"{label}{text}"] if text else []
     protection += ["What an attacker could still do: " + " ".join(outcome.attack)] if outcome.attack else []
-    _show_part("", public, [table for table in outcome.tables if table.public])
-    if public:
-        _show_part("", protection, [])
     title = "For the operator only, not for publication:"
-    _show_part(title, list(dict.fromkeys(private)), [table for table in outcome.tables if not table.public])
-    if not public:
-        _show_part("", protection, [])
+    parts = [(public, outcome.public.tables), (protection, []), (list(dict.fromkeys(private)), outcome.private.tables)]
+    for lines, tables in parts if public else (parts[2], parts[1]):
+        if lines is parts[2][0] and (lines or tables):
+            click.echo(title)
+        _show_part(lines, tables)
     for path, is_public in done.written:
         click.echo(f"written{'' if is_public else ', not for publication'}: {path}")
-    if not counted:
+    if not is_counted:
         click.echo(NOT_COUNTED)
 
 
-def _show_part(title: str, lines: list[str], tables: list[TableOf]) -> None:
+def _show_part(lines: list[str], tables: list[ReportTable]) -> None:
     """Lines and tables with a blank line below, if there are any."""
-    if not lines and not tables:
-        return
-    for text in [title, *lines] if title else lines:
+    for text in lines:
         click.echo(text)
     for table in tables:
         base.print_table(table.columns, table.rows)
-    click.echo("")
+    if lines or tables:
+        click.echo("")

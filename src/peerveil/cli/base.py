@@ -38,8 +38,6 @@ BUDGET_EXCEEDED: Final = 3
 INTERNAL: Final = 70
 INTERRUPTED: Final = 130
 
-# ---- help pages ------------------------------------------------------------------------------------------------------
-
 _COMMON: Final = {"--json", "--debug", "--help"}  # listed last, in a section of their own
 
 
@@ -67,18 +65,15 @@ class Command(click.Command):
         self.examples = examples
 
     def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Nothing: arguments are written with the options (click calls this since version 8.5)."""
+        """Nothing: arguments are written with the options (called since click 8.5)."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write all parameters, in sections."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], "Common options": []}
         for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if isinstance(parameter, click.Argument):
-                title = "Arguments"
-            else:
-                title = "Common options" if _COMMON.intersection(parameter.opts) else "Options"
-            sections[title] += [record] if record else []
+            title = "Common options" if _COMMON.intersection(parameter.opts) else "Options"
+            if record := parameter.get_help_record(ctx):
+                sections["Arguments" if isinstance(parameter, click.Argument) else title].append(record)
         for title, records in sections.items():
             if records:
                 with formatter.section(title):
@@ -104,23 +99,29 @@ class CommandGroup(Command, click.Group):
             ctx.exit(BAD_INPUT)
         return super().parse_args(ctx, args)
 
+    def listed(self) -> Mapping[str, Mapping[str, str]]:
+        """The one-line help of every command, by section and name."""
+        return {"Commands": {name: command.get_short_help_str(200) for name, command in self.commands.items()}}
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """The names in the order in which they were declared."""
-        return list(self.commands)
+        return [name for section in self.listed().values() for name in section]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands, then the options."""
         self.format_commands(ctx, formatter)
         super().format_options(ctx, formatter)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write each command's name and the whole first sentence of its help."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, command.get_short_help_str(200)) for name, command in self.commands.items()])
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each command's name and help, in sections."""
+        width = max(len(name) for name in self.list_commands(ctx))
+        for title, section in self.listed().items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{width}}", text) for name, text in section.items()])
 
 
 class LazyGroup(CommandGroup):
-    """The application: it imports a command only when it is called.
+    """A group that builds a command when it is called; its help needs only names and one-line helps.
 
     Parameters
     ----------
@@ -140,20 +141,13 @@ class LazyGroup(CommandGroup):
         super().__init__(*arguments, **settings)
         self.sections, self._load = sections, load
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """All names; nothing is imported."""
-        return [name for section in self.sections.values() for name in section]
+    def listed(self) -> Mapping[str, Mapping[str, str]]:
+        """The sections as they were given."""
+        return self.sections
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
+        """Build a command."""
         return self._load(cmd_name) if cmd_name in self.list_commands(ctx) else None
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands in sections; nothing is imported."""
-        width = max(len(name) for name in self.list_commands(ctx))
-        for title, section in self.sections.items():
-            with formatter.section(title):
-                formatter.write_dl([(f"{name:{width}}", text) for name, text in section.items()])
 
 
 # ---- options, each declared once -------------------------------------------------------------------------------------
@@ -278,13 +272,6 @@ def stop_with(code: int) -> NoReturn:
 
 # ---- the application -------------------------------------------------------------------------------------------------
 
-_START: Final = {
-    "demo": "Analyze a synthetic conference from start to finish and write a report",
-    "new": "Look at your data and print a commented study file to start from",
-    "run": "Check a study, ask before spending, run it, and write its results and a report",
-    "schema": "Print a JSON schema of study files, for editors",
-}
-_DATA: Final = {"data": "Check data files, and make synthetic ones"}
 _MODULES: Final = {
     "release": "Publish the distribution of reviewer scores with differential privacy",
     "timing": "Measure what posting times reveal about people, and delay posts to hide it",
@@ -292,22 +279,31 @@ _MODULES: Final = {
     "rankings": "Test whether rankings differ from chance, with differential privacy",
     "truth": "Infer correct labels from randomized answers",
 }
-_SERVICES: Final = {
-    "console": "Use all modules in a browser",
-    "gateway": "Run a posting service that publishes each post after a random delay",
-    "collect": "Collect answers that are randomized before they leave people's devices",
-}
-_TRUST: Final = {
-    "ledger": "Keep privacy budgets: accounts, what was spent on which data, what remains",
-    "audit": "Test privacy guarantees by sampling, and show that broken mechanisms are detected",
-    "reproduce": "Reproduce the figures and tables of the papers, next to our own methods",
+_SECTIONS: Final = {
+    "Start here": {
+        "demo": "Analyze a synthetic conference from start to finish and write a report",
+        "new": "Look at your data and print a commented study file to start from",
+        "run": "Check a study, ask before spending, run it, and write its results and a report",
+        "schema": "Print a JSON schema of study files, for editors",
+    },
+    "Data": {"data": "Check data files, and make synthetic ones"},
+    "Modules": _MODULES,
+    "Services": {
+        "console": "Use all modules in a browser",
+        "gateway": "Run a posting service that publishes each post after a random delay",
+        "collect": "Collect answers that are randomized before they leave people's devices",
+    },
+    "Trust": {
+        "ledger": "Keep privacy budgets: accounts, what was spent on which data, what remains",
+        "audit": "Test privacy guarantees by sampling, and show that broken mechanisms are detected",
+        "reproduce": "Reproduce the figures and tables of the papers, next to our own methods",
+    },
 }
 _FILES: Final = {"new": "study", "run": "study", "schema": "study"}  # every other command has a file of its own name
 
 
 def build_app() -> LazyGroup:
     """The whole application; no command is imported before it is called."""
-    sections = {"Start here": _START, "Data": _DATA, "Modules": _MODULES, "Services": _SERVICES, "Trust": _TRUST}
 
     def load(name: str) -> click.Command:
         if name in _MODULES:
@@ -326,7 +322,7 @@ def build_app() -> LazyGroup:
     return click.command(
         "peerveil",
         cls=LazyGroup,
-        sections=sections,
+        sections=_SECTIONS,
         load=load,
         help="Collect, post, decide, test and release human judgments without exposing the people who made them.",
         examples=("peerveil demo", "peerveil data check reviews.csv", "peerveil audit run"),
@@ -336,16 +332,16 @@ def build_app() -> LazyGroup:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and end the process with its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    command_line = list(sys.argv[1:] if arguments is None else arguments)
     if os.environ.get("_PEERVEIL_COMPLETE"):  # a shell asks for completions; see docs/cli.md
-        build_app().main(given, prog_name="peerveil")
-    sys.exit(run(given, debug="--debug" in given, as_json="--json" in given))
+        build_app().main(command_line, prog_name="peerveil")
+    sys.exit(run(command_line, debug="--debug" in command_line, as_json="--json" in command_line))
 
 
-def run(given: list[str], *, debug: bool, as_json: bool) -> int:
+def run(command_line: list[str], *, debug: bool, as_json: bool) -> int:
     """Run a command and return its exit code; every error becomes one readable line."""
     try:
-        code = build_app().main(given, prog_name="peerveil", standalone_mode=False)
+        code = build_app().main(command_line, prog_name="peerveil", standalone_mode=False)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED

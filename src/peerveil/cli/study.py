@@ -75,7 +75,7 @@ def run(study: Path, yes: bool, check: bool, out: Path | None, as_json: bool) ->
         return click.confirm(f"Spend {_altogether(checked)}?")
 
     done = run_study(plan, out, confirm=confirm)
-    lines = [f"{name}: {outcome.answer or outcome.private_answer}" for name, outcome in done.outcomes.items()]
+    lines = [f"{name}: {outcome.answer}" for name, outcome in done.outcomes.items()]
     lines.append(f"written, for you alone: {done.report}")
     if done.public is None:
         lines.insert(0, f"{SIMULATED} (the study has a seed): nothing here is private, nothing was spent")

@@ -1,8 +1,8 @@
 """One declaration per action: commands, study keys, console forms, JSON schema and reference are generated from it.
 
-An action is a frozen dataclass whose fields are its parameters::
+An action is a frozen dataclass whose fields are its parameters, each with type, limits, default and help::
 
-    class Publish(Action["Reviews"]):
+    class PublishMeans(Action["Reviews"]):
         name = "release.publish"  # in a study: action = "release.publish"; as a command: peerveil release publish
         ...
         epsilon: Annotated[Epsilon, Setting("Privacy budget (epsilon) for this release.", common=True)]
@@ -15,8 +15,9 @@ sentence used by errors, help, schema and reference, what would be right (:attr:
 from __future__ import annotations
 
 import json
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, fields
 from importlib import import_module
+from pkgutil import resolve_name
 from types import UnionType
 from typing import (
     TYPE_CHECKING,
@@ -36,11 +37,10 @@ from typing import (
     get_type_hints,
 )
 
-from annotated_types import Ge, Gt, Le, Lt
-
 from peerveil.core.errors import BadInput, Verbatim, unknown
+from peerveil.study.outcome import Outcome
 from peerveil.study.refusals import Refusals
-from peerveil.study.spelling import Refers, Spelling
+from peerveil.study.spelling import Limits, Refers, Spelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,10 +48,9 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
     from peerveil.core.guarantee import Guarantee
-    from peerveil.core.randomness import Randomness
-    from peerveil.ledger import Account
-    from peerveil.study.execute import Inputs, Source
-    from peerveil.study.outcome import Outcome
+    from peerveil.core.result import Plan
+    from peerveil.study.execute import Context, DataFile, Inputs
+    from peerveil.study.toml import SuggestedStep
 
 Kind = Literal["reviews", "events", "rankings", "labels"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -59,6 +58,8 @@ MODULES: Final = ("data", "release", "timing", "calibration", "rankings", "truth
 """Where actions are declared: ``peerveil.study.<module>.ACTIONS``."""
 
 Table = TypeVar("Table")
+
+# ---- settings --------------------------------------------------------------------------------------------------------
 
 
 class Setting(NamedTuple):
@@ -71,7 +72,7 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of an action, as every surface shows it."""
+    """One parameter, as every surface shows it."""
 
     name: str
     setting: Setting
@@ -85,6 +86,38 @@ class Parameter:
     refers: Refers | None
     spelling: Spelling | None
 
+    @classmethod
+    def of(cls, name: str, hint: Any, default: Any) -> Parameter:
+        """A field's declaration, read from its type."""
+        kind, *metadata = get_args(hint)
+        if get_origin(kind) in (Union, UnionType) and type(None) in get_args(kind):
+            (kind,) = (part for part in get_args(kind) if part is not type(None))
+        many = get_origin(kind) is tuple and get_args(kind)[-1:] == (...,)
+        if many:
+            kind = get_args(kind)[0]
+        if get_origin(kind) is Annotated:
+            kind, *more = get_args(kind)
+            metadata = [*more, *metadata]
+        parts: dict[type, Any] = {type(item): item for item in metadata}
+        spelling, refers = parts.get(Spelling), parts.get(Refers)
+        choices = get_args(kind) if get_origin(kind) is Literal else ()
+        required = default is MISSING
+        want = (
+            refers.want if refers else spelling.want if spelling else _want(kind, choices, parts.get(Limits, Limits()))
+        )
+        return cls(
+            name=name,
+            setting=parts[Setting],
+            many=many,
+            required=required,
+            default=None if required else default,
+            choices=choices,
+            want=f"one or more, each {want}" if many else want,
+            is_flag=kind is bool,
+            refers=refers,
+            spelling=spelling,
+        )
+
     @property
     def flag(self) -> str:
         """The option of the command line; one that may be repeated is in the singular (``epsilons``: ``--epsilon``)."""
@@ -96,13 +129,21 @@ class Parameter:
         """What a form calls it."""
         return self.setting.label or self.name.replace("_", " ").capitalize()
 
+    @property
+    def want_sentence(self) -> str:
+        """What it may be, as a sentence."""
+        return f"{self.want[0].upper()}{self.want[1:]}."
+
+    @property
+    def named_data(self) -> str | None:
+        """The kind of the further data that it names, if it names some."""
+        return None if self.refers is None else self.refers.kind
+
     def text(self, value: Any) -> str:
         """A value as a form or a command line holds it; empty for none."""
         if value is None:
             return ""
-        if self.many:
-            return ", ".join(self._text(item) for item in value)
-        return self._text(value)
+        return ", ".join(map(self._text, value)) if self.many else self._text(value)
 
     def _text(self, value: Any) -> str:
         if self.spelling is not None:
@@ -113,9 +154,10 @@ class Parameter:
 
     def plain(self, value: Any) -> Any:
         """A value as a study file or JSON holds it."""
-        if value is None or self.spelling is None:
-            return list(value) if self.many and value is not None else value
-        return [self.spelling.plain(item) for item in value] if self.many else self.spelling.plain(value)
+        if value is None:
+            return None
+        write = self.spelling.plain if self.spelling is not None else lambda item: item
+        return [write(item) for item in value] if self.many else write(value)
 
     def from_text(self, text: str) -> Any:
         """What a form or a command line says, to be checked; several values are separated by commas."""
@@ -123,35 +165,113 @@ class Parameter:
             return text.strip()
         return [part.strip() for part in text.replace("\n", ",").split(",") if part.strip()]
 
-
-class Suggestion(NamedTuple):
-    """What ``peerveil new`` proposes for a table: settings with remarks, and why, in a sentence or two."""
-
-    why: str
-    settings: Mapping[str, Any]
-    remarks: Mapping[str, str] = {}
-    commented: bool = False
-    """Whether it has to be completed first, and is written as a comment."""
+    def values(self, owner: Declared) -> list[Any]:
+        """Its values in a declaration that was checked: one, several or none."""
+        value = getattr(owner, self.name)
+        return [] if value is None else list(value) if self.many else [value]
 
 
-def no_progress(share: float, text: str = "") -> None:
-    """Nobody watches."""
-
-
-@dataclass(frozen=True)
-class Context:
-    """What a run is given beside its data: where noise comes from, what pays for it, and who watches."""
-
-    randomness: Randomness
-    account: Account | None = None
-    progress: Callable[[float, str], None] = field(default=no_progress)
+def _want(kind: Any, choices: tuple[str, ...], limits: Limits) -> str:
+    if choices:
+        return f"one of {', '.join(choices)}"
+    if kind is bool:
+        return "true or false"
+    noun = {int: "a whole number", float: "a number"}.get(kind, "text")
+    return f"{noun} {limits.in_words()}".strip()
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-class Action(Generic[Table]):
-    """One thing that a user can do. Subclasses declare parameters as fields, and at least :meth:`run`."""
+class Declared:
+    """A table of settings. Subclasses declare them as annotated fields, each with a :class:`Setting`."""
 
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "allow_inf_nan": False}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        dataclass(frozen=True, kw_only=True)(cls)
+
+    @classmethod
+    def parameters(cls) -> tuple[Parameter, ...]:
+        """Its parameters, in the order of their declaration."""
+        if "_parameters" not in cls.__dict__:
+            hints = get_type_hints(cls, include_extras=True)
+            parameters = tuple(Parameter.of(f.name, hints[f.name], f.default) for f in fields(cls))  # type: ignore[arg-type]
+            cls._parameters = parameters  # type: ignore[attr-defined]
+        return cls._parameters  # type: ignore[attr-defined,no-any-return]
+
+    @classmethod
+    def adapter(cls) -> TypeAdapter[Self]:
+        """Pydantic's view of the parameters, made once."""
+        from pydantic import TypeAdapter
+
+        if "_adapter" not in cls.__dict__:
+            cls._adapter = TypeAdapter(cls)  # type: ignore[attr-defined]
+        return cls._adapter  # type: ignore[attr-defined,no-any-return]
+
+    @classmethod
+    def check(cls, values: Mapping[str, Any], *, strict: bool = False, place: Callable[[str], str] = str) -> Self:
+        """The declaration with these values; all that is wrong with them is refused at once.
+
+        Parameters
+        ----------
+        values : mapping
+            Values by parameter: texts (of options and forms), or values of a TOML or JSON file if ``strict``.
+        place : callable, optional
+            What an error calls a parameter.
+        """
+        from pydantic import ValidationError
+
+        try:
+            if strict:  # through JSON, as strict mode refuses tuples for lists in Python
+                whole = {name: _whole(value) for name, value in values.items()}
+                return cls.adapter().validate_json(json.dumps(whole, default=str), strict=True)
+            return cls.adapter().validate_python(dict(values))
+        except ValidationError as error:
+            refusals = Refusals()
+            for item in error.errors():
+                refusals.add(cls._refusal(item, values, place))
+            refusals.raise_any()
+            raise AssertionError(error) from None  # pydantic refused, and named nothing
+
+    @classmethod
+    def _refusal(cls, item: Any, values: Mapping[str, Any], place: Callable[[str], str]) -> BadInput:
+        """One refusal of pydantic in the words of the declaration."""
+        known = {parameter.name: parameter for parameter in cls.parameters()}
+        cause = item.get("ctx", {}).get("error")
+        if isinstance(cause, BadInput) and not item["loc"]:  # a rule over several parameters, of __post_init__
+            return BadInput(place(cause.argument), got=cause.got, want=cause.want)
+        name = str(item["loc"][0]) if item["loc"] else ""
+        if name not in known:
+            return unknown(place(name), name, known, "settings")
+        parameter = known[name]
+        if name not in values:
+            return BadInput(place(name), got=Verbatim("nothing"), want=f"{parameter.want} ({parameter.setting.help})")
+        want = cause.want if isinstance(cause, BadInput) else parameter.want
+        return BadInput(place(name), got=values[name], want=want)
+
+    def arguments(self, *, but: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Its parameters by name, for the function that does the work; without those that it does not take."""
+        return {item.name: getattr(self, item.name) for item in self.parameters() if item.name not in but}
+
+    def settings(self) -> dict[str, Any]:
+        """Every parameter that is not at its default, as a study file or JSON holds it."""
+        return {
+            parameter.name: parameter.plain(getattr(self, parameter.name))
+            for parameter in self.parameters()
+            if getattr(self, parameter.name) != parameter.default
+        }
+
+
+def _whole(value: Any) -> Any:
+    """20.0 is a whole number, as in JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+# ---- actions ---------------------------------------------------------------------------------------------------------
+
+
+class Action(Declared, Generic[Table]):
+    """One thing that a user can do. Subclasses declare parameters as fields, and at least :meth:`run`."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -171,7 +291,7 @@ class Action(Generic[Table]):
     once: ClassVar[bool] = False
     """Whether its guarantee holds for a single release, so that the ledger refuses a second one on the same data."""
     drawn_once: ClassVar[bool] = False
-    """Whether a second draw from the same data would reveal more than both promise: results are then never replaced."""
+    """Whether a second draw from the same data would reveal more than both guarantees: results are then never replaced."""
     recorded: ClassVar[bool] = False
     """Whether its guarantee is only written down in the account: such guarantees do not add up, so nothing is debited."""
     calls: ClassVar[str] = ""
@@ -179,13 +299,10 @@ class Action(Generic[Table]):
     examples: ClassVar[tuple[str, ...]] = ()
     """Arguments of the command, such as ``reviews.csv --epsilon 1``."""
 
-    def __init_subclass__(cls) -> None:
-        dataclass(frozen=True, kw_only=True)(cls)
-
     # ---- what an action does ---------------------------------------------------------------------------------
 
     @classmethod
-    def suggest(cls, table: Table) -> Suggestion | None:  # noqa: ARG003
+    def suggest(cls, table: Table) -> SuggestedStep | None:  # noqa: ARG003
         """What a new study proposes for a table; None if this action is not for it."""
         return None
 
@@ -193,7 +310,7 @@ class Action(Generic[Table]):
         """Further columns of the data that it needs."""
         return ()
 
-    def in_memory(self, source: Source) -> bool:  # noqa: ARG002
+    def in_memory(self, source: DataFile) -> bool:  # noqa: ARG002
         """Whether it wants its data as a table; otherwise it opens the file itself."""
         return True
 
@@ -209,26 +326,7 @@ class Action(Generic[Table]):
         """Do it. It may spend once, through the account of its context."""
         raise TypeError(f"{type(self).__name__} declares no run")
 
-    # ---- its parameters --------------------------------------------------------------------------------------
-
-    @classmethod
-    def parameters(cls) -> tuple[Parameter, ...]:
-        """Its parameters, in the order of their declaration."""
-        known = cls.__dict__.get("_parameters")
-        if known is None:
-            hints = get_type_hints(cls, include_extras=True)
-            known = tuple(_parameter(f.name, hints[f.name], f.default) for f in fields(cls))  # type: ignore[arg-type]
-            cls._parameters = known  # type: ignore[attr-defined]
-        return known
-
-    @classmethod
-    def adapter(cls) -> TypeAdapter[Self]:
-        """Pydantic's view of the parameters, made once."""
-        from pydantic import TypeAdapter
-
-        if "_adapter" not in cls.__dict__:
-            cls._adapter = TypeAdapter(cls)  # type: ignore[attr-defined]
-        return cls._adapter  # type: ignore[attr-defined,no-any-return]
+    # ---- its names -------------------------------------------------------------------------------------------
 
     @classmethod
     def module(cls) -> str:
@@ -241,115 +339,41 @@ class Action(Generic[Table]):
         return cls.name.partition(".")[2]
 
     @classmethod
-    def check(cls, given: Mapping[str, Any], *, strict: bool = False, place: Callable[[str], str] = str) -> Self:
-        """The action with these settings; all that is wrong with them is refused at once.
-
-        Parameters
-        ----------
-        given : mapping
-            Values by parameter: texts (of options and forms), or values of a TOML or JSON file if ``strict``.
-        place : callable, optional
-            What an error calls a parameter.
-        """
-        from pydantic import ValidationError
-
-        adapter = cls.adapter()
-        try:
-            if strict:  # through JSON, as strict mode refuses tuples for lists in Python
-                values = {name: _whole(value) for name, value in given.items()}
-                return adapter.validate_json(json.dumps(values, default=str), strict=True)
-            return adapter.validate_python(dict(given))
-        except ValidationError as error:
-            problems = Refusals()
-            for item in error.errors():
-                problems.add(cls._refusal(item, given, place))
-            problems.raise_any()
-            raise AssertionError(error) from None  # pydantic refused, and named nothing
+    def command_lines(cls) -> list[str]:
+        """Its examples as typed on a command line."""
+        return [f"peerveil {cls.module()} {cls.verb()} {arguments}".rstrip() for arguments in cls.examples]
 
     @classmethod
-    def _refusal(cls, item: Any, given: Mapping[str, Any], place: Callable[[str], str]) -> BadInput:
-        """One refusal of pydantic in the words of the declaration."""
-        known = {parameter.name: parameter for parameter in cls.parameters()}
-        cause = item.get("ctx", {}).get("error")
-        if isinstance(cause, BadInput) and not item["loc"]:  # a rule over several parameters, of __post_init__
-            return BadInput(place(cause.argument), got=cause.got, want=cause.want)
-        name = str(item["loc"][0]) if item["loc"] else ""
-        if name not in known:
-            return unknown(place(name), name, known, "settings")
-        parameter = known[name]
-        if name not in given:
-            return BadInput(place(name), got=Verbatim("nothing"), want=f"{parameter.want} ({parameter.setting.help})")
-        want = cause.want if isinstance(cause, BadInput) else parameter.want
-        return BadInput(place(name), got=given[name], want=want)
+    def facts(cls) -> list[str]:
+        """What may be published and what may not, in sentences."""
+        public = f"May be published: {cls.publishes}." if cls.publishes else "Nothing of this may be published."
+        return [public, *([f"For the operator only: {cls.operator}."] if cls.operator else [])]
 
-    def arguments(self, *, but: tuple[str, ...] = ()) -> dict[str, Any]:
-        """Its parameters by name, for the function that does the work; without those that it does not take."""
-        return {
-            parameter.name: getattr(self, parameter.name)
-            for parameter in self.parameters()
-            if parameter.name not in but
-        }
-
-    def settings(self) -> dict[str, Any]:
-        """Every parameter that is not at its default, as a study file or JSON holds it."""
-        return {
-            parameter.name: parameter.plain(getattr(self, parameter.name))
-            for parameter in self.parameters()
-            if getattr(self, parameter.name) != parameter.default
-        }
+    def call(self, *data: Any, but: tuple[str, ...] = (), **arguments: Any) -> Any:
+        """Call the function that does the work with these data and the parameters, except ``but``."""
+        return resolve_name(self.calls)(*data, **self.arguments(but=(*but, *arguments)), **arguments)
 
 
-def _whole(value: Any) -> Any:
-    """20.0 is a whole number, as in JSON."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+class PlanAction(Action[Table]):
+    """An action that computes a plan. Nothing is spent; the plan is public if the action publishes something."""
 
+    question: ClassVar[str]
+    """The heading of its section in a report."""
+    caption: ClassVar[str]
+    """What its figure shows."""
+    costs_nothing: ClassVar[str]
+    """Why there is no guarantee to state."""
 
-def _parameter(name: str, hint: Any, default: Any) -> Parameter:
-    """A field's declaration, read from its type."""
-    kind, *metadata = get_args(hint)
-    optional = get_origin(kind) in (Union, UnionType) and type(None) in get_args(kind)
-    if optional:
-        (kind,) = (part for part in get_args(kind) if part is not type(None))
-    many = get_origin(kind) is tuple and get_args(kind)[-1:] == (...,)
-    if many:
-        kind = get_args(kind)[0]
-    if get_origin(kind) is Annotated:
-        kind, *more = get_args(kind)
-        metadata = [*more, *metadata]
-    setting = next(item for item in metadata if isinstance(item, Setting))
-    spelling = next((item for item in metadata if isinstance(item, Spelling)), None)
-    refers = next((item for item in metadata if isinstance(item, Refers)), None)
-    choices = get_args(kind) if get_origin(kind) is Literal else ()
-    required = default is MISSING
-    want = refers.want if refers else spelling.want if spelling else _want(kind, choices, metadata)
-    return Parameter(
-        name,
-        setting,
-        many,
-        required,
-        None if required else default,
-        choices,
-        f"one or more, each {want}" if many else want,
-        kind is bool,
-        refers,
-        spelling,
-    )
+    def plan(self, inputs: Inputs[Table], context: Context) -> Plan:  # noqa: ARG002
+        """Compute the plan."""
+        plan: Plan = self.call(*([inputs.table] if self.kinds else []))
+        return plan
 
-
-def _want(kind: Any, choices: tuple[str, ...], metadata: list[Any]) -> str:
-    if choices:
-        return f"one of {', '.join(choices)}"
-    if kind is bool:
-        return "true or false"
-    noun = {int: "a whole number", float: "a number"}.get(kind, "text")
-    limits = {type(item).__name__.lower(): item for item in metadata if isinstance(item, (Ge, Gt, Le, Lt))}
-    values = {name: f"{getattr(limit, name):,}" for name, limit in limits.items()}
-    if values.keys() == {"ge", "le"}:
-        return f"{noun} from {values['ge']} to {values['le']}"
-    words = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
-    return " ".join(
-        [noun, " and ".join(f"{word} {values[name]}" for name, word in words.items() if name in values)]
-    ).strip()
+    def run(self, inputs: Inputs[Table], context: Context) -> Outcome:
+        """Report the plan: its recommendation, table and figure."""
+        plan, outcome = self.plan(inputs, context), Outcome(self.question, self.costs_nothing)
+        outcome.add_result("plan", plan, plan.recommendation, self.caption, public=bool(self.publishes))
+        return outcome
 
 
 # ---- all of them -----------------------------------------------------------------------------------------------------

@@ -5,18 +5,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from annotated_types import Ge, Le
-
 from peerveil.core.optional import missing_parts
 from peerveil.study.actions import Action, Setting
+from peerveil.study.outcome import Outcome
+from peerveil.study.spelling import Limits
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from peerveil.audit import AuditResult
-    from peerveil.study.actions import Context
-    from peerveil.study.execute import Inputs
-    from peerveil.study.outcome import Outcome
+    from peerveil.study.execute import Context, Inputs
 
 MODULES: Final = ("release", "timing", "calibration", "rankings", "truth")
 ADVERSARIES: Final = ["peerveil.audit.randomness", *(f"peerveil.{module}.adversary" for module in MODULES)]
@@ -37,8 +35,7 @@ class AuditRun(Action[None]):
 
     samples: Annotated[
         int | None,
-        Ge(40),
-        Le(10_000_000),
+        Limits(ge=40, le=10_000_000),
         Setting(
             "Outputs per side for each claim; more finds more. By default 20,000 to 500,000 by mechanism.", common=True
         ),
@@ -51,7 +48,6 @@ class AuditRun(Action[None]):
         """Run every audit."""
         from peerveil.audit.claims import registered, samples_needed
         from peerveil.audit.randomness import response_losses
-        from peerveil.study.outcome import Outcome
 
         load_claims()
         claims, faults = registered(broken=False), registered(broken=True) if self.broken else []
@@ -69,25 +65,26 @@ class AuditRun(Action[None]):
         worst = max(exact, key=lambda row: row.loss / row.claimed)
         refuted = [row.name for row in exact if not row.passed]
 
-        outcome = Outcome("Do the privacy claims hold?")
-        outcome.promise = "No data are read: mechanisms are run on neighboring inputs of our own."
+        outcome = Outcome(
+            "Do the privacy claims hold?", "No data are read: mechanisms are run on neighboring inputs of our own."
+        )
         outcome.failed = passed < len(audits) or caught < len(faults) or bool(refuted)
-        outcome.answer = f"{passed} of {len(audits)} claims are consistent with what was measured" + (
+        outcome.public.answer = f"{passed} of {len(audits)} claims are consistent with what was measured" + (
             f"; {caught} of {len(faults)} deliberately broken mechanisms were detected." if faults else "."
         )
         verdict = f"refuted for {', '.join(refuted)}" if refuted else "never above the claim"
-        outcome.found = [
+        outcome.public.findings = [
             f"Randomized response, computed exactly for {len(exact)} pairs of epsilon and class count: {verdict} (closest: "
             f"{worst.name}, loss {worst.loss:.9g})."
         ]
-        outcome.picture(
+        outcome.figure(
             lambda ax: draw_audit(ax, audits),
             f"Measured privacy loss against the claim; {passed} of {len(audits)} stay below.",
             "What each mechanism certainly gives away, as a share of what it claims.",
             public=True,
             height=0.9 + 0.32 * len(audits),
         )
-        outcome.table(
+        outcome.public.table(
             ["mechanism", "notion", "claimed", "measured at least", "verdict"],
             [
                 [
@@ -99,18 +96,16 @@ class AuditRun(Action[None]):
                 ]
                 for audit in audits
             ],
-            public=True,
         )
         if faults:
-            outcome.table(
+            outcome.public.table(
                 ["broken mechanism", "what is wrong", "samples to detect it"],
                 [
                     [claim.name, claim.fault or "", "NOT DETECTED" if count is None else f"{count:,}"]
                     for claim, count in zip(faults, needed, strict=True)
                 ],
-                public=True,
             )
-        outcome.results = {
+        outcome.public.results = {
             "passed": not outcome.failed,
             "audits": [
                 {"name": audit.name, "claimed": audit.claimed, "measured": audit.measured, "passed": audit.passed}

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from annotated_types import Ge, Le
-
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.study.actions import Action, Setting, Suggestion
-from peerveil.study.spelling import File, InnerShare, ReviewsName, ScaleAndBias, Share  # noqa: TC001 (read at run time)
+from peerveil.study.actions import Action, PlanAction, Setting
+from peerveil.study.outcome import Outcome
+from peerveil.study.spelling import File, InnerShare, Limits, ReviewsName, ScaleAndBias, Share
+from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
     from peerveil.calibration import Conference
     from peerveil.calibration.fit import MiscalibrationFit
+    from peerveil.core.result import Plan
     from peerveil.data import Reviews
-    from peerveil.study.actions import Context
-    from peerveil.study.execute import Inputs
-    from peerveil.study.outcome import Outcome
+    from peerveil.study.execute import Context, Inputs
 
 _NOTHING: Final = Verbatim("nothing")
 
@@ -27,7 +26,7 @@ class _Decisions(Action["Reviews"]):
     kinds = ("reviews",)
 
     accept: Annotated[
-        int | None, Ge(0), Le(1_000_000), Setting("How many papers to accept.", "Papers to accept", common=True)
+        int | None, Limits(ge=0, le=1_000_000), Setting("How many papers to accept.", "Papers to accept", common=True)
     ] = None
     accepted: Annotated[
         InnerShare | None,
@@ -55,13 +54,12 @@ class _Decisions(Action["Reviews"]):
     ] = None
     noise: Annotated[
         float | None,
-        Ge(0),
+        Limits(ge=0),
         Setting("Standard deviation of scores; by default fitted with the history.", "Noise of scores"),
     ] = None
     draws: Annotated[
         int,
-        Ge(1),
-        Le(50),
+        Limits(ge=1, le=50),
         Setting(
             "With a history: how many credible functions of each reviewer to average over; 1 takes the mean.",
             "Draws per reviewer",
@@ -69,14 +67,12 @@ class _Decisions(Action["Reviews"]):
     ] = 8
     iterations: Annotated[
         int,
-        Ge(60),
-        Le(1_000_000),
+        Limits(ge=60, le=1_000_000),
         Setting("With a history: iterations of each of four chains.", "Iterations of the fit"),
     ] = 1500
     group_size: Annotated[
         int,
-        Ge(2),
-        Le(6),
+        Limits(ge=2, le=6),
         Setting(
             "Papers whose committees could have been exchanged. Larger groups hide a writer among more people, and take "
             "longer.",
@@ -135,14 +131,9 @@ class _Decisions(Action["Reviews"]):
             functions = read_miscalibration(self.reviewers, reviewers=people)
         else:
             functions, noise = fit.functions(people, draws=self.draws), fit.noise if noise is None else noise
-        return {
-            "functions": functions,
-            "noise": noise,
-            "accept": self.accept if self.accepted is None else Threshold.share(self.accepted),
-            "group_size": self.group_size,
-            "exactly": self.exactly,
-            "exchange": self.exchange,
-        }
+        accept = self.accept if self.accepted is None else Threshold.share(self.accepted)
+        settings = {name: getattr(self, name) for name in ("group_size", "exactly", "exchange")}
+        return {"functions": functions, "noise": noise, "accept": accept, **settings}
 
     def conference(self, inputs: Inputs[Reviews]) -> Conference:
         """The conference; building it refuses what could not be decided."""
@@ -150,8 +141,12 @@ class _Decisions(Action["Reviews"]):
 
         return Conference(inputs.table, **self.model(inputs))
 
+    def show_progress(self, context: Context) -> None:
+        """Say what takes longest."""
+        context.progress(0.0, "fitting reviewers' strictness" if self.history else "deciding")
 
-class Decide(_Decisions):
+
+class DecideConference(_Decisions):
     """Decide a conference once."""
 
     name, title = "calibration.decide", "Decide a conference"
@@ -179,11 +174,11 @@ class Decide(_Decisions):
     ]
 
     @classmethod
-    def suggest(cls, table: Reviews) -> Suggestion | None:
+    def suggest(cls, table: Reviews) -> SuggestedStep | None:
         """A commented step: it needs a past conference."""
         if not table.has_reviewers:
             return None
-        return Suggestion(
+        return SuggestedStep(
             "Which papers should be accepted, correcting for strict reviewers? Needs a past conference under [data].",
             {"history": ["past"], "adversary_error": 0.5, "accepted": 0.25},
             {"adversary_error": "the best guess of a review's writer is wrong at least this often"},
@@ -209,10 +204,7 @@ class Decide(_Decisions):
 
     def run(self, inputs: Inputs[Reviews], context: Context) -> Outcome:
         """Decide once."""
-        from peerveil.study.outcome import Outcome
-
-        if self.history:
-            context.progress(0.0, "fitting reviewers' strictness")
+        self.show_progress(context)
         conference = self.conference(inputs)
         context.progress(0.5, "deciding")
         decision, sheet = conference.decide(
@@ -222,44 +214,38 @@ class Decide(_Decisions):
             progress=False,
         )
         outcome = Outcome("Which papers should be accepted, correcting for strict reviewers?")
-        outcome.promises(decision.guarantee)
-        figures = outcome.results = decision.figures()
-        outcome.answer = (
+        outcome.set_guarantee(decision.guarantee)
+        public, private, fit = outcome.public, outcome.private, self.fit(inputs)
+        figures = public.results = decision.figures()
+        public.answer = (
             f"{figures['accepted']} of {figures['papers']} papers are accepted (decisions.csv); {decision.conference_error:.1%} "
             "of the decisions are expected to be wrong."
         )
-        outcome.found = [
+        public.findings = [
             f"{decision.protection}.",
             f"The expected share of papers on the wrong side of the line is {decision.conference_error:.3f}.",
             "The guarantee is about the review that is easiest to guess. What the scores alone reveal, no decision can hide.",
         ]
+        public.csv("decisions.csv", decision.frame())
+        public.json("decisions.json", decision)
         outcome.protect("the writer of one review", decision.guarantee)
         outcome.protect("all reviews by one person", "not guaranteed: each review by itself")
         outcome.attack = [
             "The guarantee is about one review, chosen before the decisions are known: an attacker who chooses the review "
             "afterwards, or knows more, can do better."
         ]
-        fit = self.fit(inputs)
-        outcome.private_found = [
-            f"{sheet.summary()}.",
-            *conference.not_covered,
-            *self._known_from_past(inputs),
-            *([f"Fitted from the history: {fit.summary()}."] if fit is not None else []),
-        ]
-        outcome.private_results = sheet.figures()
-        outcome.picture(
-            sheet.plot,
-            "How often the best guess of each review's writer is wrong, sorted.",
-            "How often the best adversary is wrong about each review's writer, against what the scores alone leave.",
-            public=False,
+        private.findings = [f"{sheet.summary()}.", *conference.not_covered, *self._known_from_past(inputs)]
+        private.findings += [f"Fitted from the history: {fit.summary()}."] if fit is not None else []
+        private.results = sheet.figures()
+        private.csv("sheet.csv", sheet.frame())
+        caption = (
+            "How often the best adversary is wrong about each review's writer, against what the scores alone leave."
         )
-        outcome.csv("decisions.csv", decision.frame(), public=True)
-        outcome.json("decisions.json", decision, public=True)
-        outcome.csv("sheet.csv", sheet.frame(), public=False)
+        outcome.figure(sheet.plot, caption, caption, public=False)
         return outcome
 
 
-class Plan(_Decisions):
+class PlanDecisions(_Decisions, PlanAction["Reviews"]):
     """What protection costs."""
 
     name, title = "calibration.plan", "Plan decisions"
@@ -274,6 +260,9 @@ class Plan(_Decisions):
         "reviews.csv --history past.csv --accept 40",
         "reviews.csv --reviewers truth_reviewers.csv --noise 0.5 --accepted 0.25 --demand 0 --demand 0.5 --demand 1",
     )
+    question = "What does it cost to protect who reviewed what?"
+    caption = "How often the adversary is wrong, against the share of wrong decisions."
+    costs_nothing = "Nothing is decided or spent."
 
     adversary: Annotated[
         Literal["paper", "assignment"],
@@ -290,7 +279,7 @@ class Plan(_Decisions):
         ),
     ] = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
     most_groups: Annotated[
-        int, Ge(1), Le(1_000_000), Setting("For a conference: groups to try, evenly chosen.", "Groups to try")
+        int, Limits(ge=1, le=1_000_000), Setting("For a conference: groups to try, evenly chosen.", "Groups to try")
     ] = 100
 
     def guarantee(self, inputs: Inputs[Reviews]) -> None:
@@ -300,30 +289,18 @@ class Plan(_Decisions):
         self.conference(inputs)
         check_adversary(inputs.table, self.adversary)
 
-    def run(self, inputs: Inputs[Reviews], context: Context) -> Outcome:
+    def plan(self, inputs: Inputs[Reviews], context: Context) -> Plan:
         """Try several demands."""
-        from peerveil.calibration import plan_decisions
-        from peerveil.study.outcome import Outcome
-
-        if self.history:
-            context.progress(0.0, "fitting reviewers' strictness")
+        self.show_progress(context)
         model = self.model(inputs)
         context.progress(0.5, "trying demands")
-        plan = plan_decisions(
-            inputs.table,
-            **model,
-            adversary=self.adversary,
-            demands=self.demands,
-            most_groups=self.most_groups,
-            progress=False,
-        )
-        outcome = Outcome("What does it cost to protect who reviewed what?")
-        outcome.promise = "Nothing is decided or spent."
-        outcome.plan(plan, "How often the adversary is wrong, against the share of wrong decisions.", public=False)
-        return outcome
+        own = ("adversary", "demands", "most_groups")
+        but = tuple(item.name for item in self.parameters() if item.name not in own)
+        plan: Plan = self.call(inputs.table, but=but, **model, progress=False)
+        return plan
 
 
-class Simulate(Action[None]):
+class SimulateDecisions(Action[None]):
     """Guaranteed against observed errors."""
 
     name, title = "calibration.simulate", "Simulate decisions"
@@ -342,22 +319,23 @@ class Simulate(Action[None]):
             common=True,
         ),
     ] = ((1.0, 0.5), (0.7, -0.5))
-    noise: Annotated[float, Ge(0), Setting("Standard deviation of scores.", "Noise of scores", common=True)] = 0.4
+    noise: Annotated[float, Limits(ge=0), Setting("Standard deviation of scores.", "Noise of scores", common=True)] = (
+        0.4
+    )
     share: Annotated[
         Share,
         Setting("Pairs: how much of the possible protection to use, from none (0) to all (1).", "Share of protection"),
     ] = 0.5
-    accept: Annotated[int, Ge(0), Le(20), Setting("Panels: how many papers to accept.", "Papers to accept")] = 1
+    accept: Annotated[int, Limits(ge=0, le=20), Setting("Panels: how many papers to accept.", "Papers to accept")] = 1
     adversary_error: Annotated[
         Share, Setting("Panels: how often the best guess of a review's writer shall be wrong.", "Error of the guess")
     ] = 0.5
     draws: Annotated[
         int | None,
-        Ge(1),
-        Le(10_000_000),
+        Limits(ge=1, le=10_000_000),
         Setting("How many pairs or panels to simulate; by default 100,000 pairs or 1,000 panels.", "Simulations"),
     ] = None
-    seed: Annotated[int, Ge(0), Setting("The same seed gives the same papers.")] = 0
+    seed: Annotated[int, Limits(ge=0), Setting("The same seed gives the same papers.")] = 0
 
     def __post_init__(self) -> None:
         if len(self.functions) < 2:
@@ -367,28 +345,24 @@ class Simulate(Action[None]):
         """Simulate pairs or panels."""
         from peerveil.calibration import Affine
         from peerveil.calibration.simulate import simulate_decisions
-        from peerveil.study.outcome import Outcome
 
         people = [Affine(scale, bias) for scale, bias in self.functions]
         if len(people) > 2:
             context.progress(0.0, "simulating panels")
         simulation = simulate_decisions(people, **self.arguments(but=("functions",)))
-        outcome = Outcome("Do the errors that are guaranteed come true?")
-        outcome.mark = simulation.mark
-        outcome.promise = "No data are read: papers and reviewers are synthetic."
-        outcome.failed = simulation.farthest >= 5
-        verdict = "DISAGREE" if outcome.failed else "agree"
-        over = f"{simulation.draws:,} draws (at most {simulation.farthest:.1f} standard errors apart)"
-        outcome.answer = f"Guaranteed and observed errors {verdict} over {over}."
-        outcome.found = [f"{simulation.conference}.", f"{simulation.adversary}."]
-        outcome.picture(
-            simulation.plot,
-            simulation.summary(),
-            "Guaranteed errors (lines) and observed ones (points, with five standard errors).",
-            public=True,
+        outcome = Outcome(
+            "Do guaranteed and observed errors agree?",
+            "No data are read: papers and reviewers are synthetic.",
+            simulation.mark,
+            failed=simulation.farthest >= 5,
         )
-        outcome.results = simulation.to_dict()
+        part, verdict = outcome.public, "DISAGREE" if outcome.failed else "agree"
+        over = f"{simulation.draws:,} draws (at most {simulation.farthest:.1f} standard errors apart)"
+        part.answer = f"Guaranteed and observed errors {verdict} over {over}."
+        part.findings, part.results = [f"{simulation.conference}.", f"{simulation.adversary}."], simulation.to_dict()
+        caption = "Guaranteed errors (lines) and observed ones (points, with five standard errors)."
+        outcome.figure(simulation.plot, simulation.summary(), caption, public=True)
         return outcome
 
 
-ACTIONS: Final[tuple[type[Action[Any]], ...]] = (Decide, Plan, Simulate)
+ACTIONS: Final[tuple[type[Action[Any]], ...]] = (DecideConference, PlanDecisions, SimulateDecisions)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import printed
 from peerveil.ledger import BudgetExceeded, Ledger
-from peerveil.study.execute import Inputs, Source, kind_of
+from peerveil.study.execute import DataFile, Inputs, kind_of, read_inputs
 from peerveil.study.refusals import Refusals
 
 if TYPE_CHECKING:
@@ -58,13 +58,18 @@ class Checked:
     """What an interrupted run has paid already."""
 
     @property
+    def names(self) -> list[str]:
+        """The names of all steps."""
+        return [planned.step.name for planned in self.planned]
+
+    @property
     def spends(self) -> dict[str, Fraction]:
         """What each account would be debited."""
         total: dict[str, Fraction] = defaultdict(Fraction)
         for planned in self.planned:
-            if planned.step.account is not None and not self.simulated:
-                total[planned.step.account] += planned.debit
-        return {name: amount for name, amount in total.items() if amount}
+            if planned.debit and not self.simulated:
+                total[str(planned.step.account)] += planned.debit
+        return dict(total)
 
     @property
     def due(self) -> dict[str, Fraction]:
@@ -113,37 +118,38 @@ def check_study(study: Study, *, key: Callable[[str], str] | None = None) -> Che
         The steps together ask for more than an account has left; none of them has run.
     """
     inputs, digests = _read_all(study)
-    planned, problems = [], Refusals()
-    for step, given in zip(study.steps, inputs, strict=True):
+    planned, refusals = [], Refusals()
+    for step, step_inputs in zip(study.steps, inputs, strict=True):
         try:
-            planned.append(Planned(step, given, step.action.guarantee(given)))
+            planned.append(Planned(step, step_inputs, step.action.guarantee(step_inputs)))
         except BadInput as error:
-            problems.add(BadInput(f"{step.place}: {error.argument}", got=error.got, want=error.want))
-    problems.raise_any()
+            refusals.add(BadInput(f"{step.place}: {error.argument}", got=error.got, want=error.want))
+    refusals.raise_any()
     return _afford(Checked(study, tuple(planned), digests), key)
 
 
 def _read_all(study: Study) -> tuple[list[Inputs[Any]], dict[str, str]]:
     """What every step is given, and the digest of every file that is read; each table is read once."""
-    problems, digests = Refusals(), dict[str, str]()
+    refusals, digests = Refusals(), dict[str, str]()
     tables: dict[tuple[str, str, tuple[str, ...]], Any] = {}
     kinds: dict[str, str] = {}
+    names = {file.path: name for name, file in study.data.items()}
 
-    def read(name: str, kind: str, extra: tuple[str, ...] = ()) -> Any:
-        if (name, kind, extra) not in tables:
-            source = study.data[name]
-            digests.setdefault(name, source.digest())
-            tables[name, kind, extra] = source.read(kind, extra)
-            if source.digest() != digests[name]:
+    def read(file: DataFile, kind: str, extra: tuple[str, ...]) -> Any:
+        key, name = (repr(file), kind, extra), names[file.path]
+        if key not in tables:
+            digests.setdefault(name, file.digest())
+            tables[key] = file.read(kind, extra)
+            if file.digest() != digests[name]:
                 want = "a file that does not change while it is read"
-                raise BadInput(f"data.{name}", got=str(source.path), want=want)
-        return tables[name, kind, extra]
+                raise BadInput(f"data.{name}", got=str(file.path), want=want)
+        return tables[key]
 
     inputs: list[Inputs[Any]] = []
     for step in study.steps:
-        given = problems.attempt(_read_step, study, step, read, kinds, digests)
-        inputs.append(given if given is not None else Inputs(None))
-    problems.raise_any()
+        step_inputs = refusals.attempt(_read_step, study, step, read, kinds, digests)
+        inputs.append(step_inputs if step_inputs is not None else Inputs(None))
+    refusals.raise_any()
     return inputs, digests
 
 
@@ -153,34 +159,27 @@ def _read_step(
     """The table of a step and its further tables. A name of [data] stands for one kind of data in the whole study."""
     action = step.action
 
-    def kind_for(name: str, wanted: tuple[str, ...], setting: str) -> str:
-        source = study.data[name]
-        stated = source.kind or kinds.get(name)
+    def file_of(name: str, wanted: tuple[str, ...], setting: str) -> DataFile:
+        file = study.data[name]
+        stated = file.kind or kinds.get(name)
         if stated is not None and stated not in wanted:
             got = Verbatim(f"{name}, which holds {stated}")
             raise BadInput(f"{step.place}.{setting}", got=got, want=" or ".join(wanted))
-        kinds[name] = stated or (wanted[0] if len(wanted) == 1 else kind_of(action, source))
-        return kinds[name]
+        kinds[name] = stated or (wanted[0] if len(wanted) == 1 else kind_of(action, file))
+        return replace(file, kind=kinds[name])  # type: ignore[arg-type]
 
-    others: dict[str, Any] = {}
+    others: dict[str, list[DataFile]] = {}
     for parameter in action.parameters():
-        value = getattr(action, parameter.name)
-        if parameter.refers is None or value is None:
-            continue
-        if parameter.refers.kind is None:
-            digests[f"{step.name}.{parameter.name}"] = Source(value).digest()
-            continue
-        wanted = (parameter.refers.kind,)
-        names = value if parameter.many else (value,)
-        found = [read(name, kind_for(name, wanted, parameter.name)) for name in names]
-        others[parameter.name] = found if parameter.many else found[0]
-    if step.data is None:
-        return Inputs(None, None, others)
-    source, kind = study.data[step.data], kind_for(step.data, action.kinds, "data")
-    if not action.in_memory(source):
-        digests.setdefault(step.data, source.digest())
-        return Inputs(None, source, others)
-    return Inputs(read(step.data, kind, action.extra_columns()), source, others)
+        for value in parameter.values(action) if parameter.refers is not None else ():
+            if parameter.named_data:
+                file = file_of(value, (parameter.named_data,), parameter.name)
+                others.setdefault(parameter.name, []).append(file)
+            else:
+                digests[f"{step.name}.{parameter.name}"] = DataFile(path=value).digest()
+    source = None if step.data is None else file_of(step.data, action.kinds, "data")
+    if source is not None and not action.in_memory(source):
+        digests.setdefault(str(step.data), source.digest())
+    return read_inputs(action, source, others, read)
 
 
 def _afford(checked: Checked, key: Callable[[str], str] | None) -> Checked:
@@ -189,26 +188,29 @@ def _afford(checked: Checked, key: Callable[[str], str] | None) -> Checked:
     if not spending:
         return checked
     remaining, paid = dict(study.accounts), dict.fromkeys(study.accounts, Fraction(0))
+    keys = {planned.step.name: None if key is None else key(planned.step.name) for planned in spending}
     exists = "://" in study.ledger or Path(study.ledger).exists()
-    with Ledger.open(study.ledger) if exists else nullcontext() as book:
-        for account in book.accounts() if book is not None else ():
+    with Ledger.open(study.ledger) if exists else nullcontext() as ledger:
+        for account in ledger.accounts() if ledger is not None else ():
             if account.name not in remaining:
                 continue
             if account.exact_epsilon != remaining[account.name]:
                 raise BadInput(f"accounts.{account.name}.epsilon", got=str(remaining[account.name]),
                                want=f"{account.exact_epsilon}, with which it was opened in the ledger")  # fmt: skip
             remaining[account.name] = account.exact_remaining
-            if key is not None:
-                ours = {key(planned.step.name) for planned in spending}
-                paid[account.name] = sum((e.exact_debit for e in account.entries() if e.key in ours), Fraction(0))
+            own = (
+                entry.exact_debit for entry in account.entries() if entry.key is not None and entry.key in keys.values()
+            )
+            paid[account.name] = sum(own, Fraction(0))
         known = replace(checked, remaining=remaining, paid=paid)
         for name, amount in known.due.items():
             if amount > remaining[name]:
                 raise BudgetExceeded(name, requested=amount, remaining=remaining[name])
-        if book is not None:
-            for planned in spending:
-                own = None if key is None else key(planned.step.name)
-                book.require_free(str(planned.step.account), planned.inputs.table, once=planned.action.once, key=own)
+        for planned in spending:
+            if ledger is None:
+                break
+            step = planned.step
+            ledger.require_free(str(step.account), planned.inputs.table, once=planned.action.once, key=keys[step.name])
     return known
 
 

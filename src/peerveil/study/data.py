@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.study.actions import KINDS, Action
+from peerveil.study.outcome import Outcome
 
 if TYPE_CHECKING:
-    from peerveil.study.actions import Context
-    from peerveil.study.execute import Inputs
-    from peerveil.study.outcome import Outcome
+    from peerveil.study.execute import Context, Inputs
 
 
-class Describe(Action[Any]):
+class DescribeData(Action[Any]):
     """What is in a table: for the operator alone."""
 
     name, title = "data.describe", "Describe the data"
@@ -25,19 +24,17 @@ class Describe(Action[Any]):
 
     def run(self, inputs: Inputs[Any], context: Context) -> Outcome:  # noqa: ARG002
         """Describe it."""
-        from peerveil.data import describe
-        from peerveil.study.outcome import Outcome
-
-        description = describe(inputs.table)
-        outcome = Outcome("What is in the data?")
-        outcome.promise = "Nothing of this may be published: it is computed from the data without noise."
-        outcome.private_answer = f"{description.summary()}."
-        frame = description.frame()
-        outcome.table(["fact", "value"], frame.rows(), public=False)
-        outcome.picture(description.plot, description.summary(), description.summary(), public=False)
-        outcome.file("description.csv", frame.write_csv(), public=False)
-        outcome.private_results = description.to_dict()
+        description = self.call(inputs.table)
+        summary, frame = f"{description.summary()}.", description.frame()
+        outcome = Outcome(
+            "What is in the data?", "Nothing of this may be published: it is computed from the data without noise."
+        )
+        part = outcome.private
+        part.answer, part.results = summary, description.to_dict()
+        part.table(["fact", "value"], frame.rows())
+        part.csv("description.csv", frame)
+        outcome.figure(description.plot, summary, summary, public=False)
         return outcome
 
 
-ACTIONS: Final[tuple[type[Action[Any]], ...]] = (Describe,)
+ACTIONS: Final[tuple[type[Action[Any]], ...]] = (DescribeData,)

@@ -7,51 +7,37 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.files import check_out
-from peerveil.study.actions import Context, no_progress
+from peerveil.study.actions import Declared, Kind, Setting, Table
+from peerveil.study.spelling import Columns, DataPath, Name  # noqa: TC001 (read at run time)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from peerveil.core.randomness import Randomness
+    from peerveil.ledger import Account
     from peerveil.study.actions import Action
     from peerveil.study.outcome import Outcome
 
-Table = TypeVar("Table")
 
+class DataFile(Declared):
+    """A file of data and how to read it: ``[data.NAME]`` of a study, or FILE and its options on the command line."""
 
-@dataclass(frozen=True)
-class Source:
-    """A file of data and how to read it: ``[data.NAME]`` of a study, or FILE and its options on the command line.
-
-    Attributes
-    ----------
-    path : pathlib.Path
-        The file; several, with ``*``, where the action opens them itself.
-    kind : str, optional
-        reviews, events, rankings or labels, if stated.
-    format : str, optional
-        The file's format; recognized if it is left out.
-    columns : mapping, optional
-        Our names for columns that the file calls otherwise.
-    time_zone : str, optional
-        The zone of times that name none (UTC if left out).
-    layout : str, optional
-        What the cells of a wide table of rankings hold: ``orders`` or ``places``.
-    """
-
-    path: Path
-    kind: str | None = None
-    format: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    time_zone: str | None = None
-    layout: str | None = None
-    name: str = ""
+    path: Annotated[DataPath, Setting("The file, beside the study unless the path is absolute.")]
+    kind: Annotated[Kind | None, Setting("What it holds; recognized if left out.")] = None
+    format: Annotated[Name | None, Setting("The file's format; recognized if left out.")] = None
+    columns: Annotated[Columns | None, Setting("Our columns and their names in the file.")] = None
+    time_zone: Annotated[Name | None, Setting("The zone of times that name none; UTC if left out.")] = None
+    layout: Annotated[
+        Literal["orders", "places"] | None, Setting("What the cells of a wide table of rankings hold.")
+    ] = None
 
     @property
     def several(self) -> bool:
@@ -66,10 +52,10 @@ class Source:
     def as_typed(self) -> str:
         """The file with the options that it is read with, as they stand on a command line.
 
-        >>> Source(Path("my log.csv"), columns={"actor": "user"}).as_typed()
+        >>> DataFile(path=Path("my log.csv"), columns={"actor": "user"}).as_typed()
         "'my log.csv' --column actor=user"
         """
-        options = [part for ours, theirs in self.columns.items() for part in ("--column", f"{ours}={theirs}")]
+        options = [part for ours, theirs in (self.columns or {}).items() for part in ("--column", f"{ours}={theirs}")]
         options += ["--format", self.format] if self.format else []
         options += ["--time-zone", self.time_zone] if self.time_zone else []
         return shlex.join([str(self.path), *options])
@@ -98,49 +84,63 @@ class Source:
         return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
     def read(self, kind: str, extra: tuple[str, ...] = ()) -> Any:
-        """The table, with further columns where they are asked for."""
-        options: dict[str, Any] = {"columns": dict(self.columns) or None}
+        """The table, with further columns where they are needed."""
+        options: dict[str, Any] = {"columns": self.columns or None}
         if kind in ("events", "reviews") and self.time_zone is not None:
             options["time_zone"] = self.time_zone
         if kind == "rankings" and self.layout is not None:
             options["layout"] = self.layout
         table: Any = getattr(import_module("peerveil.data"), kind.capitalize())
-        if not extra:
-            return table.read(self.path, self.format, **options)
-        # naming a further column must not drop those that would be kept without
-        kept = table.read(self.path, self.format, **options).extra
-        return table.read(
-            self.path, self.format, extra=[*kept, *(name for name in extra if name not in kept)], **options
-        )
+        if extra:  # naming a further column must not drop those that are read without
+            options["extra"] = [*dict.fromkeys((*table.read(self.path, self.format, **options).extra, *extra))]
+        return table.read(self.path, self.format, **options)
 
 
 @dataclass(frozen=True)
 class Inputs(Generic[Table]):
-    """What an action is given: its table, further tables by parameter, and the source of the table.
+    """What an action is given: its table, further tables by parameter, and the file of the table.
 
     An action that opens its file itself is given no table.
     """
 
     table: Table
-    source: Source | None = None
+    source: DataFile | None = None
     others: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read_inputs(action: Action[Any], source: Source | None, others: Mapping[str, Sequence[Source]]) -> Inputs[Any]:
-    """Read what an action needs; a parameter that names several files gets a list of tables."""
-    table = None
-    if source is not None and action.in_memory(source):
-        table = source.read(kind_of(action, source), action.extra_columns())
+def no_progress(share: float, text: str = "") -> None:
+    """Show nothing."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a run is given beside its data: the source of noise, the account to debit, and where to show progress."""
+
+    randomness: Randomness
+    account: Account | None = None
+    progress: Callable[[float, str], None] = field(default=no_progress)
+
+
+def read_inputs(
+    action: Action[Any],
+    source: DataFile | None,
+    others: Mapping[str, Sequence[DataFile]],
+    read: Callable[[DataFile, str, tuple[str, ...]], Any] = DataFile.read,
+) -> Inputs[Any]:
+    """Read what an action needs, through ``read``; a parameter that names several files gets a list of tables."""
     further: dict[str, Any] = {}
     for parameter in action.parameters():
-        if parameter.name in others and parameter.refers is not None:
-            tables = [one.read(str(parameter.refers.kind)) for one in others[parameter.name]]
+        if parameter.named_data and others.get(parameter.name):
+            tables = [read(file, parameter.named_data, ()) for file in others[parameter.name]]
             further[parameter.name] = tables if parameter.many else tables[0]
+    table = None
+    if source is not None and action.in_memory(source):
+        table = read(source, kind_of(action, source), action.extra_columns())
     return Inputs(table, source, further)
 
 
-def kind_of(action: Action[Any], source: Source) -> str:
-    """What a source is read as."""
+def kind_of(action: Action[Any], source: DataFile) -> str:
+    """What a file is read as."""
     if source.kind is not None:
         if source.kind not in action.kinds:
             raise BadInput("kind", got=source.kind, want=" or ".join(action.kinds))
@@ -166,10 +166,10 @@ class Executed:
 
 def execute(
     action: Action[Any],
-    source: Source | None,
+    source: DataFile | None,
     out: Path,
     *,
-    others: Mapping[str, Sequence[Source]] | None = None,
+    others: Mapping[str, Sequence[DataFile]] | None = None,
     ledger: str | None = None,
     account: str | None = None,
     seed: int | None = None,
@@ -181,6 +181,8 @@ def execute(
     Nothing is read before the folder and the account are known to be usable, and nothing is spent before the data are known
     to allow the action.
     """
+    from peerveil.core.randomness import Randomness
+
     check_spending(action, ledger, account, seed)
     if action.drawn_once and out.is_dir() and any(out.iterdir()):
         want = "a new or empty folder: this is drawn once, and a second draw from the same data reveals more"
@@ -188,32 +190,23 @@ def execute(
     check_out(out, force, again="; doing it again costs its own epsilon" if action.spends else "")
     inputs = read_inputs(action, source, others or {})
     action.guarantee(inputs)  # refuses what could not be run
-    outcome = _run(action, inputs, ledger, account, seed, progress)
-    simulated = seed is not None
-    public = out / ("simulated" if simulated else "public")
-    parts: list[Any] = [*outcome.files, *outcome.pictures]
-    if not all(part.public for part in parts):
-        (out / "private").mkdir(parents=True, exist_ok=True, mode=0o700)
-    return Executed(outcome, outcome.write(public, out / "private", simulated=simulated))
-
-
-def _run(
-    action: Action[Any],
-    inputs: Inputs[Any],
-    ledger: str | None,
-    account: str | None,
-    seed: int | None,
-    progress: Callable[[float, str], None],
-) -> Outcome:
-    from peerveil.core.randomness import Randomness
-
     randomness = Randomness.secure() if seed is None else Randomness.simulation(seed)
+    with _opened(ledger, account) as debited:
+        outcome = action.run(inputs, Context(randomness, debited, progress))
+    public = out / ("public" if seed is None else "simulated")
+    return Executed(outcome, outcome.write(public, out / "private", simulated=seed is not None))
+
+
+@contextmanager
+def _opened(ledger: str | None, account: str | None) -> Iterator[Account | None]:
+    """The account to debit, if one was named."""
     if ledger is None:
-        return action.run(inputs, Context(randomness, None, progress))
+        yield None
+        return
     from peerveil.ledger import Ledger
 
-    with Ledger.open(ledger, create=False) as book:
-        return action.run(inputs, Context(randomness, book.account(str(account)), progress))
+    with Ledger.open(ledger, create=False) as opened:
+        yield opened.account(str(account))
 
 
 def check_spending(action: Action[Any], ledger: str | None, account: str | None, seed: int | None) -> None:

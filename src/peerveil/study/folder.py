@@ -3,8 +3,8 @@
 ::
 
     report.html        for whoever ran the study (readable by its owner alone): everything, private parts marked
-    public/            may be published: report.html, results.json, ledger.csv, and a folder a step
-    private/           must not (readable by its owner alone): a folder a step, the journal, the study as it was run
+    public/            may be published: report.html, results.json, ledger.csv, and one folder per step
+    private/           must not (readable by its owner alone): one folder per step, the journal, the study as it was run
 
 A study with a seed is a simulation, of which nothing may be published: it has a folder ``simulated/`` in place of
 ``public/``, and the names of the files in it begin with "simulated-".
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from peerveil.study.spec import Study
 
 _JOURNAL: Final = "journal.json"
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 
 
 class Folder:
@@ -80,8 +80,7 @@ class Folder:
 
     def _begin(self, study: Study) -> None:
         own = sha256(study.text.encode()).hexdigest()
-        where = self.private / _JOURNAL
-        if where.exists():
+        if (self.private / _JOURNAL).exists():
             journal = self._journal()
             if journal["study"] != own:
                 raise BadInput("out", got=str(self.path), want="the study file that this folder was begun with (it has "
@@ -90,18 +89,24 @@ class Folder:
             return
         self.run = secrets.token_hex(8)
         write_text(self.private / "study.toml", study.text, private=True)
-        journal = {"format": _FORMAT, "run": self.run, "study": own, "data": {}}
-        write_text(where, json.dumps(journal, indent=2) + "\n", private=True)
+        self._save("", _JOURNAL, {"format": _FORMAT, "run": self.run, "study": own, "data": {}})
 
     def _journal(self) -> dict[str, Any]:
-        where = self.private / _JOURNAL
+        journal = self._load(self.private / _JOURNAL, "journal")
+        if journal.get("format") != _FORMAT:
+            want = "a folder that this version of peerveil began; start again in a new one"
+            raise BadInput("out", got=str(self.path), want=want)
+        return journal
+
+    def _save(self, step: str, name: str, data: dict[str, Any], indent: int | None = 2) -> None:
+        text = json.dumps(data, indent=indent, allow_nan=False) + "\n"
+        write_text(self.private / step / name, text, private=True)
+
+    def _load(self, where: Path, what: str) -> dict[str, Any]:
         try:
-            journal = json.loads(where.read_text(encoding="utf-8"))
-            if journal["format"] != _FORMAT or not isinstance(journal["run"], str):
-                raise ValueError
-        except (ValueError, KeyError, TypeError):
-            raise BadInput("out", got=str(where), want="the journal that an earlier run wrote") from None
-        return dict(journal)
+            return dict(json.loads(where.read_text(encoding="utf-8")))
+        except (ValueError, TypeError):
+            raise BadInput("out", got=str(where), want=f"the {what} that an earlier run wrote") from None
 
     def pin_data(self, digests: Mapping[str, str]) -> None:
         """Remember which data the run is about; other data under the same names are refused from now on."""
@@ -110,7 +115,7 @@ class Folder:
             if journal["data"].setdefault(name, digest) != digest:
                 raise BadInput(f"data.{name}", got="another file than when this run began",
                                want="the same data, or another --out: a run is about one set of data")  # fmt: skip
-        write_text(self.private / _JOURNAL, json.dumps(journal, indent=2) + "\n", private=True)
+        self._save("", _JOURNAL, journal)
 
     # ---- outcomes ---------------------------------------------------------------------------------------------
 
@@ -120,14 +125,13 @@ class Folder:
         if not where.exists():
             return None
         try:
-            return Outcome.from_dict(json.loads(where.read_text(encoding="utf-8")))
+            return Outcome.from_dict(self._load(where, "outcome"))
         except (ValueError, KeyError, TypeError):
             raise BadInput("out", got=str(where), want="the outcome that an earlier run wrote") from None
 
     def keep(self, step: str, outcome: Outcome) -> None:
-        """Keep an outcome for good, then make its files."""
-        text = json.dumps(outcome.to_dict(), allow_nan=False) + "\n"
-        write_text(self.private / step / "outcome.json", text, private=True)
+        """Save an outcome for good, then write its files."""
+        self._save(step, "outcome.json", outcome.to_dict(), indent=None)
         self.make_files(step, outcome)
 
     def make_files(self, step: str, outcome: Outcome) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -37,13 +36,24 @@ epsilon = {budget}
 """
 
 
-class Found(NamedTuple):
+class FoundTable(NamedTuple):
     """A table in a file: its kind and format, and what its columns are called where that had to be guessed."""
 
     kind: str
     format: str
     table: Any
     columns: dict[str, str]
+
+    def section(self, name: str, path: Path) -> str:
+        """Its ``[data.NAME]``."""
+        guessed = ""
+        if self.columns:
+            pairs = ", ".join(f"{ours} = {toml_value(theirs)}" for ours, theirs in self.columns.items())
+            guessed = f"columns = {{ {pairs} }}   # guessed from the header: please check\n"
+        return (
+            f"[data.{name}]              # {_one_line(str(self.table))}\npath = {toml_value(str(path))}\n"
+            f'kind = "{self.kind}"\nformat = "{self.format}"\n{guessed}'
+        )
 
 
 def new_study(folder: str | os.PathLike[str]) -> str:
@@ -66,83 +76,85 @@ def new_study(folder: str | os.PathLike[str]) -> str:
     if len(files) > _MOST_FILES:
         raise BadInput("data", got=f"{len(files)} files", want=f"a folder with at most {_MOST_FILES}")
     names: set[str] = set()
-    sections, steps, passed, unnamed = [], [], [], []
+    sections, unnamed, left_out, steps = [], [], [], []
     budget = Fraction(0)
     for path in files:
-        found = _look(path)
-        if isinstance(found, str):
-            passed.append(f"{_one_line(path.name)}: {found}")
-            continue
-        if isinstance(found, Unnamed):
-            unnamed.append(found.section(_name(path, "", names), path))
-            continue
-        for one in found:
-            name = _name(path, one.kind if len(found) > 1 else "", names)
-            sections.append(
-                f"[data.{name}]              # {_one_line(str(one.table))}\npath = {toml_value(str(path))}\n"
-                f'kind = "{one.kind}"\nformat = "{one.format}"\n{_named(one.columns)}'
-            )
-            for text, debit in _suggested(name, one):
+        try:
+            tables = _tables(path)
+            if not tables:
+                unnamed.append(_unnamed_section(_name(path, "", names), path))
+        except PeerveilError as error:
+            tables = []
+            left_out.append(f"{_one_line(path.name)}: {_one_line(str(error))}")
+        for found in tables:
+            name = _name(path, found.kind if len(tables) > 1 else "", names)
+            sections.append(found.section(name, path))
+            for text, debit in _suggested(name, found):
                 steps.append(text)
                 budget += debit
     if not sections and not unnamed:
-        looked = "; ".join(passed[:3])
-        raise BadInput("data", got=str(source), want=f"at least one file that can be read ({looked or 'it is empty'})")
+        reasons = "; ".join(left_out[:3])
+        raise BadInput("data", got=str(source), want=f"at least one file that can be read ({reasons or 'it is empty'})")
     head = _HEAD.format(
         folder=_one_line(str(source)),
         title=toml_value(f"Study of {source.resolve().name}"),
         budget=f"{printed(budget or Fraction(1), 'up'):g}",
     )
-    left = ["# Left out:\n" + "".join(f"# {line}\n" for line in passed)] if passed else []
-    return "\n".join([head, *sections, *(f"{section}\n" for section in unnamed), *left, *steps])
+    listed = ["# Left out:\n" + "".join(f"# {line}\n" for line in left_out)] if left_out else []
+    return "\n".join([head, *sections, *unnamed, *listed, *steps])
 
 
-def _guessed(path: Path, format_: str) -> list[Found] | Unnamed | str:
-    """A table whose columns have other names, read by what they are probably called."""
-    guess = nearest(path)
-    if guess is None:
-        return Unnamed(tuple(column_names(InputFile.open(path), format_)) if format_ != "jsonl" else ())
-    kind, columns = guess
-    reader: Any = getattr(data, kind)
-    try:
-        table = reader.read(path, columns=columns)
-    except PeerveilError as error:
-        return f"looks like {kind.lower()}, but: {_one_line(str(error))}"
-    return [Found(kind.lower(), format_, table, columns)]
+def _tables(path: Path) -> list[FoundTable]:
+    """What a file can be read as; nothing if its columns have names that nothing can be guessed from."""
+    if path.name.startswith((".", "truth_")) or path.suffix.lower() in _NOT_DATA:
+        raise PeerveilError("not a table of judgments")
+    if not str(path).isprintable():
+        raise PeerveilError("give it a name on one line first")
+    recognized = data.recognize(path)
+    kinds, columns = likely_kinds(path.name, recognized.kinds), {}
+    if len(kinds) in (0, 4):
+        guess = nearest(path)
+        if guess is None:
+            return []
+        kinds, columns = (guess[0],), dict(guess[1])
+    tables, reason = [], ""
+    for kind in kinds:
+        reader: Any = getattr(data, kind)
+        try:
+            table = reader.read(path, columns=columns or None)
+            tables.append(FoundTable(kind.lower(), recognized.format, table, columns))
+        except PeerveilError as error:
+            reason = f"looks like {kind.lower()}, but: {error}" if columns else str(error)
+    if not tables:
+        raise PeerveilError(reason)
+    return tables
 
 
-@dataclass(frozen=True)
-class Unnamed:
-    """A plain table whose columns have names that nothing can be guessed from."""
-
-    columns: tuple[str, ...]
-
-    def section(self, name: str, path: Path) -> str:
-        """A commented section to begin with."""
-        seen = _one_line(", ".join(self.columns)) or "unknown"
-        return "\n".join(
-            f"# {line}"
-            for line in (
-                f"{_one_line(path.name)}: its columns are {seen}. Say what is what, and remove the signs in front:",
-                f"[data.{name}]",
-                f"path = {toml_value(str(path))}",
-                'kind = "reviews"   # or events, rankings, labels',
-                'columns = { paper = "...", score = "..." }',
-            )
-        )
+def _unnamed_section(name: str, path: Path) -> str:
+    """A commented section to begin with."""
+    format_ = data.recognize(path).format
+    columns = () if format_ == "jsonl" else column_names(InputFile.open(path), format_)
+    listed = _one_line(", ".join(columns)) or "unknown"
+    return (
+        f"# {_one_line(path.name)}: its columns are {listed}. State which is which, and remove the signs in front:\n"
+        f"# [data.{name}]\n"
+        f"# path = {toml_value(str(path))}\n"
+        '# kind = "reviews"   # or events, rankings, labels\n'
+        '# columns = { paper = "...", score = "..." }\n'
+    )
 
 
-def _suggested(name: str, data: Found) -> list[tuple[str, Fraction]]:
+def _suggested(name: str, found: FoundTable) -> list[tuple[str, Fraction]]:
     """The steps that actions suggest for a table, as text, and what each would debit."""
     steps = []
     for kind in all_actions().values():
-        suggestion = kind.suggest(data.table) if data.kind in kind.kinds else None
+        suggestion = kind.suggest(found.table) if found.kind in kind.kinds else None
         if suggestion is None:
             continue
         debit = Fraction(0)
         if kind.spends and not suggestion.commented:
             with suppress(BadInput):  # what the data do not allow is for the check to say
-                guarantee = kind.check(suggestion.settings, strict=True).guarantee(Inputs(data.table))
+                guarantee = kind.check(suggestion.settings, strict=True).guarantee(Inputs(found.table))
                 if guarantee is not None and guarantee.notion.adds_up:
                     debit = guarantee.exact_epsilon or Fraction(0)
         text = toml_step(
@@ -167,36 +179,6 @@ def likely_kinds(name: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
     if len(kinds) == 4 and any(word in name.lower() for word in ("rank", "vote", "ballot", "order")):
         return ("Rankings",)
     return kinds
-
-
-def _look(path: Path) -> list[Found] | Unnamed | str:
-    """What a file can be read as, or why it is left out."""
-    if path.name.startswith((".", "truth_")) or path.suffix.lower() in _NOT_DATA:
-        return "not a table of judgments"
-    if not str(path).isprintable():
-        return "give it a name on one line first"
-    try:
-        seen = data.recognize(path)
-    except PeerveilError as error:
-        return _one_line(str(error))
-    kinds = likely_kinds(path.name, seen.kinds)
-    if len(kinds) in (0, 4):
-        return _guessed(path, seen.format)
-    tables, why = [], ""
-    for kind in kinds:
-        reader: Any = getattr(data, kind)
-        try:
-            tables.append(Found(kind.lower(), seen.format, reader.read(path), {}))
-        except PeerveilError as error:
-            why = _one_line(str(error))
-    return tables or why
-
-
-def _named(columns: dict[str, str]) -> str:
-    if not columns:
-        return ""
-    pairs = ", ".join(f"{ours} = {toml_value(theirs)}" for ours, theirs in columns.items())
-    return f"columns = {{ {pairs} }}   # guessed from the header: please check\n"
 
 
 def _name(path: Path, kind: str, taken: set[str]) -> str:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from annotated_types import Ge, Le, Lt
-
 from peerveil.core.errors import BadInput
-from peerveil.study.actions import Action, Setting, Suggestion
-from peerveil.study.spelling import Epsilon, EpsilonOrNone, InnerShare
+from peerveil.study.actions import Action, PlanAction, Setting
+from peerveil.study.outcome import Outcome
+from peerveil.study.spelling import Epsilon, EpsilonOrNone, InnerShare, Limits
+from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
     from peerveil.core.guarantee import Guarantee
+    from peerveil.core.result import Plan
     from peerveil.data import Rankings
     from peerveil.rankings import LocalProtocol, UniformityTest
-    from peerveil.study.actions import Context
-    from peerveil.study.execute import Inputs, Source
-    from peerveil.study.outcome import Outcome
+    from peerveil.study.execute import Context, DataFile, Inputs
 
 _QUESTION: Final = "Do the rankings differ from chance?"
 _READER: Final = "Whoever reads the reports guesses between two possible rankings of one person"
@@ -72,14 +71,14 @@ class RankingsTest(Action["Rankings"]):
             raise BadInput("epsilon", got=self.epsilon, want="'none' for friedman, which is not private")
 
     @classmethod
-    def suggest(cls, table: Rankings) -> Suggestion:
+    def suggest(cls, table: Rankings) -> SuggestedStep:
         """For every table of rankings."""
         settings: dict[str, Any] = {"epsilon": 1}
         remarks = {}
         if not table.is_complete:
             settings["method"] = _PARTIAL
             remarks["method"] = "the only test for rankings that leave items out or have ties"
-        return Suggestion("Do these rankings differ from chance? The p-value may be published.", settings, remarks)
+        return SuggestedStep("Do these rankings differ from chance? The p-value may be published.", settings, remarks)
 
     def guarantee(self, inputs: Inputs[Rankings]) -> Guarantee | None:
         """The test's own; none without an epsilon."""
@@ -95,32 +94,23 @@ class RankingsTest(Action["Rankings"]):
 
     def run(self, inputs: Inputs[Rankings], context: Context) -> Outcome:
         """Test once."""
-        from peerveil.rankings import uniformity_test
-        from peerveil.study.outcome import Outcome
-
         private = self.epsilon != "none"
-        test = uniformity_test(
+        test = self.call(
             inputs.table,
             epsilon=self.epsilon if private else None,
-            method=self.method,
-            level=self.level,
             randomness=context.randomness,
             account=context.account if private else None,
         )
         outcome = Outcome(_QUESTION)
         _add_test(outcome, test, "test.json", public=private)
         if private:
-            outcome.protect("one person's ranking", test.guarantee)
-            outcome.protect("everything one person gave (one ranking)", test.guarantee)
-            outcome.best_guess(
-                "Somebody who knows every ranking but one guesses between two candidates for the last one",
-                test.guarantee,
-            )
+            guess = "Somebody who knows every ranking but one guesses between two candidates for the last one"
+            _protect_ranking(outcome, test.guarantee, guess)
         _add_items(outcome, inputs.table)
         return outcome
 
 
-class Plan(Action[None]):
+class PlanRankings(PlanAction[None]):
     """How many people are needed."""
 
     name, title = "rankings.plan", "Plan the number of people"
@@ -135,8 +125,13 @@ class Plan(Action[None]):
         "--items 30 --spread 0.95 --epsilon 1",
         "--items 20 --spread 0.95 --method friedman --method pairs-norm",
     )
+    question = "How many people are needed?"
+    caption = "Power against the number of people, one line per test; the dotted line is the power wanted."
+    costs_nothing = "Computed by simulation, without any data: nothing is spent."
 
-    items: Annotated[int, Ge(2), Le(10_000_000), Setting("How many items are ranked.", "Number of items", common=True)]
+    items: Annotated[
+        int, Limits(ge=2, le=10_000_000), Setting("How many items are ranked.", "Number of items", common=True)
+    ]
     spread: Annotated[InnerShare, Setting("Spread of the signal to detect; 1 would be chance.", common=True)]
     epsilon: Annotated[
         Epsilon | None,
@@ -162,9 +157,9 @@ class Plan(Action[None]):
         Setting("Tests to compare; by default auto and local with an epsilon, friedman without.", "Tests"),
     ] = None
     trials: Annotated[
-        int, Ge(2), Le(100_000), Setting("Simulated data sets for each number of people.", "Simulations")
+        int, Limits(ge=2, le=100_000), Setting("Simulated data sets for each number of people.", "Simulations")
     ] = 100
-    seed: Annotated[int, Ge(0), Setting("Seed of the simulation.")] = 0
+    seed: Annotated[int, Limits(ge=0), Setting("Seed of the simulation.")] = 0
 
     def __post_init__(self) -> None:
         if self.power <= self.level:
@@ -175,21 +170,13 @@ class Plan(Action[None]):
             if self.epsilon is not None and method == "friedman":
                 raise BadInput("methods", got=method, want="a private test: friedman takes no epsilon")
 
-    def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
+    def plan(self, inputs: Inputs[None], context: Context) -> Plan:  # noqa: ARG002
         """Simulate."""
-        from peerveil.rankings import plan_rankings
-        from peerveil.study.outcome import Outcome
-
-        plan = plan_rankings(**self.arguments(), progress=False)
-        outcome = Outcome("How many people are needed?")
-        outcome.promise = "Computed by simulation, without any data: nothing is spent."
-        outcome.plan(
-            plan, "Power against the number of people, one line per test; the dotted line is the power wanted."
-        )
-        return outcome
+        plan: Plan = self.call(progress=False)
+        return plan
 
 
-class Randomize(Action["Rankings"]):
+class RandomizeRankings(Action["Rankings"]):
     """Local reports of a table of rankings."""
 
     name, title = "rankings.randomize", "Randomize rankings"
@@ -215,10 +202,10 @@ class Randomize(Action["Rankings"]):
         ),
     ] = "items"
     questions: Annotated[
-        int, Ge(1), Setting("How many questions all people share.", "Number of questions", common=True)
+        int, Limits(ge=1), Setting("How many questions all people share.", "Number of questions", common=True)
     ] = 3
     public_seed: Annotated[
-        int, Ge(0), Lt(2**53), Setting("Fixes the shared questions; publish it beforehand.", common=True)
+        int, Limits(ge=0, lt=2**53), Setting("Fixes the shared questions; publish it beforehand.", common=True)
     ] = 0
 
     def _protocol(self, table: Rankings) -> LocalProtocol:
@@ -234,44 +221,34 @@ class Randomize(Action["Rankings"]):
 
     def run(self, inputs: Inputs[Rankings], context: Context) -> Outcome:
         """Randomize once."""
-        from peerveil.rankings import randomize_rankings
+        from peerveil.data.table import plural
         from peerveil.rankings.local import FILE_NAME
-        from peerveil.study.outcome import Outcome
 
-        randomized = randomize_rankings(
-            inputs.table, **self.arguments(), randomness=context.randomness, account=context.account
-        )
-        protocol = randomized.protocol
+        randomized = self.call(inputs.table, randomness=context.randomness, account=context.account)
+        protocol, (answers, yes) = randomized.protocol, randomized.counts()
         outcome = Outcome("What would people report who never hand over their rankings?")
-        outcome.promises(randomized.guarantee)
-        outcome.answer = (
+        part = outcome.public
+        outcome.set_guarantee(randomized.guarantee)
+        part.answer = (
             f"{len(randomized.rankings):,} randomized rankings, one per person and in random order, on "
-            f"{protocol.questions} shared {'question' if protocol.questions == 1 else 'questions'}."
+            f"{plural(protocol.questions, 'shared question')}."
         )
-        outcome.found = [outcome.answer]
-        outcome.protect("one person's ranking", randomized.guarantee)
-        outcome.protect("everything one person gave (one ranking)", randomized.guarantee)
-        outcome.best_guess(_READER, randomized.guarantee)
-        alt = f"{randomized.summary()}: the share of randomized answers that say yes, by question."
-        outcome.picture(
-            randomized.plot,
-            alt,
-            "The share of randomized answers that say yes, by question; chance alone would give one half.",
-            public=True,
-        )
-        outcome.file(FILE_NAME, randomized.text(), public=True)
-        answers, yes = randomized.counts()
-        outcome.results = {
+        part.findings = [part.answer]
+        part.file(FILE_NAME, randomized.text())
+        part.results = {
             "reports": len(randomized.rankings),
             "protocol": protocol.to_dict(),
             "answers": answers.tolist(),
             "yes": yes.tolist(),
         }
+        caption = "The share of randomized answers that say yes, by question; chance alone would give one half."
+        outcome.figure(randomized.plot, f"{randomized.summary()}. {caption}", caption, public=True)
+        _protect_ranking(outcome, randomized.guarantee, _READER)
         _add_items(outcome, inputs.table)
         return outcome
 
 
-class Aggregate(Action[None]):
+class AggregateRankings(Action[None]):
     """The test from local reports alone."""
 
     name, title = "rankings.aggregate", "Test from reports"
@@ -287,17 +264,16 @@ class Aggregate(Action[None]):
 
     level: Level = 0.05
 
-    def in_memory(self, source: Source) -> bool:  # noqa: ARG002
+    def in_memory(self, source: DataFile) -> bool:  # noqa: ARG002
         """No: reports are not rankings, and may be many."""
         return False
 
     def _test(self, inputs: Inputs[None]) -> UniformityTest:
-        from peerveil.rankings import aggregate_rankings
-
         source = inputs.source
         assert source is not None  # an action with a kind has a source
         source.refuse(("format", "columns", "layout"), "nothing: a file of reports states everything itself")
-        return aggregate_rankings(source.path, level=self.level)
+        test: UniformityTest = self.call(source.path)
+        return test
 
     def guarantee(self, inputs: Inputs[None]) -> None:
         """None: the reports are private already. A file that cannot be read is refused."""
@@ -305,44 +281,41 @@ class Aggregate(Action[None]):
 
     def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
         """Test."""
-        from peerveil.study.outcome import Outcome
-
-        test = self._test(inputs)
-        outcome = Outcome(_QUESTION)
+        test, outcome = self._test(inputs), Outcome(_QUESTION)
         _add_test(outcome, test, "aggregate.json", public=test.mark is None)
-        outcome.protect("one person's ranking", test.guarantee)
-        outcome.protect("everything one person reported", test.guarantee)
-        outcome.best_guess(_READER, test.guarantee)
+        _protect_ranking(outcome, test.guarantee, _READER)
         return outcome
+
+
+def _protect_ranking(outcome: Outcome, guarantee: Guarantee, guess: str) -> None:
+    """One ranking is everything that a person gives."""
+    outcome.protect("one person's ranking", guarantee)
+    outcome.protect("everything one person gave (one ranking)", guarantee)
+    outcome.best_guess(guess, guarantee)
 
 
 def _add_test(outcome: Outcome, test: UniformityTest, name: str, *, public: bool) -> None:
     """A test's answer, figures and files."""
-    outcome.promises(test.guarantee)
+    outcome.set_guarantee(test.guarantee)
+    part = outcome.part(public)
     pvalue = f"p-value {test.pvalue:.2g}" if test.pvalue >= 1e-6 else "p-value below 0.000001"
-    verdict = (
-        "Yes, the rankings differ from chance" if test.reject else "No evidence that the rankings differ from chance"
-    )
-    answer = f"{verdict} ({pvalue}, level {test.level:g})."
+    verdict = "Yes, the rankings" if test.reject else "No evidence that the rankings"
+    part.answer = f"{verdict} differ from chance ({pvalue}, level {test.level:g})."
     summary = test.summary()
-    sentence = f"{summary[0].upper()}{summary[1:]}."
+    part.findings = [f"{summary[0].upper()}{summary[1:]}."]
     fields = ("reject", "pvalue", "statistic", "critical", "level", "method", "rankings", "items")
-    results = {field: getattr(test, field) for field in fields}
-    if public:
-        outcome.answer, outcome.found, outcome.results = answer, [sentence], results
-    else:
-        outcome.private_answer, outcome.private_found, outcome.private_results = answer, [sentence], results
+    part.results = {field: getattr(test, field) for field in fields}
+    part.json(name, test)
     caption = "The statistic under pure chance (curve), the critical value, and the observed statistic."
-    outcome.picture(test.plot, f"The statistic under chance, and the observed one. {sentence}", caption, public=public)
-    outcome.json(name, test, public=public)
+    outcome.figure(test.plot, f"{caption} {part.findings[0]}", caption, public=public)
 
 
 def _add_items(outcome: Outcome, table: Rankings) -> None:
     """The items as they were read, so that the operator notices a misread table."""
     names = ", ".join(table.items[:_MOST_NAMES])
     more = f", ... ({len(table.items):,} in all)" if len(table.items) > _MOST_NAMES else ""
-    outcome.private_found.append(f"Read {table.total:,} rankings of the items {names}{more}.")
-    outcome.private_results["item_names"] = list(table.items)
+    outcome.private.findings.append(f"Read {table.total:,} rankings of the items {names}{more}.")
+    outcome.private.results["item_names"] = list(table.items)
 
 
-ACTIONS: Final[tuple[type[Action[Any]], ...]] = (RankingsTest, Plan, Randomize, Aggregate)
+ACTIONS: Final[tuple[type[Action[Any]], ...]] = (RankingsTest, PlanRankings, RandomizeRankings, AggregateRankings)

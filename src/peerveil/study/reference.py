@@ -26,31 +26,26 @@ def reference_page() -> str:
     lines = [_HEAD, "| Action | What it does |", "|---|---|"]
     lines += [f"| [{name}](#{name.replace('.', '')}) | {kind.about} |" for name, kind in all_actions().items()]
     for module in MODULES:
-        lines += [
-            "",
-            f"## {module.capitalize()}",
-            "",
-            *(action_reference(kind) for kind in actions_of(module).values()),
-        ]
+        lines += ["", f"## {module.capitalize()}", "", *map(action_reference, actions_of(module).values())]
     return "\n".join(lines)
 
 
 def action_reference(kind: type[Action[Any]]) -> str:
     """One action: what it does, publishes and needs, and a table of its settings."""
-    facts = [f"Reads: {', '.join(kind.kinds)}." if kind.kinds else "Reads no data."]
-    facts.append(f"May be published: {kind.publishes}." if kind.publishes else "Nothing of it may be published.")
-    facts += [f"For the operator only: {kind.operator}."] if kind.operator else []
+    facts = [f"Reads: {', '.join(kind.kinds)}." if kind.kinds else "Reads no data.", *kind.facts()]
     if kind.spends:
         facts.append("Recorded in an account, not debited." if kind.recorded else "Debits an account.")
     facts += ["Drawn once: `--force` does not replace its results."] if kind.drawn_once else []
     lines = [f"### {kind.name}", "", kind.about, *(["", kind.details] if kind.details else []), "", " ".join(facts), ""]
     if kind.parameters():
-        lines += ["| Key, option | Meaning | Values | Default |", "|---|---|---|---|"]
-        lines += [_row(parameter) for parameter in kind.parameters()]
-        lines.append("")
+        lines += [
+            "| Key, option | Meaning | Values | Default |",
+            "|---|---|---|---|",
+            *map(_row, kind.parameters()),
+            "",
+        ]
     if kind.examples:
-        commands = [f"$ peerveil {kind.module()} {kind.verb()} {arguments}".rstrip() for arguments in kind.examples]
-        lines += ["```text", *commands, "```", ""]
+        lines += ["```text", *(f"$ {line}" for line in kind.command_lines()), "```", ""]
     return "\n".join(lines)
 
 

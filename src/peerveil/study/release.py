@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from annotated_types import Ge, Le
-
-from peerveil.study.actions import Action, Setting, Suggestion
-from peerveil.study.spelling import Epsilon, Scale
+from peerveil.study.actions import Action, PlanAction, Setting
+from peerveil.study.outcome import Outcome, guess_percent, person_cautions, typical_and_most
+from peerveil.study.spelling import Epsilon, Limits, Scale
+from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
     from peerveil.core.guarantee import Guarantee
     from peerveil.data import Reviews
     from peerveil.release import PublicScores, PublishedMeans
-    from peerveil.study.actions import Context
-    from peerveil.study.execute import Inputs
-    from peerveil.study.outcome import Outcome
+    from peerveil.study.execute import Context, Inputs
 
 # the question, what is measured, and which way is which
 _WORDS: Final = {
@@ -59,7 +57,7 @@ Bounds = Annotated[
 ]
 
 
-class Publish(Action["Reviews"]):
+class PublishMeans(Action["Reviews"]):
     """Publish the distribution of reviewers' means."""
 
     name, title = "release.publish", "Publish the distribution"
@@ -98,12 +96,12 @@ class Publish(Action["Reviews"]):
     ] = False
 
     @classmethod
-    def suggest(cls, table: Reviews) -> Suggestion | None:
+    def suggest(cls, table: Reviews) -> SuggestedStep | None:
         """How strict reviewers are, if the file says who they are."""
         if not table.has_reviewers:
             return None
         low, high = float(table.scores.min()), float(table.scores.max())
-        return Suggestion(
+        return SuggestedStep(
             "How strict are reviewers? Published with differential privacy. Assumes that papers' scores and the number of "
             "reviews by each reviewer are public: they are not protected. "
             f"`peerveil release plan FILE --weight miscalibration --scale {low:g}:{high:g}` shows the accuracy of each epsilon.",
@@ -127,8 +125,6 @@ class Publish(Action["Reviews"]):
 
     def cautions(self, inputs: Inputs[Reviews]) -> list[str]:
         """How strongly everything of one reviewer is protected; names that say nothing."""
-        from peerveil.study.outcome import person_cautions, typical_and_most
-
         loads = typical_and_most(self._public(inputs.table).loads)
         if loads == (1, 1):
             return [ONE_REVIEW_EACH]
@@ -138,75 +134,63 @@ class Publish(Action["Reviews"]):
         """Publish once."""
         import numpy as np
 
-        from peerveil.release import publish
         from peerveil.release.figures import draw_release
         from peerveil.release.mechanism import ASSUMES_PUBLIC
-        from peerveil.study.outcome import Outcome, typical_and_most
 
         table = inputs.table
-        published = publish(
-            table,
-            **self.arguments(but=("attack",)),
-            randomness=context.randomness,
-            account=context.account,
+        published: PublishedMeans = self.call(
+            table, but=("attack",), randomness=context.randomness, account=context.account
         )
         question, noun, sign = _WORDS[self.weight]
-        low, high = (f"{value:.3g}" for value in np.quantile(published.means, [0.1, 0.9]))
         outcome = Outcome(question)
-        outcome.promises(published.guarantee)
-        outcome.answer = (
-            f"For 80 of 100 reviewers their {noun} lies between {low} and {high}{sign}. {published.beyond_public()}"
-        )
-        outcome.found = [
-            f"{published.means.size:,} reviewers. For half of them their {noun} is below {np.median(published.means):.2g}, for "
-            f"10 in 100 below {low}, for 10 in 100 above {high}{sign}.",
-            published.beyond_public(),
-            ASSUMES_PUBLIC,
-        ]
-        loads = typical_and_most(self._public(table).loads)  # public
-        outcome.protect_person("who wrote one review", "reviewer", _WROTE, loads, published.guarantee.group)
-        outcome.picture(
+        outcome.set_guarantee(published.guarantee)
+        low, high = np.quantile(published.means, [0.1, 0.9])
+        part, beyond_public = outcome.public, published.beyond_public()
+        part.answer = f"For 80% of reviewers their {noun} is between {low:.3g} and {high:.3g}{sign}. {beyond_public}"
+        part.findings = [f"{published.summary()}.", beyond_public, ASSUMES_PUBLIC]
+        part.results = {"weight": self.weight, "estimate": published.estimate, "means": published.means.tolist()}
+        part.file(f"means-{self.weight}.csv", published.to_csv())
+        part.json(f"means-{self.weight}.json", published)
+        outcome.figure(
             lambda left, right: draw_release(published, left, right),
-            f"{published.summary()}. {published.beyond_public()}",
+            f"{published.summary()}. {beyond_public}",
             "Left: how many reviewers lie where, as published. Right: the same sorted from the lowest to the highest (blue), "
             "within what the public data allow (gray), and what chance would give (dashed).",
             public=True,
-            height=3.6,
             columns=2,
         )
+        loads = typical_and_most(self._public(table).loads)  # public
+        outcome.protect_person("who wrote one review", "reviewer", _WROTE, loads, published.guarantee.group)
         outcome.best_guess(
             "Somebody who knows the author of every review but two guesses these two", published.guarantee
         )
         outcome.attack.append(f"For all reviews of one reviewer: {published.reviewer_guarantee.short}")
         if self.attack:
-            self._measure_attack(outcome, published, table)
-        outcome.file(f"means-{self.weight}.csv", published.to_csv(), public=True)
-        outcome.json(f"means-{self.weight}.json", published, public=True)
-        outcome.results = {"weight": self.weight, "estimate": published.estimate, "means": published.means.tolist()}
+            outcome.private.findings += self._measured_attack(published, table)
         return outcome
 
-    def _measure_attack(self, outcome: Outcome, published: PublishedMeans, table: Reviews) -> None:
+    def _measured_attack(self, published: PublishedMeans, table: Reviews) -> list[str]:
+        """How often the best attack on one exchange of reviews succeeds on these data, for the operator."""
         import numpy as np
 
         from peerveil.core.randomness import Randomness
         from peerveil.release import review_weights
         from peerveil.release.adversary import swap_attack
-        from peerveil.study.outcome import guess_percent
 
         public = self._public(table)
         if public.reviewers < 2:
-            return
+            return []
         values = review_weights(table, weight=self.weight, scale=self.scale).values
         rows = np.column_stack([table.numbered("reviewer")[0], values, table.numbered("paper")[0]])
         attack = swap_attack(public, rows, epsilon=self.epsilon, trials=1000, randomness=Randomness.simulation(0))
-        outcome.private_found.append(
+        return [
             f"Measured on these data: an attacker who knows everything except which of two people wrote which of two reviews "
             f"is correct {100 * attack.right:.1f}% of the time ({100 * attack.worst_right:.1f}% on the exchange that shows "
             f"most, give or take {200 * attack.error:.1f}); the guarantee allows {guess_percent(published.guarantee)}%."
-        )
+        ]
 
 
-class Plan(Action["Reviews"]):
+class PlanRelease(PlanAction["Reviews"]):
     """What each epsilon would give, from public data alone."""
 
     name, title = "release.plan", "Plan a release"
@@ -216,20 +200,17 @@ class Plan(Action["Reviews"]):
     kinds = ("reviews",)
     calls = "peerveil.release.plan_release"
     examples = ("reviews.csv --weight miscalibration --scale 1:10", "reviews.csv --epsilon 0.5 --epsilon 1 --epsilon 2")
+    question = "How accurate would a release be?"
+    caption = "Expected error against epsilon, by how strongly reviewers differ."
+    costs_nothing = "Computed from public data alone: nothing is spent, and nothing is revealed about who wrote what."
 
     epsilons: Annotated[
         tuple[Epsilon, ...], Setting("Privacy budgets (epsilon) to try.", "Epsilons to try", common=True)
-    ] = (
-        "0.1",
-        "0.3",
-        "1",
-        "3",
-        "10",
-    )
+    ] = ("0.1", "0.3", "1", "3", "10")
     weight: Weight = "rating"
     scale: DeclaredScale = None
     bounds: Bounds = "counting"
-    trials: Annotated[int, Ge(2), Le(1000), Setting("Simulated releases for each epsilon.", "Simulations")] = 20
+    trials: Annotated[int, Limits(ge=2, le=1000), Setting("Simulated releases for each epsilon.", "Simulations")] = 20
 
     def guarantee(self, inputs: Inputs[Reviews]) -> None:
         """None: only public data are used."""
@@ -237,18 +218,5 @@ class Plan(Action["Reviews"]):
 
         PublicScores.of(inputs.table, weight=self.weight, scale=self.scale)
 
-    def run(self, inputs: Inputs[Reviews], context: Context) -> Outcome:  # noqa: ARG002
-        """Simulate releases of synthetic conferences with the same public side."""
-        from peerveil.release import plan_release
-        from peerveil.study.outcome import Outcome
 
-        plan = plan_release(inputs.table, **self.arguments())
-        outcome = Outcome(f"How accurately could reviewers' {_WORDS[self.weight][1]} be published?")
-        outcome.promise = (
-            "Computed from public data alone: nothing is spent, and nothing is revealed about who wrote what."
-        )
-        outcome.plan(plan, "Expected error against epsilon, by how strongly reviewers differ.")
-        return outcome
-
-
-ACTIONS: Final[tuple[type[Action[Any]], ...]] = (Publish, Plan)
+ACTIONS: Final[tuple[type[Action[Any]], ...]] = (PublishMeans, PlanRelease)

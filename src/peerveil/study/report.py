@@ -19,16 +19,24 @@ if TYPE_CHECKING:
     from peerveil.study.folder import Folder
     from peerveil.study.outcome import Outcome
 
-_KEPT: Final = {False: "whole", True: "public"}
+_SAVED: Final = {False: "whole", True: "public"}
+_OPERATOR_LEAD: Final = (
+    "Made by peerveil. This page is for whoever ran the study: parts marked “must not be published” state facts about people. "
+    "The page for a steering committee, and for everybody else, is {}."
+)
+_PUBLIC_LEAD: Final = (
+    "Made by peerveil. This page may be published, and is the one to show to a steering committee: it says nothing about any "
+    "person beyond the guarantees below."
+)
 
 
 def write_reports(folder: Folder, checked: Checked, outcomes: dict[str, Outcome], costs: list[Cost]) -> None:
     """``report.html`` for its owner alone, and ``public/report.html``, which holds only what may be published.
 
-    The parts of both are kept beside them, for pages that have a head of their own: see :func:`saved_page`.
+    The parts of both are saved beside them, for pages that have a head of their own: see :func:`saved_page`.
     """
     pages = {public: make_page(checked, outcomes, costs, public=public) for public in (False, True)}
-    text = json.dumps({_KEPT[public]: page.to_dict() for public, page in pages.items()}, allow_nan=False)
+    text = json.dumps({_SAVED[public]: page.to_dict() for public, page in pages.items()}, allow_nan=False)
     write_text(folder.private / "report.json", text + "\n", private=True)
     pages[False].write(folder.path / "report.html", private=True)
     pages[True].write(folder.public / public_name("report.html", folder.simulated))
@@ -37,7 +45,7 @@ def write_reports(folder: Folder, checked: Checked, outcomes: dict[str, Outcome]
 def saved_page(folder: Path, *, public: bool) -> Page:
     """The report that a finished run wrote into its folder."""
     data = json.loads((folder / "private" / "report.json").read_text(encoding="utf-8"))
-    return Page.from_dict(data[_KEPT[public]])
+    return Page.from_dict(data[_SAVED[public]])
 
 
 def make_page(
@@ -49,127 +57,103 @@ def make_page(
     public_report: str = "public/report.html",
 ) -> Page:
     """The report; ``public_report`` is where its readers find the public one."""
-    title = f"SIMULATION: {checked.study.title}" if checked.simulated else checked.study.title
-    page = Page(title, lead=_lead(checked, public, public_report))
+    lead = _PUBLIC_LEAD if public else _OPERATOR_LEAD.format(public_report)
     if checked.simulated:
+        page = Page(f"SIMULATION: {checked.study.title}", lead="Made by peerveil, to try a study out.")
         page.warning("A simulation: must not be published", [
-            "The noise comes from a seed that stands in the study file. It protects nobody. Nothing was spent."
+            "The noise comes from a seed in the study file, so it protects nobody. Nothing was spent."
         ])  # fmt: skip
-    everything = {planned.step.name: outcomes[planned.step.name] for planned in checked.planned}
-    shown = {name: outcome for name, outcome in everything.items() if not public or _has_public(outcome)}
-    asked = _titles(shown)
+    else:
+        page = Page(checked.study.title, lead=lead)
+    shown = {name: outcomes[name] for name in checked.names if not public or not outcomes[name].public.is_empty}
+    titles = _titles(shown)
     page.heading("The answers")
-    page.answers([(asked[name], _answer(outcome, public)) for name, outcome in shown.items()])
-    hidden = len(everything) - len(shown)
+    page.answers([(titles[name], _answer(outcome, public)) for name, outcome in shown.items()])
+    hidden = len(checked.names) - len(shown)
     if hidden:
         steps = "One step is not shown here: it is" if hidden == 1 else f"{hidden} steps are not shown here: they are"
         page.paragraph(f"{steps} not for publication.")
     page.see_words()
-    page.heading("Who is protected, and who may see it")
-    page.table(["asked", "how well is what protected", "who may see it"], [
-        [asked[name], _protects(outcome), _who(outcome, public=public, simulated=checked.simulated)]
+    page.heading("What is protected, and how strongly")
+    page.table(["question", "what is protected", "who may see it"], [
+        [titles[name], _protections(outcome), _readers(outcome, public=public, simulated=checked.simulated)]
         for name, outcome in shown.items()
     ])  # fmt: skip
     for name, outcome in shown.items():
-        _section(page, asked[name], outcome, public=public, simulated=checked.simulated)
-    _cost(page, checked, costs)
+        _add_section(page, titles[name], outcome, public=public, simulated=checked.simulated)
+    _add_cost(page, checked, costs)
     page.glossary(WORDS)
     page.footer(_footer(checked, public))
     return page
 
 
-def _lead(checked: Checked, public: bool, public_report: str) -> str:
-    if checked.simulated:
-        return "Made by peerveil, to try a study out."
-    if public:
-        return (
-            "Made by peerveil. This page may be published, and is the one to show to a steering committee: it says "
-            "nothing about any person beyond what is promised below."
-        )
-    return (
-        "Made by peerveil. This page is for whoever ran the study: parts marked “must not be published” state facts about "
-        "people. The page for a steering committee, and for everybody else, is "
-        f"{public_report}."
-    )
-
-
 def _footer(checked: Checked, public: bool) -> str:
-    made = f"Made by `peerveil run {checked.study.path.name}`. Tables and pictures of every step lie in folders of their names"
+    made = f"Made by `peerveil run {checked.study.path.name}`. Each step has a folder of its name with its tables and figures"
     if checked.simulated:
         return f"{made} under simulated/. Nothing of a simulation may be published."
     return made + (" beside this page." if public else ": public/ may be published, private/ must not.")
 
 
-def _has_public(outcome: Outcome) -> bool:
-    shown = [picture.public for picture in outcome.pictures]
-    shown += [table.public for table in outcome.tables] + [file.public for file in outcome.files]
-    return bool(outcome.found) or any(shown)
-
-
 def _answer(outcome: Outcome, public: bool) -> str:
-    if outcome.answer:
-        return outcome.answer
-    return "See below." if public else f"{outcome.private_answer} (Not for publication.)"
+    if outcome.public.answer:
+        return outcome.public.answer
+    return "See below." if public else f"{outcome.private.answer} (Not for publication.)"
 
 
 def _titles(outcomes: dict[str, Outcome]) -> dict[str, str]:
-    """What each step asked; with its name, where several steps asked the same."""
-    often = Counter(outcome.asked for outcome in outcomes.values())
+    """The question of each step; with its name, where several steps have the same."""
+    counts = Counter(outcome.question for outcome in outcomes.values())
     return {
-        name: outcome.asked if often[outcome.asked] == 1 else f"{name}: {outcome.asked}"
+        name: outcome.question if counts[outcome.question] == 1 else f"{name}: {outcome.question}"
         for name, outcome in outcomes.items()
     }
 
 
-def _protects(outcome: Outcome) -> str:
-    if outcome.protects:
-        return "\n".join(f"{what}: {how}" for what, how in outcome.protects)
-    return "nothing to protect is published" if outcome.found else "nothing is published"
+def _protections(outcome: Outcome) -> str:
+    if outcome.protections:
+        return "\n".join(f"{what}: {how}" for what, how in outcome.protections)
+    return "nothing to protect is published" if outcome.public.findings else "nothing is published"
 
 
-def _who(outcome: Outcome, *, public: bool, simulated: bool) -> str:
+def _readers(outcome: Outcome, *, public: bool, simulated: bool) -> str:
     if simulated:
         return "nobody else: a simulation"
-    if public:
+    if public or outcome.private.is_empty:
         return "everybody"
-    if not _has_public(outcome):
+    if outcome.public.is_empty:
         return "whoever ran the study, nobody else"
-    private = outcome.private_found or not all(
-        [picture.public for picture in outcome.pictures] + [file.public for file in outcome.files]
-    )
-    return "everybody, but for the parts marked “must not be published”" if private else "everybody"
+    return "everybody, but for the parts marked “must not be published”"
 
 
-def _section(page: Page, title: str, outcome: Outcome, *, public: bool, simulated: bool) -> None:
+def _add_section(page: Page, title: str, outcome: Outcome, *, public: bool, simulated: bool) -> None:
     page.heading(title)
-    for text in outcome.found:
-        page.paragraph(text)
-    short = outcome.promise_short or outcome.promise
-    page.guarantee(short, outcome.promise if outcome.promise != short else "")
-    for picture in outcome.pictures:
-        if picture.public or not public:
-            kept = "" if picture.public else " (must not be published)"
-            page.figure(picture.svg, picture.caption + kept)
-    for table in outcome.tables:
-        if table.public or not public:
+    for text in outcome.public.findings:
+        page.paragraph(str(text))
+    short = outcome.guarantee_short or outcome.guarantee_text
+    page.guarantee(short, outcome.guarantee_text if outcome.guarantee_text != short else "")
+    parts = {"": outcome.public} | ({} if public else {" (must not be published)": outcome.private})
+    for note, part in parts.items():
+        for figure in part.figures:
+            page.figure(figure.svg, figure.caption + note)
+    for part in parts.values():
+        for table in part.tables:
             page.table(table.columns, table.rows)
     if outcome.attack:
         page.paragraph("What an attacker could still do: " + " ".join(outcome.attack))
-    if outcome.private_found and not public:
-        page.warning("Must not be published", outcome.private_found)
-    files = [file.name for file in outcome.files if file.public]
-    if files and not simulated:
-        page.paragraph(f"May be published: {', '.join(files)}.")
+    if outcome.private.findings and not public:
+        page.warning("Must not be published", outcome.private.findings)
+    if outcome.public.files and not simulated:
+        page.paragraph(f"May be published: {', '.join(file.name for file in outcome.public.files)}.")
 
 
-def _cost(page: Page, checked: Checked, costs: list[Cost]) -> None:
+def _add_cost(page: Page, checked: Checked, costs: list[Cost]) -> None:
     page.heading("What it cost")
     if not costs:
         page.paragraph("Nothing was spent.")
     else:
-        page.table(["account", "whole budget", "spent before", "spent by this study", "remaining"],
-                   [one.row() for one in costs])  # fmt: skip
-        for one in costs:
-            page.paragraph(one.about_before())
+        columns = ["account", "whole budget", "spent before", "spent by this study", "remaining"]
+        page.table(columns, [cost.row() for cost in costs])
+        for cost in costs:
+            page.paragraph(cost.about_before())
     last = "would publish" if checked.simulated else "publishes"
     page.table(["step", "what it does", "spends", last], checked.rows())

@@ -13,9 +13,9 @@ from peerveil.core.files import write_text
 from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import Randomness
 from peerveil.ledger import Ledger
-from peerveil.study.actions import Context
 from peerveil.study.check import Checked, check_study
 from peerveil.study.cost import Cost, cost_of
+from peerveil.study.execute import Context
 from peerveil.study.folder import Folder
 from peerveil.study.outcome import public_name
 from peerveil.study.report import write_reports
@@ -89,7 +89,7 @@ class _Once:
         key = self._folder.key(self._step)
         entry = self._account.find(key)
         if entry is not None and entry.guarantee != guarantee:
-            raise PeerveilError(f"the ledger holds another promise for this step ({entry.words}); nothing was spent")
+            raise PeerveilError(f"the ledger holds another guarantee for this step ({entry.words}); nothing was spent")
         words = f"{self._title}: {purpose}"[:_LONGEST_PURPOSE] + f" [run {self._folder.run}] [step {self._step}]"
         return entry or self._account.spend(guarantee, purpose=words, data=data, randomness=randomness, key=key)
 
@@ -155,77 +155,60 @@ def run_study(
     with Folder.opened(target, plan) as folder:
         checked = first or check_study(plan, key=folder.key)
         folder.pin_data(checked.digests)
-        kept = {planned.step.name: folder.outcome(planned.step.name) for planned in checked.planned}
-        left = [planned for planned in checked.planned if kept[planned.step.name] is None]
+        saved = {name: outcome for name in checked.names if (outcome := folder.outcome(name)) is not None}
+        left = [planned for planned in checked.planned if planned.step.name not in saved]
         if first is None and any(planned.debit for planned in left) and confirm is not None and not confirm(checked):
             raise Declined("nothing more was spent")
-        outcomes, costs = _carry_out(checked, folder, kept, progress, on_step or (lambda *_: None))
+        outcomes, costs = _run_steps(checked, folder, saved, progress, on_step or (lambda *_: None))
         write_reports(folder, checked, outcomes, costs)
-    done = tuple(name for name, outcome in kept.items() if outcome is not None)
-    return StudyRun(checked, target, outcomes, costs, done)
+    return StudyRun(checked, target, outcomes, costs, tuple(saved))
 
 
-def _carry_out(
+def _run_steps(
     checked: Checked,
     folder: Folder,
-    kept: dict[str, Outcome | None],
+    saved: dict[str, Outcome],
     progress: bool | None,
     on_step: Callable[[int, int, str], None],
 ) -> tuple[dict[str, Outcome], list[Cost]]:
-    study = checked.study
+    study, total = checked.study, len(checked.planned)
     outcomes: dict[str, Outcome] = {}
     costs: list[Cost] = []
     with ExitStack() as stack:
-        named = {planned.step.account for planned in checked.planned} - {None}
-        book = None
-        if named and not checked.simulated:
-            book = stack.enter_context(Ledger.open(study.ledger))
-        advance = stack.enter_context(progress_bar("steps", total=len(checked.planned), show=progress))
+        accounts = sorted({planned.step.account for planned in checked.planned if planned.step.account is not None})
+        ledger = stack.enter_context(Ledger.open(study.ledger)) if accounts and not checked.simulated else None
+        advance = stack.enter_context(progress_bar("steps", total=total, show=progress))
         for number, planned in enumerate(checked.planned):
             step = planned.step
-            outcome = kept[step.name]
-            on_step(number, len(checked.planned), planned.action.about)
-            if outcome is None:
-                randomness = (
-                    Randomness.secure() if study.seed is None else Randomness.simulation(study.seed * 1000 + number)
-                )
-                account: Any = None
-                if book is not None and step.account is not None:
-                    real = book.account(step.account, epsilon=study.accounts[step.account])
-                    account = _Once(real, study.title, folder, step.name)
-                outcome = planned.action.run(planned.inputs, Context(randomness, account))
-                folder.keep(step.name, outcome)
+            on_step(number, total, planned.action.about)
+            if step.name in saved:
+                outcomes[step.name] = saved[step.name]
+                folder.make_files(step.name, saved[step.name])
             else:
-                folder.make_files(step.name, outcome)
-            outcomes[step.name] = outcome
+                seed = study.seed
+                randomness = Randomness.secure() if seed is None else Randomness.simulation(seed * 1000 + number)
+                account: Any = None
+                if ledger is not None and step.account is not None:
+                    real = ledger.account(step.account, epsilon=study.accounts[step.account])
+                    account = _Once(real, study.title, folder, step.name)
+                outcomes[step.name] = planned.action.run(planned.inputs, Context(randomness, account))
+                folder.keep(step.name, outcomes[step.name])
             advance(1)
-        on_step(len(checked.planned), len(checked.planned), "writing the report")
-        if book is not None:
-            accounts = sorted(str(name) for name in named)
-            write_text(folder.public / "ledger.csv", book.to_csv(*accounts))
-            keys = {folder.key(planned.step.name) for planned in checked.planned}
-            costs = [cost_of(book.account(name), keys) for name in accounts]
-    _results(folder, checked, outcomes)
+        on_step(total, total, "writing the report")
+        if ledger is not None:
+            write_text(folder.public / "ledger.csv", ledger.to_csv(*accounts))
+            keys = {folder.key(name) for name in checked.names}
+            costs = [cost_of(ledger.account(name), keys) for name in accounts]
+    _write_results(folder, checked, outcomes)
     return outcomes, costs
 
 
-def _results(folder: Folder, checked: Checked, outcomes: dict[str, Outcome]) -> None:
+def _write_results(folder: Folder, checked: Checked, outcomes: dict[str, Outcome]) -> None:
     """What programs may read: public parts only."""
-    data = {
-        "study": checked.study.title,
-        "simulated": checked.simulated,
-        "steps": [
-            {
-                "name": planned.step.name,
-                "action": planned.action.name,
-                "found": outcomes[planned.step.name].found,
-                "promise": outcomes[planned.step.name].promise,
-                "guarantee": outcomes[planned.step.name].guarantee,
-                "mark": outcomes[planned.step.name].mark,
-                "results": outcomes[planned.step.name].results,
-            }
-            for planned in checked.planned
-        ],
-    }
+    steps = [
+        {"name": planned.step.name, "action": planned.action.name, **outcomes[planned.step.name].public_results()}
+        for planned in checked.planned
+    ]
+    data = {"study": checked.study.title, "simulated": checked.simulated, "steps": steps}
     text = json.dumps(data, indent=2, allow_nan=False) + "\n"
     write_text(folder.public / public_name("results.json", folder.simulated), text)

@@ -33,24 +33,41 @@ import re
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
-from peerveil.core.errors import BadInput, Verbatim, unknown
+from peerveil.core.errors import BadInput, unknown
 from peerveil.core.files import read_toml, regular_file
 from peerveil.core.guarantee import read_epsilon
-from peerveil.study.actions import KINDS, find_action
-from peerveil.study.execute import Source
+from peerveil.study.actions import Declared, Setting, find_action
+from peerveil.study.execute import DataFile
 from peerveil.study.refusals import Refusals
+from peerveil.study.spelling import EPSILON_SCHEMA, Address, Limits, Spelling, Title
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from peerveil.study.actions import Action
 
-    _T = TypeVar("_T")
-
+Settings = TypeVar("Settings", bound=Declared)
+Budget = Annotated[Fraction, Spelling("a number above 0, such as 1, 0.5 or '1/3'", EPSILON_SCHEMA, read_epsilon)]
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,58}[a-z0-9])?")
 _NAME_IN_WORDS: Final = "a name of small letters, digits, - and _, 60 at most"
+
+
+class StudyHead(Declared):
+    """``[study]``."""
+
+    title: Annotated[Title, Setting("What the report is called.")]
+    ledger: Annotated[
+        Address | None, Setting("Where spending is recorded: a file, or the address of a PostgreSQL database.")
+    ] = None
+    seed: Annotated[int | None, Limits(ge=0), Setting("Simulate: nothing is spent, everything is marked.")] = None
+
+
+class AccountBudget(Declared):
+    """``[accounts.NAME]``."""
+
+    epsilon: Annotated[Budget, Setting("The account's whole budget.")]
 
 
 @dataclass(frozen=True)
@@ -78,7 +95,7 @@ class Study:
     text: str
     ledger: str
     accounts: Mapping[str, Fraction]
-    data: Mapping[str, Source]
+    data: Mapping[str, DataFile]
     steps: tuple[StepSpec, ...]
     seed: int | None = None
 
@@ -97,44 +114,46 @@ class Study:
         >>> study.title, study.steps[0].name
         ('Scores', 'audit-run')
         """
-        where = Path(path)
+        where, refusals = Path(path), Refusals()
         text, content = read_toml(where, "study")
-        problems = Refusals()
-        problems.attempt(only, content, ("study", "accounts", "data", "steps"), "the study")
-        head, accounts, data = (
-            problems.attempt(table, content, key, default={}) for key in ("study", "accounts", "data")
-        )
-        problems.attempt(only, head, ("title", "ledger", "seed"), "[study]")
-        seed = problems.attempt(_seed, head.get("seed"))
+        refusals.attempt(only, content, ("study", "accounts", "data", "steps"), "the study")
+        head = refusals.attempt(_read_table, StudyHead, content.get("study", {}), "study", default=StudyHead(title="-"))
+        accounts = _read_entries(AccountBudget, content, "accounts", refusals)
+        data = _read_entries(DataFile, content, "data", refusals)
+        paths = {
+            name: refusals.attempt(regular_file, where.parent / file.path, f"data.{name}.path")
+            for name, file in data.items()
+        }
+        ledger = head.ledger or os.environ.get("PEERVEIL_LEDGER") or "peerveil-ledger.db"
         study = cls(
-            title=problems.attempt(words, head.get("title"), "study.title", default="study"),
+            title=head.title,
             path=where,
             text=text,
-            ledger=problems.attempt(_ledger, head.get("ledger"), where, default=""),
-            accounts=_each(accounts, _account, problems),
-            data=_each(data, lambda name, entry: _data_file(name, entry, where.parent), problems),
-            steps=read_steps(content.get("steps"), content, problems, folder=where.parent, simulated=seed is not None),
-            seed=seed,
+            ledger=ledger if "://" in ledger else str(where.parent / ledger),
+            accounts={name: account.epsilon for name, account in accounts.items()},
+            data={name: replace(file, path=paths[name]) for name, file in data.items()},
+            steps=_read_steps(content, refusals, where.parent, simulated=head.seed is not None),
+            seed=head.seed,
         )
-        problems.raise_any()
+        refusals.raise_any()
         return study
 
 
 def only(content: Mapping[str, Any], known: Iterable[str], place: str) -> None:
     """Refuse keys that nobody would read; a misspelt key must not be passed over in silence."""
-    names, problems = list(known), Refusals()
+    names, refusals = list(known), Refusals()
     for key in content:
         if key not in names:
-            problems.add(unknown(place, key, names, "keys"))
-    problems.raise_any()
+            refusals.add(unknown(place, key, names, "keys"))
+    refusals.raise_any()
 
 
 def table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """A table of the file, empty if it is not there."""
-    found = content.get(key, {})
-    if not isinstance(found, dict):
-        raise BadInput(key, got=found, want=f"a table, written [{key}]")
-    return found
+    entries = content.get(key, {})
+    if not isinstance(entries, dict):
+        raise BadInput(key, got=entries, want=f"a table, written [{key}]")
+    return entries
 
 
 def words(value: object, place: str, longest: int = 200) -> str:
@@ -144,151 +163,85 @@ def words(value: object, place: str, longest: int = 200) -> str:
     return value.strip()
 
 
-def _ledger(value: object, study: Path) -> str:
-    if value is None:
-        value = os.environ.get("PEERVEIL_LEDGER") or "peerveil-ledger.db"
-    name = words(value, "study.ledger", 500)
-    return name if "://" in name else str(study.parent / name)
-
-
-def _seed(value: object) -> int | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise BadInput("study.seed", got=value, want="a whole number, 0 or more")
-    return value
-
-
-def _each(content: Mapping[str, Any], read: Callable[[str, Any], _T], problems: Refusals) -> dict[str, _T]:
-    """Every entry of a table that can be read."""
-    values = {name: problems.attempt(read, name, entry) for name, entry in content.items()}
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _account(name: str, entry: object) -> Fraction:
-    place = f"accounts.{name}"
+def _read_table(kind: type[Settings], entry: object, place: str) -> Settings:
     if not isinstance(entry, dict):
         raise BadInput(place, got=entry, want=f"a table, written [{place}]")
-    problems = Refusals()
-    problems.attempt(only, entry, ("epsilon",), f"[{place}]")
-    budget = Fraction(0)
-    try:
-        if "epsilon" not in entry:
-            raise BadInput("epsilon", got=None, want="the account's whole budget")
-        budget = read_epsilon(entry["epsilon"])
-    except BadInput as error:
-        problems.add(BadInput(f"{place}.epsilon", got=error.got, want=error.want))
-    problems.raise_any()
-    return budget
+    return kind.check(entry, strict=True, place=lambda key: f"{place}.{key}")
 
 
-def _data_file(name: str, entry: object, folder: Path) -> Source:
-    place = f"data.{name}"
-    if not isinstance(entry, dict):
-        raise BadInput(place, got=entry, want=f"a table, written [{place}]")
-    problems = Refusals()
-    problems.attempt(only, entry, ("path", "kind", "format", "columns", "time_zone", "layout"), f"[{place}]")
-    kind, columns = entry.get("kind"), entry.get("columns", {})
-    if kind is not None and kind not in KINDS:
-        problems.add(BadInput(f"{place}.kind", got=kind, want=f"one of {', '.join(KINDS)}"))
-    if not isinstance(columns, dict) or not all(isinstance(value, str) for value in columns.values()):
-        problems.add(BadInput(f"{place}.columns", got=columns, want='a table such as { paper = "submission" }'))
-    options = {
-        key: problems.attempt(words, entry[key], f"{place}.{key}")
-        for key in ("format", "time_zone", "layout")
-        if key in entry
-    }
-    path = problems.attempt(_path, entry.get("path"), folder, f"{place}.path")
-    problems.raise_any()
-    return Source(path=path, kind=kind, columns=columns, name=name, **options)
+def _read_entries(
+    kind: type[Settings], content: Mapping[str, Any], section: str, refusals: Refusals
+) -> dict[str, Settings]:
+    """Every entry of a section that can be read."""
+    entries: Mapping[str, Any] = refusals.attempt(table, content, section, default={})
+    tables = {name: refusals.attempt(_read_table, kind, entry, f"{section}.{name}") for name, entry in entries.items()}
+    return {name: settings for name, settings in tables.items() if settings is not None}
 
 
-def _path(value: object, folder: Path, place: str) -> Path:
-    return regular_file(folder / words(value, place, 4000), place)
+# ---- steps -----------------------------------------------------------------------------------------------------------
 
 
-def read_steps(
-    content: object, whole: Mapping[str, Any], problems: Refusals, *, folder: Path, simulated: bool = False
+def _read_steps(
+    content: Mapping[str, Any], refusals: Refusals, folder: Path, *, simulated: bool
 ) -> tuple[StepSpec, ...]:
-    """The steps of a file whose other tables are ``whole``; what is wrong with them is noted."""
-    if not isinstance(content, list) or not content:
-        problems.add(BadInput("steps", got=content, want="at least one step, written [[steps]]"))
+    """The steps; what is wrong with them is noted."""
+    entries = content.get("steps")
+    if not isinstance(entries, list) or not entries:
+        refusals.add(BadInput("steps", got=entries, want="at least one step, written [[steps]]"))
         return ()
     steps: list[StepSpec] = []
     names: list[str] = []
-    for number, entry in enumerate(content, start=1):
-        place = f"steps[{number}]"
+    for number, entry in enumerate(entries, start=1):
         if not isinstance(entry, dict):
-            problems.add(BadInput(place, got=entry, want="a table, written [[steps]]"))
+            refusals.add(BadInput(f"steps[{number}]", got=entry, want="a table, written [[steps]]"))
             continue
-        name = _step_name(entry, number, names, problems)
-        names.append(name)
-        step = problems.attempt(_step, number, name, entry, whole, problems, folder, simulated)
+        names.append(_step_name(entry, number, names, refusals))
+        step = refusals.attempt(_read_step, number, names[-1], entry, content, refusals, folder, simulated)
         if step is not None:
             steps.append(step)
     return tuple(steps)
 
 
-def _step(
+def _read_step(
     number: int,
     name: str,
     entry: Mapping[str, Any],
-    whole: Mapping[str, Any],
-    problems: Refusals,
+    content: Mapping[str, Any],
+    refusals: Refusals,
     folder: Path,
     simulated: bool,
 ) -> StepSpec:
     """One step: its action with its settings checked, and the names that it refers to."""
     place = f"steps[{number}]"
-    settings = {key: value for key, value in entry.items() if key not in ("action", "data", "account", "name")}
     data, account = entry.get("data"), entry.get("account")
-    for value, section in ((data, "data"), (account, "accounts")):
-        problems.attempt(_known, value, whole, f"{place}.{section.rstrip('s')}", section)
-    if "room" in entry and "do" in entry and "action" not in entry:
-        got = Verbatim(f"room = {entry['room']!r}, do = {entry['do']!r}")
-        raise BadInput(place, got=got, want='action = "module.verb", such as action = "release.publish"')
+    refusals.attempt(_require_name, data, content, f"{place}.data", "data")
+    refusals.attempt(_require_name, account, content, f"{place}.account", "accounts")
     try:
         kind = find_action(entry.get("action"))
     except BadInput as error:
         raise BadInput(f"{place}.action", got=error.got, want=error.want) from None
-    action = problems.attempt(lambda: kind.check(settings, strict=True, place=lambda key: f"{place}.{key}"))
-    problems.attempt(_needs, kind, data, account, place, simulated)
-    if action is None:
-        raise problems.found[-1]
-    return StepSpec(number, name, _located(action, whole, place, folder, problems), data, account)
-
-
-def _located(
-    action: Action[Any], whole: Mapping[str, Any], place: str, folder: Path, problems: Refusals
-) -> Action[Any]:
-    """The action with the files that it opens beside the study; names of further data must stand under [data]."""
+    for key, value, wanted, missing, needless in (
+        ("data", data, bool(kind.kinds), f"the name of {' or '.join(kind.kinds)} under [data]",
+         f"nothing: {kind.name} reads no data"),
+        ("account", account, kind.spends, "the account to debit, a name under [accounts]",
+         f"no account: {kind.name} spends nothing"),
+    ):  # fmt: skip
+        if (value is None) is wanted and not (key == "account" and wanted and simulated):
+            refusals.add(BadInput(f"{place}.{key}", got=value, want=missing if wanted else needless))
+    settings = {key: value for key, value in entry.items() if key not in ("action", "data", "account", "name")}
+    action = kind.check(settings, strict=True, place=lambda key: f"{place}.{key}")
     paths: dict[str, Path] = {}
-    for parameter in action.parameters():
-        value = getattr(action, parameter.name)
-        if parameter.refers is None or value is None:
-            continue
-        own = f"{place}.{parameter.name}"
-        if parameter.refers.kind is None:
-            paths[parameter.name] = problems.attempt(regular_file, folder / value, own)
-        else:
-            for name in value if parameter.many else (value,):
-                problems.attempt(_known, name, whole, own, "data")
-    return replace(action, **paths)  # type: ignore[type-var]
+    for parameter in kind.parameters():  # files are beside the study, names of further data under [data]
+        for value in parameter.values(action) if parameter.refers is not None else ():
+            where = f"{place}.{parameter.name}"
+            if parameter.named_data:
+                refusals.attempt(_require_name, value, content, where, "data")
+            else:
+                paths[parameter.name] = refusals.attempt(regular_file, folder / value, where)
+    return StepSpec(number, name, replace(action, **paths), data, account)
 
 
-def _needs(kind: type[Action[Any]], data: object, account: object, place: str, simulated: bool) -> None:
-    """Data and account are named where they are needed, and only there: what is spent must be counted."""
-    problems = Refusals()
-    if kind.kinds and data is None:
-        problems.add(BadInput(f"{place}.data", got=None, want=f"the name of {' or '.join(kind.kinds)} under [data]"))
-    if not kind.kinds and data is not None:
-        problems.add(BadInput(f"{place}.data", got=data, want=f"nothing: {kind.name} reads no data"))
-    if kind.spends and account is None and not simulated:
-        problems.add(BadInput(f"{place}.account", got=None, want="the account to debit, a name under [accounts]"))
-    if not kind.spends and account is not None:
-        problems.add(BadInput(f"{place}.account", got=account, want=f"no account: {kind.name} spends nothing"))
-    problems.raise_any()
-
-
-def _step_name(entry: Mapping[str, Any], number: int, taken: list[str], problems: Refusals) -> str:
+def _step_name(entry: Mapping[str, Any], number: int, taken: list[str], refusals: Refusals) -> str:
     """What a step's files are called: its own name, or that of its action."""
     name = entry.get("name")
     if name is None:
@@ -297,16 +250,17 @@ def _step_name(entry: Mapping[str, Any], number: int, taken: list[str], problems
             name = f"step-{number}"  # there is no such action, and the check says so
         return f"{name}-{number}" if name in taken else name
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        problems.add(BadInput(f"steps[{number}].name", got=name, want=_NAME_IN_WORDS))
+        refusals.add(BadInput(f"steps[{number}].name", got=name, want=_NAME_IN_WORDS))
         return f"step-{number}"
     if name in taken:
-        problems.add(BadInput(f"steps[{number}].name", got=name, want="a name that no other step has"))
+        refusals.add(BadInput(f"steps[{number}].name", got=name, want="a name that no other step has"))
     return name
 
 
-def _known(value: object, whole: Mapping[str, Any], place: str, section: str) -> None:
-    names = whole.get(section, {})
+def _require_name(value: object, content: Mapping[str, Any], place: str, section: str) -> None:
+    """Refuse a name that does not stand under ``[section]``."""
+    names = content.get(section)
     names = names if isinstance(names, dict) else {}
     if value is not None and (not isinstance(value, str) or value not in names):
-        shown = ", ".join(names) or f"none: there is no [{section}.NAME] in the file"
-        raise BadInput(place, got=value, want=f"one of the names under [{section}] ({shown})")
+        listed = ", ".join(names) or f"none: there is no [{section}.NAME] in the file"
+        raise BadInput(place, got=value, want=f"one of the names under [{section}] ({listed})")

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
-
-from annotated_types import Ge, Gt, Le, Lt
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,6 +59,36 @@ class Refers:
     want: str
 
 
+class Limits(NamedTuple):
+    """Limits of a number, as pydantic calls them."""
+
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic import Field
+
+        return handler.generate_schema(Annotated[source, Field(ge=self.ge, gt=self.gt, le=self.le, lt=self.lt)])
+
+    def stated(self) -> dict[str, float]:
+        """Those that are set."""
+        return {name: limit for name, limit in self._asdict().items() if limit is not None}
+
+    def in_words(self) -> str:
+        """What they allow, such as "from 0 to 1".
+
+        >>> Limits(ge=2, le=1000).in_words(), Limits(gt=0, lt=1).in_words()
+        ('from 2 to 1,000', 'above 0 and below 1')
+        """
+        values = {name: f"{limit:,}" for name, limit in self.stated().items()}
+        if values.keys() == {"ge", "le"}:
+            return f"from {values['ge']} to {values['le']}"
+        words = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
+        return " and ".join(f"{word} {values[name]}" for name, word in words.items() if name in values)
+
+
 # ---- epsilon ---------------------------------------------------------------------------------------------------------
 
 # at most six digits before the point, and not zero: the schema's words and the reader's are the same
@@ -104,8 +132,8 @@ EpsilonOrNone = Annotated[
     ),
 ]
 
-Share = Annotated[float, Ge(0), Le(1)]
-InnerShare = Annotated[float, Gt(0), Lt(1)]
+Share = Annotated[float, Limits(ge=0, le=1)]
+InnerShare = Annotated[float, Limits(gt=0, lt=1)]
 
 # ---- durations, scales, pairs ----------------------------------------------------------------------------------------
 
@@ -142,112 +170,57 @@ Duration = Annotated[
 ]
 
 
+_LARGEST_NUMBER: Final = 10**15
 _NUMBER: Final = r"-?\d{1,15}(?:\.\d{1,15})?"
-_PART: Final = rf"\s*{_NUMBER}\s*"
+_POSITIVE: Final = r"(?=[\d.]*[1-9])\d{1,15}(?:\.\d{1,15})?"
 
 
-def _two_numbers(value: Any) -> tuple[float, float]:
-    if isinstance(value, str):
-        value = [float(part) for part in re.fullmatch(f"({_PART})[:,]({_PART})", value, flags=re.ASCII).groups()]  # type: ignore[union-attr]
-    if not isinstance(value, (list, tuple)) or any(isinstance(part, bool) for part in value):
-        raise TypeError
-    if not all(isinstance(part, (int, float)) for part in value):
-        raise TypeError
-    low, high = (float(part) for part in value)
-    if not (-1e15 < low < 1e15 and -1e15 < high < 1e15):
-        raise ValueError
-    return low, high
+def _pair(want: str, separator: str, *are_positive: bool, is_rising: bool = False) -> Spelling:
+    """Two numbers, as a list or as text. That the second is the larger one cannot be said in a schema."""
+    first, second = (_POSITIVE if is_positive else _NUMBER for is_positive in are_positive)
+    pattern = rf"\s*({first})\s*[:,]\s*({second})\s*"
+    least = [0 if is_positive else -_LARGEST_NUMBER for is_positive in are_positive]
 
+    def read(value: Any) -> tuple[float, float]:
+        if isinstance(value, str):
+            value = [float(part) for part in re.fullmatch(pattern, value, flags=re.ASCII).groups()]  # type: ignore[union-attr]
+        if not all(isinstance(number, (int, float)) and not isinstance(number, bool) for number in value):
+            raise TypeError
+        low, high = (float(number) for number in value)
+        if not all(limit < number < _LARGEST_NUMBER for limit, number in zip(least, (low, high), strict=True)):
+            raise ValueError
+        if is_rising and not low < high:
+            raise ValueError
+        return low, high
 
-def _scale(value: Any) -> tuple[float, float]:
-    low, high = _two_numbers(value)
-    if not low < high:
-        raise ValueError
-    return low, high
-
-
-def _positive_pair(value: Any) -> tuple[float, float]:
-    first, second = _two_numbers(value)
-    if not (first > 0 and second > 0):
-        raise ValueError
-    return first, second
-
-
-def _two_numbers_schema(number: str, **limits: Any) -> dict[str, Any]:
-    """Two numbers as a list or as text. That the first is the lower one cannot be said in a schema."""
-    items = {"type": "number", "exclusiveMinimum": -1e15, "exclusiveMaximum": 1e15, **limits}
-    return {
+    numbers = [{"type": "number", "exclusiveMinimum": n, "exclusiveMaximum": _LARGEST_NUMBER} for n in least]
+    schema = {
         "anyOf": [
-            {"type": "array", "items": items, "minItems": 2, "maxItems": 2},
-            {"type": "string", "pattern": rf"^\s*{number}\s*[:,]\s*{number}\s*$"},
+            {"type": "array", "prefixItems": numbers, "minItems": 2, "maxItems": 2},
+            {"type": "string", "pattern": f"^{pattern}$"},
         ]
     }
+    return Spelling(want, schema, read, lambda pair: f"{pair[0]:g}{separator}{pair[1]:g}", list)
 
 
 Scale = Annotated[
     tuple[float, float],
-    Spelling(
+    _pair(
         "the lowest and highest possible score, such as 1:10 (in a study file [1, 10])",
-        _two_numbers_schema(_NUMBER),
-        _scale,
-        "{0[0]:g}:{0[1]:g}".format,
-        list,
+        ":",
+        False,
+        False,
+        is_rising=True,
     ),
 ]
 PositivePair = Annotated[
-    tuple[float, float],
-    Spelling(
-        "two numbers above 0, such as 4,2 (in a study file [4, 2])",
-        _two_numbers_schema(r"(?=[\d.]*[1-9])\d{1,15}(\.\d{1,15})?", exclusiveMinimum=0),
-        _positive_pair,
-        "{0[0]:g},{0[1]:g}".format,
-        list,
-    ),
+    tuple[float, float], _pair("two numbers above 0, such as 4,2 (in a study file [4, 2])", ",", True, True)
 ]
-
-
-_SCALE_AND_BIAS_TEXT: Final = (
-    r"\s*((?=[0-9.]*[1-9])[0-9]{1,12}(\.[0-9]{1,12})?)\s*:\s*(-?[0-9]{1,12}(\.[0-9]{1,12})?)\s*"
-)
-_LARGEST_NUMBER: Final = 10**12
-
-
-def _scale_and_bias(value: Any) -> tuple[float, float]:
-    """How a reviewer scores: scale * quality + bias."""
-    if isinstance(value, str):
-        match = re.fullmatch(_SCALE_AND_BIAS_TEXT, value)
-        value = [float(match[1]), float(match[3])]  # type: ignore[index]
-    scale, bias = value if isinstance(value, (list, tuple)) else ()
-    if not all(isinstance(number, (int, float)) and not isinstance(number, bool) for number in (scale, bias)):
-        raise TypeError
-    if not (0 < scale < _LARGEST_NUMBER and -_LARGEST_NUMBER < bias < _LARGEST_NUMBER):
-        raise ValueError
-    return float(scale), float(bias)
-
-
 ScaleAndBias = Annotated[
     tuple[float, float],
-    Spelling(
-        "a scale above 0 and a bias, such as 0.7:-0.5 (in a study file [0.7, -0.5])",
-        {
-            "anyOf": [
-                {
-                    "type": "array",
-                    "prefixItems": [
-                        {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": _LARGEST_NUMBER},
-                        {"type": "number", "exclusiveMinimum": -_LARGEST_NUMBER, "exclusiveMaximum": _LARGEST_NUMBER},
-                    ],
-                    "minItems": 2,
-                    "maxItems": 2,
-                },
-                {"type": "string", "pattern": f"^{_SCALE_AND_BIAS_TEXT}$"},
-            ]
-        },
-        _scale_and_bias,
-        "{0[0]:g}:{0[1]:g}".format,
-        list,
-    ),
+    _pair("a scale above 0 and a bias, such as 0.7:-0.5 (in a study file [0.7, -0.5])", ":", True, False),
 ]
+"""How a reviewer scores: scale * quality + bias."""
 
 # ---- classes ---------------------------------------------------------------------------------------------------------
 
@@ -296,36 +269,46 @@ Classes = Annotated[
     ),
 ]
 
-# ---- names and further data ----------------------------------------------------------------------------------------------------
+# ---- names and files ---------------------------------------------------------------------------------------------------
 
 
-def _name(value: Any) -> str:
-    if not isinstance(value, str) or not re.fullmatch(_NAME_TEXT, value) or len(value) > _LONGEST_NAME:
-        raise ValueError
-    return value.strip()
+def _line(want: str, longest: int, kind: type = str, *, is_printable: bool = False) -> Spelling:
+    """A text on one line, without control characters; what else cannot be printed is refused if ``is_printable``."""
+    pattern = r"[^\x00-\x1f]*[^\x00-\x20][^\x00-\x1f]*"
+
+    def read(value: Any) -> Any:
+        text = str(value) if isinstance(value, Path) else value
+        if not re.fullmatch(pattern, text) or len(text) > longest or (is_printable and not text.isprintable()):
+            raise ValueError
+        return kind(text.strip())
+
+    return Spelling(want, {"type": "string", "maxLength": longest, "pattern": f"^{pattern}$"}, read)
 
 
-_NAME_TEXT: Final = r"[^\x00-\x1f]*[^\x00-\x20][^\x00-\x1f]*"
-_LONGEST_NAME: Final = 200
-Name = Annotated[
+Name = Annotated[str, _line("a name on one line", 200)]
+Title = Annotated[str, _line("a text on one line, of 1 to 200 characters", 200, is_printable=True)]
+Address = Annotated[str, _line("a text on one line, of 1 to 500 characters", 500, is_printable=True)]
+DataPath = Annotated[Path, _line("the path of a file, on one line", 4000, Path, is_printable=True)]
+File = Annotated[Path, _line("", 4000, Path), Refers(None, "the path of a file")]
+ReviewsName = Annotated[
     str,
-    Spelling("a name on one line", {"type": "string", "maxLength": _LONGEST_NAME, "pattern": f"^{_NAME_TEXT}$"}, _name),
+    _line("", 4000),
+    Refers("reviews", "reviews of a past conference: a file (in a study a name under [data])"),
 ]
 
 
-def _path(value: Any) -> Path:
-    if not isinstance(value, (str, Path)) or not str(value).strip() or "\0" in str(value) or len(str(value)) > 4000:
-        raise ValueError
-    return Path(str(value).strip())
+def _columns(value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
+        raise TypeError
+    return value
 
 
-def _file_schema() -> dict[str, Any]:
-    return {"type": "string", "maxLength": 4000, "pattern": r"^[^\x00]*[^\x00\s][^\x00]*$"}
-
-
-File = Annotated[Path, Spelling("the path of a file", _file_schema(), _path), Refers(None, "the path of a file")]
-ReviewsName = Annotated[
-    str,
-    Spelling("", _file_schema(), lambda value: str(_path(value))),
-    Refers("reviews", "reviews of a past conference: a file (in a study a name under [data])"),
+Columns = Annotated[
+    "dict[str, str]",
+    Spelling(
+        'a table such as { paper = "submission" }',
+        {"type": "object", "additionalProperties": {"type": "string", "minLength": 1}},
+        _columns,
+        plain=dict,
+    ),
 ]

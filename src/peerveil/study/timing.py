@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from annotated_types import Ge, Gt, Le
-
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.study.actions import Action, Setting, Suggestion
-from peerveil.study.spelling import Duration, Epsilon, File, InnerShare, Name, Share
+from peerveil.study.actions import Action, PlanAction, Setting
+from peerveil.study.outcome import NOT_PUBLISHED, Outcome
+from peerveil.study.spelling import Duration, Epsilon, File, InnerShare, Limits, Name, Share
+from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
     from peerveil.core.guarantee import Guarantee
-    from peerveil.core.result import Pictured
     from peerveil.data import Events
-    from peerveil.study.actions import Context
-    from peerveil.study.execute import Inputs, Source
-    from peerveil.study.outcome import Outcome
+    from peerveil.study.execute import Context, DataFile, Inputs
     from peerveil.timing import Queue
     from peerveil.timing.mechanism import DelayMechanism
 
@@ -32,7 +30,17 @@ Epsilons = Annotated[
 ]
 
 
-class Audit(Action["Events"]):
+def _require_wider(gap: float, window: float) -> None:
+    if gap <= window:
+        raise BadInput("gap", got=Verbatim(f"{gap:g} seconds"), want="more than the window of one sitting")
+
+
+def _further(column: str | None) -> tuple[str, ...]:
+    """A column that a log is not always read with."""
+    return () if column in (None, "actor", "thread") else (column,)
+
+
+class AuditLog(Action["Events"]):
     """How exposed people are by when they post. For the operator alone."""
 
     name, title = "timing.audit", "Audit a log"
@@ -57,14 +65,14 @@ class Audit(Action["Events"]):
         Setting("How far apart lone posts may be and still be covered; by default taken from the log.", common=True),
     ] = None
     percentile: Annotated[
-        float, Gt(0), Le(100), Setting("Without a gap: the percentile of the log's intervals to take as the gap.")
+        float, Limits(gt=0, le=100), Setting("Without a gap: the percentile of the log's intervals to take as the gap.")
     ] = 50.0
     epsilons: Epsilons = ("0.5", "1", "2")
     within: Annotated[
         Name | None, Setting("Compare only posts with the same value of this column.", "Compare within")
     ] = None
     suspects: Annotated[
-        int, Ge(2), Le(1_000_000), Setting("How many people an observer suspects before looking at times.")
+        int, Limits(ge=2, le=1_000_000), Setting("How many people an observer suspects before looking at times.")
     ] = 10
     engine: Annotated[
         Literal["memory", "duckdb", "spark"],
@@ -79,8 +87,8 @@ class Audit(Action["Events"]):
     ] = None
 
     def __post_init__(self) -> None:
-        if self.gap is not None and self.gap <= self.window:
-            raise BadInput("gap", got=Verbatim(f"{self.gap:g} seconds"), want="more than the window of one sitting")
+        if self.gap is not None:
+            _require_wider(self.gap, self.window)
         if self.engine == "memory":
             for name in ("memory", "posted"):
                 if getattr(self, name) is not None:
@@ -92,9 +100,9 @@ class Audit(Action["Events"]):
                 raise BadInput("engine", got=self.engine, want=want)
 
     @classmethod
-    def suggest(cls, table: Events) -> Suggestion:  # noqa: ARG003
+    def suggest(cls, table: Events) -> SuggestedStep:  # noqa: ARG003
         """An audit, for every log."""
-        return Suggestion(
+        return SuggestedStep(
             "How exposed are people by when they post? For the operator only: nothing of it is published.",
             {"window": "5m"},
             {"window": "posts of one person this close together are one sitting"},
@@ -104,7 +112,7 @@ class Audit(Action["Events"]):
         """The column within which posts are compared."""
         return _further(self.within)
 
-    def in_memory(self, source: Source) -> bool:  # noqa: ARG002
+    def in_memory(self, source: DataFile) -> bool:  # noqa: ARG002
         """Databases open the file themselves."""
         return self.engine == "memory"
 
@@ -116,63 +124,51 @@ class Audit(Action["Events"]):
 
     def run(self, inputs: Inputs[Events], context: Context) -> Outcome:
         """Audit the log."""
-        from peerveil.study.outcome import Outcome
-
-        outcome = Outcome("How exposed are people by when they post, and what would delays change?")
-        outcome.promise = "Nothing of this may be published: it states facts about people."
-        outcome.protect("everybody in the log", "nothing of this is published")
-        audit = self._audit(outcome, inputs, context) if self.engine == "memory" else self._count(outcome, inputs)
-        outcome.json("audit.json", audit, public=False)
+        outcome = Outcome(
+            "How exposed are people by when they post, and what would delays change?",
+            "Nothing of this may be published: it states facts about people.",
+        )
+        outcome.protect("everybody in the log", NOT_PUBLISHED)
+        if self.engine == "memory":
+            self._audit(outcome, inputs, context)
+        else:
+            self._count(outcome, inputs)
         return outcome
 
-    def _audit(self, outcome: Outcome, inputs: Inputs[Events], context: Context) -> Pictured:
-        from dataclasses import replace
-
-        from peerveil.timing import audit_log
+    def _audit(self, outcome: Outcome, inputs: Inputs[Events], context: Context) -> None:
         from peerveil.timing.figures import audit_page, audit_sketches
 
         context.progress(0.0, "auditing the log")
-        audit = audit_log(
-            inputs.table,
-            **self.arguments(but=("engine", "memory", "posted")),
-            randomness=context.randomness,
-        )
+        audit = self.call(inputs.table, but=("engine", "memory", "posted"), randomness=context.randomness)
         if inputs.source is not None:
             audit = replace(audit, log=inputs.source.as_typed())
-        outcome.private_answer = audit.summary()
-        unprotected = f"Without protection: {audit.raw}."
-        outcome.private_found = [f"{audit.headline}.", f"{audit.batches}.", unprotected, *audit.advice]
-        outcome.private_results = audit.to_dict()
+        part = outcome.private
+        part.answer, part.results = audit.summary(), audit.to_dict()
+        part.findings = [f"{audit.headline}.", f"{audit.batches}.", f"Without protection: {audit.raw}.", *audit.advice]
         if audit.protected:
             head, rows = audit.comparison()
-            outcome.table(head[:10], [row[:10] for row in rows], public=False)
+            part.table(head[:10], [row[:10] for row in rows])
         for draw, alt, caption, columns in audit_sketches(audit, inputs.table):
-            outcome.picture(draw, alt, caption, public=False, columns=columns)
-        outcome.file("audit.html", audit_page(audit, inputs.table).html(), public=False)
-        return audit
+            outcome.figure(draw, alt, caption, public=False, columns=columns)
+        part.file("audit.html", audit_page(audit, inputs.table).html())
+        part.json("audit.json", audit)
 
-    def _count(self, outcome: Outcome, inputs: Inputs[Events]) -> Pictured:
+    def _count(self, outcome: Outcome, inputs: Inputs[Events]) -> None:
         """The rates and the attack, counted in a database."""
         from peerveil.timing import audit_table
 
-        assert inputs.source is not None
-        audit = audit_table(
-            inputs.source.path,
-            window=self.window,
-            engine=self.engine,
-            memory=self.memory,
-            posted=self.posted,
-            columns=inputs.source.columns,
-        )
-        outcome.private_answer = f"{audit.summary()}."
-        outcome.private_found = [f"{audit.attack}."]
-        outcome.private_results = {**audit.to_dict(), "engine": self.engine}
+        source, part = inputs.source, outcome.private
+        assert source is not None
+        settings = {name: getattr(self, name) for name in ("window", "engine", "memory", "posted")}
+        audit = audit_table(source.path, **settings, columns=source.columns or {})
+        part.answer, part.findings = f"{audit.summary()}.", [f"{audit.attack}."]
+        part.results = {**audit.to_dict(), "engine": self.engine}
         caption = "Precision and recall of linking posts by time."
-        outcome.picture(audit.plot, caption, caption, public=False)
-        return audit
+        outcome.figure(audit.plot, caption, caption, public=False)
+        part.json("audit.json", audit)
 
 
-class Plan(Action["Events"]):
+class PlanDelays(PlanAction["Events"]):
     """A gap from an earlier log, and the delays that it means."""
 
     name, title = "timing.plan", "Plan delays"
@@ -186,6 +182,9 @@ class Plan(Action["Events"]):
     kinds = ("events",)
     calls = "peerveil.timing.plan_delays"
     examples = ("last-year.csv --percentile 25", "last-year.csv --crossover 0.25 --epsilon 0.8 --per thread")
+    question = "How long should posts be delayed?"
+    caption = "Mean delays under each mechanism, holds included."
+    costs_nothing = "Nothing is posted or spent. The gap becomes part of the public protocol when you use it."
 
     epsilon: Annotated[
         Epsilon, Setting("Privacy parameter (epsilon) for a pair of posts. Smaller is more private.", common=True)
@@ -193,8 +192,7 @@ class Plan(Action["Events"]):
     window: Window = 300.0
     percentile: Annotated[
         float | None,
-        Gt(0),
-        Le(100),
+        Limits(gt=0, le=100),
         Setting("Cover this percentage of the log's intervals; 50 if no crossover is given either.", common=True),
     ] = None
     crossover: Annotated[
@@ -217,34 +215,27 @@ class Plan(Action["Events"]):
         return _further(self.per)
 
     def guarantee(self, inputs: Inputs[Events]) -> None:
-        """None: nothing is published."""
-        from peerveil.timing import plan_delays
-
-        plan_delays(inputs.table, **self.arguments())  # refuses what no gap can give
+        """None: nothing is published. What no gap can give is refused."""
+        self.call(inputs.table)
 
     def run(self, inputs: Inputs[Events], context: Context) -> Outcome:  # noqa: ARG002
         """Choose the gap."""
-        from peerveil.study.outcome import Outcome
-        from peerveil.timing import plan_delays
         from peerveil.timing.durations import in_words
 
-        plan = plan_delays(inputs.table, **self.arguments())
-        outcome = Outcome("How long should posts be delayed?")
-        outcome.promise = "Nothing is posted or spent. The gap becomes part of the public protocol when you use it."
-        outcome.plan(plan, "Mean delays under each mechanism, holds included.", public=False)
-        outcome.tables.clear()  # durations for people instead of seconds
-        outcome.table(*plan.comparison(), public=False)
-        outcome.private_found.append(f"Use it for what comes next, for example: --gap {math.ceil(plan.gap)}s.")
+        plan, outcome = self.call(inputs.table), Outcome(self.question, self.costs_nothing)
+        part, cells = outcome.private, plan.comparison()  # durations in words, not seconds
+        outcome.add_result("plan", plan, plan.recommendation, self.caption, public=False, cells=cells)
+        part.findings.append(f"Use it for what comes next, for example: --gap {math.ceil(plan.gap)}s.")
         if self.per is not None:
             shortest, longest = (in_words(limit(plan.gaps.values())) for limit in (min, max))
-            outcome.private_found.append(
+            part.findings.append(
                 f"{len(plan.gaps):,} values of {self.per} have gaps from {shortest} to {longest}; gaps.csv holds all of them."
             )
-            outcome.csv("gaps.csv", plan.gaps_frame(), public=False)
+            part.csv("gaps.csv", plan.gaps_frame())
         return outcome
 
 
-class Post(Action["Events"]):
+class PostLog(Action["Events"]):
     """Delay a log, and publish what the public then sees."""
 
     name, title = "timing.post", "Post a log with delays"
@@ -308,15 +299,14 @@ class Post(Action["Events"]):
         if self.gap is None:
             want = "a duration such as 45m; `peerveil timing plan` chooses one from an earlier log"
             raise BadInput("gap", got=Verbatim("nothing"), want=want)
-        if self.gap <= self.window:
-            raise BadInput("gap", got=Verbatim(f"{self.gap:g} seconds"), want="more than the window of one sitting")
+        _require_wider(self.gap, self.window)
         if self.weight != 1 and self.mechanism not in ("follow-up", "zero-inflated"):
             raise BadInput("weight", got=self.weight, want="mechanism follow-up or zero-inflated with it")
 
     @classmethod
-    def suggest(cls, table: Events) -> Suggestion:  # noqa: ARG003
+    def suggest(cls, table: Events) -> SuggestedStep:  # noqa: ARG003
         """Delays, once there is a gap."""
-        return Suggestion(
+        return SuggestedStep(
             "To post with delays, take a gap from an earlier log (`peerveil timing plan`) and remove the signs in front:",
             {"epsilon": 1, "gap": "45m"},
             commented=True,
@@ -347,7 +337,6 @@ class Post(Action["Events"]):
 
     def run(self, inputs: Inputs[Events], context: Context) -> Outcome:
         """Debit, draw every delay once, and attack what the public sees."""
-        from peerveil.study.outcome import Outcome
         from peerveil.timing import linkage_attack, post
 
         posted, schedule = post(
@@ -359,16 +348,20 @@ class Post(Action["Events"]):
             randomness=context.randomness,
         )
         outcome = Outcome("What does the public see if posts are delayed?")
-        outcome.promises(posted.guarantee)
-        outcome.picture(posted.plot, "Histogram of public posts over time.", "Public posts over time.", public=True)
-        outcome.csv("posted.csv", posted.frame(), public=True)
-        outcome.csv("schedule.csv", schedule.frame(), public=False)
-        outcome.results = {"posts": len(posted), "mechanism": posted.mechanism}
+        outcome.set_guarantee(posted.guarantee)
         self._describe(outcome, f"{len(posted):,} posts", posted.guarantee)
+        outcome.figure(posted.plot, "Histogram of public posts over time.", "Public posts over time.", public=True)
+        outcome.public.csv("posted.csv", posted.frame())
+        outcome.public.results = {"posts": len(posted), "mechanism": posted.mechanism}
         # how well linking posts by time works before and after, and how long posts wait: for the operator
         before, after = (linkage_attack(log, window=self.window) for log in (inputs.table, schedule))
-        outcome.private_found = [f"Before: {before}.", f"After, in this draw of the delays: {after}.", f"{schedule}."]
-        outcome.private_results = {name: value for name, value in schedule.to_dict().items() if name != "schedule"}
+        outcome.private.csv("schedule.csv", schedule.frame())
+        outcome.private.findings = [
+            f"Before: {before}.",
+            f"After, in this draw of the delays: {after}.",
+            f"{schedule}.",
+        ]
+        outcome.private.results = {name: value for name, value in schedule.to_dict().items() if name != "schedule"}
         return outcome
 
     def _describe(self, outcome: Outcome, posts: str, guarantee: Guarantee) -> None:
@@ -377,23 +370,19 @@ class Post(Action["Events"]):
         from peerveil.timing.optimal import best_test_in_words
         from peerveil.timing.post import waits_in_words
 
-        mechanism, one_sitting = self._mechanism(), "whether two posts of one person were written in one sitting"
+        part, mechanism = outcome.public, self._mechanism()
+        one_sitting = "whether two posts of one person were written in one sitting"
         if isinstance(mechanism, Queue):
-            outcome.answer = f"{posts} with new ids; {mechanism.pace}."
-            outcome.found = [outcome.answer, mechanism.guarantee_in_words]
+            part.answer = f"{posts} with new ids; {mechanism.pace}."
+            part.findings = [part.answer, mechanism.guarantee_in_words]
             outcome.protect(one_sitting, "no differential privacy")
             return
         waits, limit = waits_in_words(mechanism, gaps=self.gaps, causal=self.causal)
-        outcome.answer = f"{posts} with new ids, each delayed by a random time, {limit}."
-        outcome.found = [f"{posts}. {waits}; {limit}."]
+        part.answer = f"{posts} with new ids, each delayed by a random time, {limit}."
+        part.findings = [f"{posts}. {waits}; {limit}."]
         outcome.attack = [best_test_in_words(mechanism)]
         outcome.protect(one_sitting, guarantee)
         outcome.protect("everything one person posts", "not guaranteed: each pair of posts by itself")
 
 
-def _further(column: str | None) -> tuple[str, ...]:
-    """A column that a log is not always read with."""
-    return () if column in (None, "actor", "thread") else (column,)
-
-
-ACTIONS: Final[tuple[type[Action[Any]], ...]] = (Audit, Plan, Post)
+ACTIONS: Final[tuple[type[Action[Any]], ...]] = (AuditLog, PlanDelays, PostLog)

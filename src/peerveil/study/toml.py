@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 import textwrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from peerveil.study.actions import Action
+
+
+class SuggestedStep(NamedTuple):
+    """What ``peerveil new`` proposes for a table: settings with remarks, and why, in a sentence or two."""
+
+    why: str
+    settings: Mapping[str, Any]
+    remarks: Mapping[str, str] = {}
+    commented: bool = False
+    """Whether it has to be completed first, and is written as a comment."""
 
 
 def toml_value(value: Any) -> str:

@@ -6,29 +6,29 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.study.actions import Action, Setting, Suggestion
+from peerveil.study.actions import Action, Setting
+from peerveil.study.outcome import Outcome, person_cautions, typical_and_most
 from peerveil.study.spelling import Classes, Epsilon, File  # noqa: TC001 (read at run time)
+from peerveil.study.toml import SuggestedStep
 from peerveil.study.truth_planning import (
     MODELS,
     NOTHING_PUBLISHED,
     WHOM,
-    Compare,
+    CompareEpsilons,
     Model,
-    Plan,
+    PlanCollection,
     SeenClasses,
-    Simulate,
+    SimulateCrowd,
     Unit,
+    check_classes_of,
 )
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from peerveil.core.guarantee import Guarantee
-    from peerveil.core.result import Outputs
     from peerveil.data import Labels
-    from peerveil.study.actions import Context
-    from peerveil.study.execute import Inputs, Source
-    from peerveil.study.outcome import Outcome
+    from peerveil.study.execute import Context, DataFile, Inputs
     from peerveil.truth import TruthResult
     from peerveil.truth.result import WorkerAbilities
 
@@ -54,7 +54,7 @@ Engine = Annotated[
 ]
 
 
-class Randomize(Action["Labels"]):
+class RandomizeAnswers(Action["Labels"]):
     """Randomize answers that were not randomized yet, each once, then infer."""
 
     name, title = "truth.randomize", "Randomize answers, then infer labels"
@@ -96,12 +96,12 @@ class Randomize(Action["Labels"]):
             raise BadInput("tasks", got=str(self.tasks), want="hide_tasks beside it")
 
     @classmethod
-    def suggest(cls, table: Labels) -> Suggestion | None:
+    def suggest(cls, table: Labels) -> SuggestedStep | None:
         """If the answers are few enough to be listed."""
         classes = table.frame["label"].unique().sort().to_list()
         if not 2 <= len(classes) <= _SUGGESTED_CLASSES:
             return None
-        return Suggestion(
+        return SuggestedStep(
             "Correct labels from randomized answers. Every answer is randomized once here. If the answers were randomized on "
             'people\'s devices already, use action = "truth.infer" with randomized = true and the epsilon of the devices, '
             "without an account.",
@@ -125,7 +125,6 @@ class Randomize(Action["Labels"]):
     def cautions(self, inputs: Inputs[Labels]) -> list[str]:
         """How strongly everything of one person is protected."""
         from peerveil.core.guarantee import read_epsilon
-        from peerveil.study.outcome import person_cautions, typical_and_most
         from peerveil.truth.result import sum_of_answers
 
         if self.unit == "person":
@@ -142,41 +141,40 @@ class Randomize(Action["Labels"]):
 
     def run(self, inputs: Inputs[Labels], context: Context) -> Outcome:
         """Debit, randomize, infer."""
-        from peerveil.truth import randomize_answers
         from peerveil.truth.answers import read_classes
         from peerveil.truth.wire import answers_text
 
         table = inputs.table
-        sent, collected = randomize_answers(
+        sent, collected = self.call(
             table,
-            epsilon=self.epsilon,
+            but=("model",),
             classes=read_classes(self.classes, table),
-            unit=self.unit,
-            hide_tasks=self.hide_tasks,
             tasks=self._tasks(table),
             randomness=context.randomness,
             account=context.account,
         )
-        outcome = _outcome("Correct labels, from randomized answers", *collected.fit(model=self.model), table)
+        result, workers = collected.fit(model=self.model)
+        outcome = _outcome("Correct labels, from randomized answers", result, workers, table)
         outcome.attack.append(f"For a whole person: {sent.person_guarantee.short}")
-        outcome.found.append(
-            "reports.csv numbers the workers at random. It shows which reports came from one person, on which tasks; it does "
+        part = outcome.public
+        part.findings.append(
+            "reports.csv numbers the workers at random. It shows which answers came from one person, on which tasks; it does "
             "not name anybody, and it does not show what they answered."
         )
         if sent.unsent:
-            asked = sent.answers.frame["task"].n_unique() + sent.unsent
-            outcome.found.append(
-                f"{sent.unsent:,} of {asked:,} tasks got no report: at this epsilon a person sends {sent.most:,} of their "
+            tasks = sent.answers.frame["task"].n_unique() + sent.unsent
+            part.findings.append(
+                f"{sent.unsent:,} of {tasks:,} tasks got no answer: at this epsilon a person sends {sent.most:,} of their "
                 "answers."
             )
         epsilon = str(sent.response.exact_epsilon)
-        outcome.results |= {"epsilon_of_a_report": epsilon, "most_reports_of_a_person": sent.most}
-        outcome.csv("reports.csv", sent.frame(), public=True)
-        outcome.file("reports.jsonl", answers_text(collected), public=False)
+        part.results |= {"epsilon_of_a_report": epsilon, "most_reports_of_a_person": sent.most}
+        part.csv("reports.csv", sent.frame())
+        outcome.private.file("reports.jsonl", answers_text(collected))
         return outcome
 
 
-class Infer(Action["Labels"]):
+class InferLabels(Action["Labels"]):
     """Correct labels from answers that were randomized on people's devices."""
 
     name, title = "truth.infer", "Infer labels from randomized answers"
@@ -223,7 +221,7 @@ class Infer(Action["Labels"]):
         if self.randomized and self.epsilon is None:
             raise BadInput("epsilon", got=Verbatim("nothing"), want="the epsilon of the devices")
 
-    def in_memory(self, source: Source) -> bool:
+    def in_memory(self, source: DataFile) -> bool:
         """Not for a database, nor for a file that states its own terms."""
         from peerveil.truth.wire import is_answer_file
 
@@ -244,19 +242,17 @@ class Infer(Action["Labels"]):
 
     def run(self, inputs: Inputs[Labels], context: Context) -> Outcome:  # noqa: ARG002
         """Fit."""
-        result, workers = _fit(self, inputs, self.epsilon)
-        seen = self.classes is None and self.epsilon is not None
-        outcome = _outcome("Correct labels, from randomized answers", result, workers, inputs.table, seen=seen)
+        outcome, result = _infer(self, inputs, "Correct labels, from randomized answers", self.epsilon)
         if result.doubt is not None:
             # the doubt holds figures computed from the answers without noise: for the operator alone
-            outcome.private_found.append(f"Nothing of this may be published: {result.doubt}.")
-            outcome.keep_back("Nothing of this may be published: the answers do not look randomized.", WHOM)
+            outcome.private.findings.append(f"Nothing of this may be published: {result.doubt}.")
+            outcome.withhold("Nothing of this may be published: the answers do not look randomized.", WHOM)
         elif result.mark is not None:
-            outcome.keep_back(f"Nothing of this may be published: {result.mark}.", WHOM)
+            outcome.withhold(f"Nothing of this may be published: {result.mark}.", WHOM)
         return outcome
 
 
-class Label(Action["Labels"]):
+class LabelAnswers(Action["Labels"]):
     """Correct labels from answers as they were given. For whoever holds them."""
 
     name, title = "truth.label", "Infer labels from answers as given"
@@ -271,7 +267,7 @@ class Label(Action["Labels"]):
     class_prior: ClassPrior = "shrunk"
     engine: Engine = "auto"
 
-    def in_memory(self, source: Source) -> bool:
+    def in_memory(self, source: DataFile) -> bool:
         """Not for a database."""
         return _in_memory(source, self.engine)
 
@@ -281,25 +277,20 @@ class Label(Action["Labels"]):
 
     def run(self, inputs: Inputs[Labels], context: Context) -> Outcome:  # noqa: ARG002
         """Fit, without a response."""
-        result, workers = _fit(self, inputs, None)
-        seen = self.classes is None
-        outcome = _outcome("Correct labels, from answers as given", result, workers, inputs.table, seen=seen)
-        outcome.keep_back(NOTHING_PUBLISHED, WHOM)
+        outcome, _ = _infer(self, inputs, "Correct labels, from answers as given", None)
+        outcome.withhold(NOTHING_PUBLISHED, WHOM)
         return outcome
 
 
-def _in_memory(source: Source, engine: str) -> bool:
+def _in_memory(source: DataFile, engine: str) -> bool:
     """Databases read several files, and single ones whose columns have our names, by themselves."""
     return not source.several and (engine in ("auto", "memory") or bool(source.columns))
 
 
 def _answers(inputs: Inputs[Labels], classes: Any = None) -> Labels | Path:
     """The table, or the files that inference opens itself; what is in none of the classes or cannot be opened is refused."""
-    from peerveil.truth.answers import read_classes
-
     if inputs.table is not None:
-        if classes is not None:
-            inputs.table.codes(read_classes(classes, inputs.table))
+        check_classes_of(inputs.table, classes)
         return inputs.table
     source = inputs.source
     assert source is not None
@@ -309,87 +300,82 @@ def _answers(inputs: Inputs[Labels], classes: Any = None) -> Labels | Path:
     return source.path
 
 
-def _fit(action: Infer | Label, inputs: Inputs[Labels], epsilon: str | None) -> Outputs[TruthResult, WorkerAbilities]:
+def _infer(
+    action: InferLabels | LabelAnswers, inputs: Inputs[Labels], question: str, epsilon: str | None
+) -> tuple[Outcome, TruthResult]:
+    """Infer labels from answers that were randomized with this epsilon, or not at all."""
     from peerveil.truth.estimate import fit_source
 
-    return fit_source(
-        _answers(inputs),
-        epsilon=epsilon,
-        model=action.model,
-        classes=action.classes,
-        class_prior=action.class_prior,
-        engine=action.engine,
-    )
+    settings = action.arguments(but=("epsilon", "randomized"))
+    result, workers = fit_source(_answers(inputs), epsilon=epsilon, **settings)
+    outcome = _outcome(question, result, workers, inputs.table)
+    if action.classes is None and (epsilon is not None or isinstance(action, LabelAnswers)):
+        outcome.private.findings.insert(
+            0,
+            f"Classes seen: {', '.join(map(str, result.classes))}. If others are possible, set classes to all of them: the "
+            "result depends on it.",
+        )
+    return outcome, result
 
 
-def _outcome(
-    question: str, result: TruthResult, workers: WorkerAbilities, table: Labels | None, *, seen: bool = False
-) -> Outcome:
-    """Labels for everybody, abilities by worker for the operator; ``seen`` classes were taken from the data."""
+def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, table: Labels | None) -> Outcome:
+    """Labels for everybody, abilities by worker for the operator."""
     import numpy as np
 
     from peerveil.core.guarantee import ONE_ANSWER
     from peerveil.data.table import plural
-    from peerveil.study.outcome import Outcome
     from peerveil.truth.result import CONFIDENCE
 
     outcome = Outcome(question)
-    outcome.promises(result.guarantee)
+    outcome.set_guarantee(result.guarantee)
     outcome.mark = result.mark
-    tasks, reports, people = len(result.tasks), int(result.loads.sum()), result.loads.size
+    part, private = outcome.public, outcome.private
+    tasks, answers, people = len(result.tasks), int(result.loads.sum()), result.loads.size
     confidence, ability = float(result.confidence.mean()), float(np.median(result.abilities))
-    outcome.found = [
-        f"{plural(tasks, 'task')} labeled from {plural(reports, 'report')} of {plural(people, 'worker')}. The mean confidence of "
-        f"the labels is {100 * confidence:.0f}%, the median estimated ability {ability:.2f}.",
-        CONFIDENCE,
-    ]
-    if result.evidence is not None:
-        outcome.found.append(result.evidence.in_words)
-    outcome.answer = (
+    part.answer = (
         f"{int((result.confidence >= 0.9).sum()):,} of {plural(tasks, 'label')} have a confidence of at least 90%; the list is "
         "in labels.csv. Confidences are too high where people share errors."
     )
-    unit, loads = result.guarantee.unit, (result.typical, result.most)
-    if unit == result.person_guarantee.unit:
-        outcome.protect("everything one person reports", result.person_guarantee)
-    else:  # how many tasks each answered is not hidden
-        one = "one answer" if unit == ONE_ANSWER else unit
-        outcome.protect_person(one, "person", "answered ({} answers)", loads, result.guarantee_of)
-    outcome.attack = [
-        "Somebody who sees the reports of everybody learns about one answer at most what the guarantee states; labels and "
-        "abilities are computed from the reports and reveal no more."
+    part.findings = [
+        f"{plural(tasks, 'task')} labeled from {plural(answers, 'answer')} of {plural(people, 'worker')}. The mean confidence of "
+        f"the labels is {100 * confidence:.0f}%, the median estimated ability {ability:.2f}.",
+        CONFIDENCE,
+        *([] if result.evidence is None else [result.evidence.in_words]),
     ]
-    outcome.picture(
-        result.plot,
-        f"Abilities with intervals. {result.summary()}.",
-        "Estimated abilities, from the lowest to the highest, with intervals of two standard errors.",
-        public=True,
-    )
-    outcome.csv("labels.csv", result.frame(probabilities=True), public=True)
-    outcome.json("truth.json", result, public=True)
-    outcome.csv("workers.csv", workers.frame(), public=False)
-    outcome.results = {
+    part.results = {
         "tasks": tasks,
         "workers": people,
-        "reports": reports,
+        "reports": answers,
         "model": result.model,
         "classes": list(result.classes),
         "mean_confidence": confidence,
         "median_ability": ability,
     }
-    if seen:
-        outcome.private_found.append(
-            f"Classes seen: {', '.join(map(str, result.classes))}. If others are possible, set classes to all of them: the "
-            "result depends on it."
-        )
+    part.csv("labels.csv", result.frame(probabilities=True))
+    part.json("truth.json", result)
+    private.csv("workers.csv", workers.frame())
+    caption = "Estimated abilities, from the lowest to the highest, with intervals of two standard errors."
+    outcome.figure(result.plot, f"{caption} {result.summary()}.", caption, public=True)
+    unit = result.guarantee.unit
+    if unit == result.person_guarantee.unit:
+        outcome.protect("everything one person reports", result.person_guarantee)
+    else:  # how many tasks each answered is not hidden
+        item, loads = "one answer" if unit == ONE_ANSWER else unit, (result.typical, result.most)
+        outcome.protect_person(item, "person", "answered ({} answers)", loads, result.guarantee_of)
+    outcome.attack = [
+        "Somebody who sees the answers that everybody sent learns about one answer at most what the guarantee states; labels and "
+        "abilities are computed from them and reveal no more."
+    ]
     if table is not None and table.has_truth:
         accuracy, balanced = result.accuracy(table.truths())
-        outcome.private_found.append(
+        private.findings.append(
             f"Of the tasks whose correct label is known, {100 * accuracy:.1f}% are labeled correctly (balanced over classes: "
             f"{100 * balanced:.1f}%)."
         )
-        outcome.private_results |= {"accuracy": accuracy, "balanced_accuracy": balanced}
+        private.results |= {"accuracy": accuracy, "balanced_accuracy": balanced}
     return outcome
 
 
-ACTIONS: Final[tuple[type[Action[Any]], ...]] = (Randomize, Infer, Label, Compare, Plan, Simulate)
+ACTIONS: Final[tuple[type[Action[Any]], ...]] = (
+    RandomizeAnswers, InferLabels, LabelAnswers, CompareEpsilons, PlanCollection, SimulateCrowd
+)  # fmt: skip

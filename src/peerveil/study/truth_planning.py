@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal
-
-from annotated_types import Ge, Le
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from peerveil.core.errors import BadInput
-from peerveil.study.actions import Action, Setting
-from peerveil.study.spelling import Classes, Epsilon, EpsilonOrNone, File, InnerShare, PositivePair
+from peerveil.study.actions import Action, PlanAction, Setting
+from peerveil.study.outcome import NOT_PUBLISHED, Outcome
+from peerveil.study.spelling import Classes, Epsilon, EpsilonOrNone, File, InnerShare, Limits, PositivePair
 
 if TYPE_CHECKING:
     from peerveil.data import Labels
-    from peerveil.study.actions import Context
-    from peerveil.study.execute import Inputs
-    from peerveil.study.outcome import Outcome
+    from peerveil.study.execute import Context, Inputs
 
 NOTHING_PUBLISHED: Final = "Computed from answers as people gave them, without noise: nothing of this may be published."
 WHOM: Final = "everybody who answered"
@@ -35,10 +32,18 @@ SeenClasses = Annotated[
     Classes | None, Setting("Classes of the answers; by default those in the data.", "Possible answers", common=True)
 ]
 _TO_TRY: Final = Setting("Privacy budgets (epsilon) to try.", "Epsilons to try", common=True)
-Seed = Annotated[int, Ge(0), Le(2**31), Setting("Seed of the simulation.")]
+Seed = Annotated[int, Limits(ge=0, le=2**31), Setting("Seed of the simulation.")]
 
 
-class Compare(Action["Labels"]):
+def check_classes_of(table: Labels, classes: Any) -> None:
+    """Refuse answers that are in none of the classes, if classes are stated."""
+    from peerveil.truth.answers import read_classes
+
+    if classes is not None:
+        table.codes(read_classes(classes, table))
+
+
+class CompareEpsilons(Action["Labels"]):
     """What privacy would cost on answers that are held."""
 
     name, title = "truth.compare", "Compare epsilons on your answers"
@@ -53,43 +58,29 @@ class Compare(Action["Labels"]):
     classes: SeenClasses = None
     model: Model = "auto"
     draws: Annotated[
-        int, Ge(2), Le(1000), Setting("How often the answers are randomized for each epsilon.", "Simulations")
+        int, Limits(ge=2, le=1000), Setting("How often the answers are randomized for each epsilon.", "Simulations")
     ] = 10
     seed: Seed = 0
 
     def guarantee(self, inputs: Inputs[Labels]) -> None:
         """None: nothing is published."""
-        if self.classes is not None:
-            from peerveil.truth.answers import read_classes
-
-            inputs.table.codes(read_classes(self.classes, inputs.table))
+        check_classes_of(inputs.table, self.classes)
 
     def run(self, inputs: Inputs[Labels], context: Context) -> Outcome:  # noqa: ARG002
         """Simulate."""
-        from peerveil.study.outcome import Outcome
-        from peerveil.truth import compare_truth
         from peerveil.truth.answers import read_classes
 
-        comparison = compare_truth(
-            inputs.table,
-            **self.arguments(but=("classes",)),
-            classes=read_classes(self.classes, inputs.table),
-        )
-        outcome = Outcome("What would privacy cost on these answers?", promise=NOTHING_PUBLISHED, mark=comparison.mark)
-        outcome.private_answer = f"{comparison.summary()}."
-        outcome.private_found = [outcome.private_answer]
-        outcome.private_results = comparison.to_dict()
-        outcome.protect(WHOM, "nothing of this step is published")
-        columns = ["epsilon", "tasks with a report", "same label as without privacy", "correct label"]
-        outcome.table(columns, comparison.cells(), public=False)
+        comparison = self.call(inputs.table, classes=read_classes(self.classes, inputs.table))
+        outcome = Outcome("What would privacy cost on these answers?", NOTHING_PUBLISHED, comparison.mark)
+        outcome.protect(WHOM, NOT_PUBLISHED)
+        columns = ["epsilon", "tasks with an answer", "same label as without privacy", "correct label"]
         caption = "Labels that stay the same as without privacy, against epsilon."
-        outcome.picture(comparison.plot, comparison.summary(), caption, public=False)
-        outcome.csv("compare.csv", comparison.frame(), public=False)
-        outcome.json("compare.json", comparison, public=False)
+        summary, cells = f"{comparison.summary()}.", (columns, comparison.cells())
+        outcome.add_result("compare", comparison, summary, caption, public=False, cells=cells)
         return outcome
 
 
-class Plan(Action[None]):
+class PlanCollection(PlanAction[None]):
     """How many answers an accuracy takes."""
 
     name, title = "truth.plan", "Plan a collection"
@@ -101,11 +92,14 @@ class Plan(Action[None]):
         "--epsilon 2 --classes 4",
         "--like out/truth-infer/private/workers.csv",
     )
+    question = "How many answers are needed?"
+    caption = "Correct labels against answers per task, for each epsilon."
+    costs_nothing = "Computed by simulation: nothing is spent, and nothing is revealed about anybody's answers."
 
     accuracy: Annotated[InnerShare, Setting("Share of correct labels to reach.", common=True)] = 0.9
     epsilons: Annotated[tuple[EpsilonOrNone, ...], _TO_TRY] = ("0.5", "1", "2", "4")
     classes: Annotated[
-        int, Ge(2), Le(1000), Setting("Number of possible answers.", "Number of classes", common=True)
+        int, Limits(ge=2, le=1000), Setting("Number of possible answers.", "Number of classes", common=True)
     ] = 2
     ability: Annotated[
         PositivePair,
@@ -117,8 +111,10 @@ class Plan(Action[None]):
     like: Annotated[
         File | None, Setting("Instead of ability: people as able as those in workers.csv of an earlier run.")
     ] = None
-    tasks: Annotated[int, Ge(1), Le(100_000), Setting("Tasks of a simulated crowd.")] = 300
-    trials: Annotated[int, Ge(1), Le(1000), Setting("Simulated crowds for each number of answers.", "Simulations")] = 3
+    tasks: Annotated[int, Limits(ge=1, le=100_000), Setting("Tasks of a simulated crowd.")] = 300
+    trials: Annotated[
+        int, Limits(ge=1, le=1000), Setting("Simulated crowds for each number of answers.", "Simulations")
+    ] = 3
     seed: Seed = 0
 
     def __post_init__(self) -> None:
@@ -142,24 +138,20 @@ class Plan(Action[None]):
 
     def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
         """Simulate crowds."""
-        from peerveil.study.outcome import Outcome
-        from peerveil.truth import plan_truth
-
         a, b = self._ability()
-        plan = plan_truth(**self.arguments(but=("ability", "like")), ability=(a, b))
-        outcome = Outcome("How many answers are needed?")
-        outcome.promise = "Computed by simulation: nothing is spent, and nothing is revealed about anybody's answers."
+        plan = self.call(but=("like",), ability=(a, b))
         public = self.like is None  # abilities of an earlier run may come from answers that were not randomized
-        outcome.plan(plan, "Correct labels against answers per task, for each epsilon.", public=public)
+        earlier = "Computed from the abilities of an earlier run, which are for the operator."
+        outcome = Outcome(self.question, self.costs_nothing if public else earlier)
+        outcome.add_result("plan", plan, plan.recommendation, self.caption, public=public)
         if not public:
-            outcome.promise = "Computed from the abilities of an earlier run, which are for the operator."
-            outcome.private_found.append(
+            outcome.private.findings.append(
                 f"People as able as those of {self.like}: {100 * a / (a + b):.0f}% of their answers are correct on average."
             )
         return outcome
 
 
-class Simulate(Action[None]):
+class SimulateCrowd(Action[None]):
     """A synthetic crowd."""
 
     name, title = "truth.simulate", "Generate a synthetic crowd"
@@ -168,10 +160,10 @@ class Simulate(Action[None]):
     calls = "peerveil.truth.simulate_crowd"
     examples = ("--tasks 200 --kind spammers", "--classes yes,no --seed 3")
 
-    tasks: Annotated[int, Ge(1), Le(1_000_000), Setting("Number of tasks.", common=True)] = 500
-    workers: Annotated[int, Ge(1), Le(100_000), Setting("Number of workers.", common=True)] = 50
+    tasks: Annotated[int, Limits(ge=1, le=1_000_000), Setting("Number of tasks.", common=True)] = 500
+    workers: Annotated[int, Limits(ge=1, le=100_000), Setting("Number of workers.", common=True)] = 50
     answers: Annotated[
-        int, Ge(1), Le(100_000), Setting("Workers who answer each task.", "Answers per task", common=True)
+        int, Limits(ge=1, le=100_000), Setting("Workers who answer each task.", "Answers per task", common=True)
     ] = 10
     classes: Annotated[Classes, Setting("Classes of the answers.", "Possible answers", common=True)] = 2
     kind: Annotated[
@@ -192,17 +184,16 @@ class Simulate(Action[None]):
     def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
         """Draw a crowd."""
         from peerveil.data.labels import check_classes
-        from peerveil.study.outcome import Outcome
-        from peerveil.truth import simulate_crowd
         from peerveil.truth.answers import read_classes
 
         names = check_classes(read_classes(self.classes))
-        crowd = simulate_crowd(**self.arguments(but=("classes",)), classes=len(names), epsilon=None)
-        table = crowd.named(names)
-        outcome = Outcome("A synthetic crowd")
-        outcome.promise = "Synthetic data about nobody: nothing is spent, and nothing is revealed."
-        outcome.answer = f"{table}."
-        outcome.found = [f"{table}.", "The answers are not randomized; the column truth holds the correct label."]
-        outcome.results = {"answers": len(table), "tasks": self.tasks, "workers": self.workers}
-        outcome.csv("answers.csv", table.frame, public=True)
+        table = self.call(classes=len(names), epsilon=None).named(names)
+        outcome = Outcome(
+            "A synthetic crowd", "Synthetic data about nobody: nothing is spent, and nothing is revealed."
+        )
+        part = outcome.public
+        part.answer = f"{table}."
+        part.findings = [part.answer, "The answers are not randomized; the column truth holds the correct label."]
+        part.results = {"answers": len(table), "tasks": self.tasks, "workers": self.workers}
+        part.csv("answers.csv", table.frame)
         return outcome

@@ -1,9 +1,9 @@
-"""What the reports say of one answer of one person, against e^epsilon.
+"""What randomized answers reveal about one answer of one person, against e^epsilon.
 
 The adversary of the guarantee knows everything but one answer: all other answers of this person and of everybody, the truth,
-everybody's ability, and the protocol. They see all reports, and whatever is computed from them.
+everybody's ability, and the protocol. They see all randomized answers, and whatever is computed from them.
 
-- :func:`answer_odds`: how far one report moves their odds between two answers, exactly;
+- :func:`answer_odds`: how far one randomized answer moves their odds between two answers, exactly;
 - :func:`sheet_loss`: the exact loss of a whole answer sheet, by enumeration;
 - :func:`answer_attack`: how often they are right, on a crowd, against what the guarantee allows;
 - :func:`claims`: the whole pipeline (randomize, infer, publish labels and abilities), for the audit's registry.
@@ -20,6 +20,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import polars as pl
 
 from peerveil.audit import ExactLoss, exact_loss
 from peerveil.audit.attack import GuessingAttack
@@ -46,21 +47,22 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _MOST_OUTCOMES: Final = 200_000
+_IDS: Final = pl.Series("id", range(16))
 _SHEETS: Final = np.array([[0, 1, 0], [0, 1, 1], [1, 1, 0]])  # worker by task
 
 
-def answer_odds(report: int, first: int, second: int, response: Response) -> float:
-    """By how much a report moves the log-odds of two answers (codes): at most epsilon, either way.
+def answer_odds(sent: int, first: int, second: int, response: Response) -> float:
+    """By how much a randomized answer moves the log-odds of two answers (codes): at most epsilon, either way.
 
     >>> round(answer_odds(0, 0, 1, Response(1, 2)), 6), answer_odds(2, 0, 1, Response(1, 3))
     (1.0, 0.0)
     """
-    p, q = response.probabilities(first)[report], response.probabilities(second)[report]
+    p, q = response.probabilities(first)[sent], response.probabilities(second)[sent]
     return math.log(p / q)
 
 
 def sheet_loss(first: Sequence[int], second: Sequence[int], response: Response) -> ExactLoss:
-    """The exact loss between two answer sheets of one person, by enumeration of all reports.
+    """The exact loss between two answer sheets of one person, by enumeration of all that may be sent.
 
     >>> response = Response(1, 2)
     >>> sheet_loss([0, 1, 1], [0, 0, 1], response).within(1), sheet_loss([0, 1, 1], [1, 0, 1], response).within("1.99")
@@ -108,10 +110,10 @@ class AnswerAttack(GuessingAttack):
     def __str__(self) -> str:
         mark = f" [{self.mark}]" if self.mark else ""
         return (
-            f"An adversary who knows all but one answer, and that it is one of two, is right {100 * self.right:.1f} times in 100 "
+            f"An adversary who knows all but one answer, and that it is one of two, is {100 * self.right:.1f}% correct "
             f"(standard error {100 * self.error:.1f}); epsilon {self.epsilon:g} allows {self.allowed}. Largest log-odds "
             f"{self.largest:.3g}. From the truth and the person's ability alone they guess the answer "
-            f"{100 * self.guess_without:.1f} times in 100, with the report {100 * self.guess_with:.1f}.{mark}"
+            f"{100 * self.guess_without:.1f}% correctly, with the randomized answer {100 * self.guess_with:.1f}%.{mark}"
         )
 
 
@@ -125,39 +127,39 @@ def answer_attack(
 ) -> AnswerAttack:
     """Attack the response on random answers of a person of known ability.
 
-    >>> found = answer_attack(epsilon=1, trials=4000, randomness=Randomness.simulation(1))
-    >>> found.right <= found.bound + 5 * found.error, found.largest <= 1
+    >>> attack = answer_attack(epsilon=1, trials=4000, randomness=Randomness.simulation(1))
+    >>> attack.right <= attack.bound + 5 * attack.error, attack.largest <= 1
     (True, True)
     """
     if not 0 <= ability <= 1:
         raise BadInput("ability", got=ability, want="a probability")
     whole(trials, "trials", 1)
-    response, lane = Response(epsilon, classes), Randomness.secure() if randomness is None else randomness
+    response, randomness = Response(epsilon, classes), randomness or Randomness.secure()
     k, n = response.k, int(trials)
     # two answers, equally likely
-    first = lane.integers(0, k, n)
-    second = (first + lane.integers(1, k, n)) % k
-    answer = np.where(lane.uniform(n) < 0.5, first, second)
-    report = lane.respond(answer, response)
+    first = randomness.integers(0, k, n)
+    second = (first + randomness.integers(1, k, n)) % k
+    answer = np.where(randomness.uniform(n) < 0.5, first, second)
+    sent = randomness.respond(answer, response)
     gain = math.log(response.exact_keep / response.exact_other)
-    odds = gain * ((report == answer).astype(float) - (report == np.where(answer == first, second, first)))
+    odds = gain * ((sent == answer).astype(float) - (sent == np.where(answer == first, second, first)))
     # an answer as people give it: the true class with the person's ability
-    truth = lane.integers(0, k, n)
-    given = np.where(lane.uniform(n) < ability, truth, (truth + lane.integers(1, k, n)) % k)
-    seen = lane.respond(given, response)
+    truth = randomness.integers(0, k, n)
+    typical = np.where(randomness.uniform(n) < ability, truth, (truth + randomness.integers(1, k, n)) % k)
+    sent = randomness.respond(typical, response)
     prior = np.full((n, k), (1 - ability) / (k - 1))
     prior[np.arange(n), truth] = ability
     posterior = prior * response.other
-    posterior[np.arange(n), seen] *= response.keep / response.other
+    posterior[np.arange(n), sent] *= response.keep / response.other
     return AnswerAttack(
         epsilon=response.epsilon,
         classes=k,
         trials=n,
         right=float(((odds > 0) + 0.5 * (odds == 0)).mean()),
         largest=float(np.abs(odds).max()),
-        guess_without=float((prior.argmax(axis=1) == given).mean()),
-        guess_with=float((posterior.argmax(axis=1) == given).mean()),
-        simulated=not lane.is_secure,
+        guess_without=float((prior.argmax(axis=1) == typical).mean()),
+        guess_with=float((posterior.argmax(axis=1) == typical).mean()),
+        simulated=not randomness.is_secure,
     )
 
 
@@ -166,9 +168,8 @@ def answer_attack(
 
 def _neighbors() -> tuple[Neighbors, ...]:
     """Small crowds in which one person gives another answer to one task."""
-    other = _SHEETS.copy()
+    other, alone = _SHEETS.copy(), _SHEETS[:1].copy()
     other[0, 0] = 1
-    alone = _SHEETS[:1].copy()
     changed = alone.copy()
     changed[0, 2] = 1
     return Neighbors("one of three persons, first task", _SHEETS, other), Neighbors(
@@ -181,12 +182,12 @@ def pipeline(sheets: NDArray[Any], count: int, randomness: Randomness, *, respon
     used = Response(1, 2) if response is None else response
     workers, tasks = sheets.shape
     sent = randomness.respond(np.tile(sheets, (count, 1, 1)), used).astype(np.int64)
-    return np.array([_published(one.tobytes(), workers, tasks) for one in sent])
+    return np.array([_published(table.tobytes(), workers, tasks) for table in sent])
 
 
 @lru_cache(maxsize=4096)
 def _published(packed: bytes, workers: int, tasks: int) -> Floats:
-    """What is published for one table of reports: inference is not random, so that each table is looked at once."""
+    """What is published for one table of randomized answers; inference is not random, so it is cached."""
     sent = np.frombuffer(packed, dtype=np.int64).reshape(workers, tasks)
     start = np.arange(tasks + 1) * workers
     worker = np.tile(np.arange(workers, dtype=np.int32), tasks)
@@ -205,7 +206,7 @@ def _person_pairs() -> tuple[Neighbors, ...]:
 
 
 def _person(sheet: tuple[int, ...], count: int, randomness: Randomness, *, each: int = 1) -> Floats:
-    """``count`` outputs of a person who reports ``each`` random answers with the whole epsilon: honest for 1 only."""
+    """``count`` outputs of a person who sends ``each`` random answers with the whole epsilon: honest for 1 only."""
     out = np.full((count, len(sheet)), -1.0)
     keys = randomness.uniform((count, len(sheet))).argsort(axis=1)[:, :each]
     rows = np.arange(count)[:, None]
@@ -265,12 +266,3 @@ def claims() -> Iterator[Claim]:
         samples=20_000,
         fault="two answers are sent with epsilon each, and epsilon is guaranteed for both together",
     )
-
-
-def _ids() -> Any:
-    import polars as pl
-
-    return pl.Series("id", range(16))
-
-
-_IDS: Final = _ids()

@@ -71,7 +71,7 @@ def doubt(votes: Floats, epsilon: float | None) -> str | None:
     Parameters
     ----------
     votes
-        How many reports of each class every task has, one row a task.
+        How many reports of each class every task has, one row per task.
 
     Examples
     --------

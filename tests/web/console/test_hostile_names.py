@@ -78,8 +78,8 @@ def test_a_figure_that_fails_says_so(name: str | None) -> None:
     assert "could not be drawn" in text
     assert "ann" not in text
     outcome = Outcome("Would it fail?")
-    outcome.picture(draw, "a curve", "A curve.", public=True)
-    assert "could not be drawn" in outcome.pictures[0].svg
+    outcome.figure(draw, "a curve", "A curve.", public=True)
+    assert "could not be drawn" in outcome.public.figures[0].svg
     text.encode()
 
 
