@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from peerveil.study.execute import Context, Inputs
 
 MODULES: Final = ("release", "timing", "calibration", "rankings", "truth")
-ADVERSARIES: Final = ["peerveil.audit.randomness", *(f"peerveil.{module}.adversary" for module in MODULES)]
+ADVERSARIES: Final = ("peerveil.audit.randomness", *(f"peerveil.{module}.adversary" for module in MODULES))
 """What registers claims with the audit."""
+SERVICES: Final[list[str]] = []
+"""What the layers above add to them."""
 
 
 class AuditRun(Action[None]):
@@ -122,9 +124,8 @@ class AuditRun(Action[None]):
 
 def load_claims() -> None:
     """Import what registers claims. The command line adds the services to the list; without their extra they are left out."""
-    for name in ADVERSARIES:
-        if not (name.startswith("peerveil.web.") and missing_parts("services")):
-            import_module(name)
+    for name in [*ADVERSARIES, *([] if missing_parts("services") else SERVICES)]:
+        import_module(name)
 
 
 def draw_audit(ax: Axes, audits: list[AuditResult]) -> None:

@@ -7,6 +7,7 @@ Posts go the whole way: intake, database, publisher, feed. Only the clock is mov
 from __future__ import annotations
 
 import secrets
+from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from tempfile import TemporaryDirectory
@@ -88,15 +89,14 @@ def second_posts(apart: bool, count: int, _: Randomness, *, kind: type[Space] = 
             if thread == "a" and apart:
                 wait(_GAP_SECONDS)
         wait(space.longest_delay("b") + 1)
-        appeared: dict[str, np.datetime64] = {}
+        appeared: dict[str, float] = {}
         cursor = None
         while True:
             items, cursor = gateway.read("forum", cursor, 500)
             if not items:
                 break
-            appeared |= {item.content: np.datetime64(item.posted_at.removesuffix("Z"), "us") for item in items}
-    moments = np.array([appeared[f"b {person}"] for person in range(count)]).astype(np.int64)
-    return np.asarray((moments - _START) / SECOND)
+            appeared |= {item.content: datetime.fromisoformat(item.posted_at).timestamp() for item in items}
+    return np.array([appeared[f"b {person}"] for person in range(count)]) - _START / SECOND
 
 
 @register
