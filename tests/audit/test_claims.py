@@ -10,12 +10,18 @@ from tests.test_contract import EVERY
 
 from peerveil.audit.claims import AnyClaim, registered, samples_needed
 from peerveil.audit.randomness import response_losses
+from peerveil.cli import audit as _services  # noqa: F401  (adds the claims of the services)
 from peerveil.study.audit import load_claims
 
 load_claims()
 SOUND, BROKEN = registered(broken=False), registered(broken=True)
 CONFIDENCE = 0.9999999  # one false alarm in ten million runs
-FEWER = {"publish, the whole function, epsilon 1": 60, "truth: answers, labels and abilities, epsilon 1": 1000}
+SERVICES = {"gateway.Gateway", "collect.Device"}
+FEWER = {
+    "truth: answers, labels and abilities, epsilon 1": 1000,
+    "collect: a question asked three times, epsilon 1": 60,
+}
+LONG = "publish, the whole function, epsilon 1"  # the contract runs a short one
 
 
 def test_the_registry_is_empty_until_modules_fill_it() -> None:
@@ -26,22 +32,22 @@ def test_the_registry_is_empty_until_modules_fill_it() -> None:
 
 def test_every_mechanism_has_a_claim_and_every_claim_a_mechanism() -> None:
     covered = {name for claim in SOUND for name in claim.covers}
-    assert {name for name in covered if not name.startswith("randomness.")} == set(EVERY)
+    assert {name for name in covered if not name.startswith("randomness.")} == set(EVERY) | SERVICES
     assert {"randomness.laplace", "randomness.discrete_laplace", "randomness.respond"} <= covered
     modules = {name.partition(".")[0] for name in covered}
     assert modules == {name.partition(".")[0] for claim in BROKEN for name in claim.covers}
     assert len({claim.name for claim in [*SOUND, *BROKEN]}) == len(SOUND) + len(BROKEN)
 
 
-@pytest.mark.parametrize("claim", SOUND, ids=lambda claim: claim.name)
+@pytest.mark.parametrize("claim", [claim for claim in SOUND if claim.name != LONG], ids=lambda claim: claim.name)
 def test_every_claim_is_consistent_with_what_is_measured(claim: AnyClaim) -> None:
-    audit = claim.audit(FEWER.get(claim.name, min(claim.samples, 3000)), confidence=CONFIDENCE)
+    audit = claim.audit(FEWER.get(claim.name, min(claim.samples, 2000)), confidence=CONFIDENCE)
     assert audit.passed, str(audit)
 
 
 @pytest.mark.parametrize("claim", BROKEN, ids=lambda claim: claim.name)
 def test_every_broken_mechanism_is_refuted(claim: AnyClaim) -> None:
-    assert samples_needed(claim, start=1000, most=64_000) is not None
+    assert samples_needed(claim, start=100 if "collect" in claim.name else 1000, most=64_000) is not None
     assert claim.fault
 
 

@@ -286,7 +286,9 @@ def test_the_audit_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     code, out, _ = run(capsys, "audit", "list", "--json")
     assert code == 0
     listed = json.loads(out)
-    assert {row["module"] for row in listed} == {"randomness", "release", "timing", "calibration", "rankings", "truth"}
+    assert {row["module"] for row in listed} == {
+        "randomness", "release", "timing", "calibration", "rankings", "truth", "gateway", "collect",
+    }  # fmt: skip
     assert all(row["claimed"]["epsilon"] or row["claimed"]["error"] for row in listed)
     code, out, _ = run(capsys, "audit", "list")
     assert code == 0

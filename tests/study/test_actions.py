@@ -242,7 +242,7 @@ def test_refusals_use_the_declared_words(kind: type[Action[Any]]) -> None:
 def test_defaults_are_those_of_the_function(kind: type[Action[Any]]) -> None:
     if not kind.calls:
         return
-    module, _, name = kind.calls.rpartition(".")
+    module, _, name = kind.calls.partition(":")
     signature = inspect.signature(getattr(import_module(module), name))
     for parameter in kind.parameters():
         own = signature.parameters.get(parameter.name)

@@ -60,4 +60,4 @@ def test_it_runs_to_its_end_and_its_report_holds_every_step(tmp_path: Path) -> N
     assert page.count("<svg ") >= len(names)
     for name in ("adult-content2", "bluebirds", "zencrowd-us"):
         said = " ".join(str(line) for line in done.outcomes[name].private.findings)
-        assert "are labeled right" in said
+        assert "are labeled correctly" in said

@@ -8,6 +8,7 @@ import click
 
 from peerveil.cli.actions import add_actions
 from peerveil.cli.base import CommandGroup, debug_option, emit, json_option, print_table
+from peerveil.study.audit import SERVICES
 
 if TYPE_CHECKING:
     from peerveil.audit.claims import AnyClaim
@@ -19,6 +20,7 @@ def audit() -> None:
 
 
 add_actions(audit, "audit")
+SERVICES.extend(f"peerveil.web.{service}.adversary" for service in ("gateway", "collect"))
 
 
 @audit.command("list", examples=["peerveil audit list", "peerveil audit list --json"])

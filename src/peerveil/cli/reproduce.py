@@ -55,8 +55,8 @@ def reproduce(what: str, list_: bool, quick: bool, out: Path, force: bool, as_js
     from peerveil.report import figure_style
 
     known = experiments()
-    asked = "" if what == "all" else what.rstrip("/")
-    chosen = [name for name in known if not asked or name == asked or name.startswith(f"{asked}/")]
+    prefix = "" if what == "all" else what.rstrip("/")
+    chosen = [name for name in known if not prefix or name == prefix or name.startswith(f"{prefix}/")]
     if not chosen:
         raise BadInput("what", got=what, want=f"'all', a module or one of {', '.join(known)}")
     if list_:

@@ -78,7 +78,7 @@ class Svg(str):
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """Draw in the house's style: everything that is drawn inside the block takes the page's colors."""
+    """Draw in the project's style: everything that is drawn inside the block takes the page's colors."""
     import logging
 
     import matplotlib as mpl
@@ -89,7 +89,7 @@ def figure_style() -> Iterator[None]:
 
 
 def new_axes(width: float = 7, height: float = 3.4, columns: int = 1) -> list[Axes]:
-    """Empty axes in the house's style; draw on them inside :func:`figure_style`."""
+    """Empty axes in the project's style; draw on them inside :func:`figure_style`."""
     from matplotlib.figure import Figure
 
     with figure_style():

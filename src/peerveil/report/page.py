@@ -239,11 +239,11 @@ def _figure(drawing: tuple[str, str], caption: str) -> str:
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    kept = [place for place in range(len(columns)) if any(row[place] not in {"", "-"} for row in rows)]
-    names = [_text(columns[place]) for place in kept]
+    filled = [place for place in range(len(columns)) if any(row[place] not in {"", "-"} for row in rows)]
+    names = [_text(columns[place]) for place in filled]
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
     body = "".join(
-        "<tr>" + "".join(_cell(name, row[place]) for name, place in zip(names, kept, strict=True)) + "</tr>"
+        "<tr>" + "".join(_cell(name, row[place]) for name, place in zip(names, filled, strict=True)) + "</tr>"
         for row in rows
     )
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

@@ -16,16 +16,16 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "that was set beforehand, chance is no good explanation.",
         "delay": "The random time that a post waits before it appears, drawn once.",
         "epsilon": "How much can be learned about what is protected; smaller is safer. At 0.1 a 50:50 guess becomes right "
-        "at most 52.5% of the time, at 1 at most 73.2 times, at 2 at most 88.1 times, at 5 at most 99.4 times. What "
+        "at most 52.5% of the time, at 1 at most 73.2%, at 2 at most 88.1%, at 5 at most 99.4%. What "
         "is spent on the same data adds up.",
         "gap": "How far apart two posts of one person may be and still look as if they might have been written together.",
-        "guarantee, promise": "What holds for everybody in the data, whatever else a reader knows. It names what is "
-        "protected, and which two cases cannot be told apart.",
-        "ledger": "The book of what was spent. It is debited before noise is drawn, and cannot be overdrawn.",
+        "guarantee": "What holds for everybody in the data, whatever else a reader knows. It names what is "
+        "protected, and which two cases are hard to distinguish.",
+        "ledger": "The record of what was spent. It is debited before noise is drawn, and cannot be overdrawn.",
         "linking": "Guessing that posts which appear close together come from one person. How many of the guesses are "
         "right, and how many of the true pairs are found, tell how well that works.",
-        "miscalibration": "How far a score lies from those that others gave to the same paper: our measure of strictness.",
-        "neighboring cases": "Two states of the data that a promise makes hard to tell apart, such as two reviewers having "
+        "miscalibration": "How far a score is from those that others gave to the same paper: our measure of strictness.",
+        "neighboring cases": "Two states of the data that a guarantee makes hard to distinguish, such as two reviewers having "
         "exchanged one review each.",
         "noise": "Random amounts that are added before anything is published. They are what protects.",
         "one-sided": "The sensitive case is hidden (two posts were written in one sitting); the harmless case may show.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+from peerveil.core.optional import missing_parts
 from peerveil.study.actions import Action, Setting
 from peerveil.study.outcome import Outcome
 from peerveil.study.spelling import Limits
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
 
     from peerveil.audit import AuditResult
     from peerveil.study.execute import Context, Inputs
+
+MODULES: Final = ("release", "timing", "calibration", "rankings", "truth")
+ADVERSARIES: Final = ("peerveil.audit.randomness", *(f"peerveil.{module}.adversary" for module in MODULES))
+"""What registers claims with the audit."""
+SERVICES: Final[list[str]] = []
+"""What the layers above add to them."""
 
 
 class AuditRun(Action[None]):
@@ -116,10 +123,9 @@ class AuditRun(Action[None]):
 
 
 def load_claims() -> None:
-    """Import what registers claims: randomness and the five modules. Services register theirs when they are imported."""
-    import_module("peerveil.audit.randomness")
-    for module in ("release", "timing", "calibration", "rankings", "truth"):
-        import_module(f"peerveil.{module}.adversary")
+    """Import what registers claims. The command line adds the services to the list; without their extra they are left out."""
+    for name in [*ADVERSARIES, *([] if missing_parts("services") else SERVICES)]:
+        import_module(name)
 
 
 def draw_audit(ax: Axes, audits: list[AuditResult]) -> None:

@@ -158,7 +158,7 @@ class DecideConference(_Decisions):
     publishes = "which papers are accepted"
     operator = "how well each review is protected, with its writer"
     spends = once = recorded = drawn_once = True
-    calls = "peerveil.calibration.Conference"
+    calls = "peerveil.calibration:Conference"
     examples = (
         "reviews.csv --history past.csv --accept 40 --adversary-error 0.5",
         "reviews.csv --reviewers truth_reviewers.csv --noise 0.5 --accepted 0.25 --adversary-error 0.5",
@@ -255,7 +255,7 @@ class PlanDecisions(_Decisions, PlanAction["Reviews"]):
         "papers are put into groups, as `peerveil calibration decide` does."
     )
     operator = "what protection costs: it is computed from scores and reviewers' strictness, which you hold"
-    calls = "peerveil.calibration.plan_decisions"
+    calls = "peerveil.calibration:plan_decisions"
     examples = (
         "reviews.csv --history past.csv --accept 40",
         "reviews.csv --reviewers truth_reviewers.csv --noise 0.5 --accepted 0.25 --demand 0 --demand 0.5 --demand 1",

@@ -19,7 +19,7 @@ class DescribeData(Action[Any]):
     details = "Reads the file as the other commands do, so that a misread column is noticed before anything is spent."
     operator = "counts and distributions, computed from the data without noise"
     kinds = KINDS
-    calls = "peerveil.data.describe"
+    calls = "peerveil.data:describe"
     examples = ("reviews.csv", "scores.csv --kind reviews --column paper=submission --column score=rating")
 
     def run(self, inputs: Inputs[Any], context: Context) -> Outcome:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""What ``make demo`` does: a synthetic conference through every room, as a study, into one report.
+"""What ``make demo`` does: a synthetic conference through every module, as a study, into one report.
 
 Nobody in it exists, but everything else is real: the study file, the ledger, the noise, the folder with what may be
 published. ``study/`` holds what a user would have (data, last year's data, the study), ``result/`` what `peerveil run`
@@ -101,10 +101,10 @@ account = "crowd"
 epsilon = 2
 classes = [0, 1]
 
-# Would a lie be noticed? Mechanisms against their claims, and faults planted on purpose.
+# Privacy audit: mechanisms against their claims, and deliberately broken mechanisms.
 [[steps]]
 action = "audit.run"
-name = "lies"
+name = "privacy-audit"
 samples = {samples}
 """
 

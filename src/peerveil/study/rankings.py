@@ -47,7 +47,7 @@ class RankingsTest(Action["Rankings"]):
     operator = "the names of the items as they were read"
     kinds = ("rankings",)
     spends = True
-    calls = "peerveil.rankings.uniformity_test"
+    calls = "peerveil.rankings:uniformity_test"
     examples = (
         "rankings.csv --epsilon 0.5",
         "rankings.csv --epsilon 0.5 --ledger budget.db --account survey-2026",
@@ -120,7 +120,7 @@ class PlanRankings(PlanAction[None]):
         "agree, 1 is pure chance. By simulation; no data are read."
     )
     publishes = "the plan, which depends on no data"
-    calls = "peerveil.rankings.plan_rankings"
+    calls = "peerveil.rankings:plan_rankings"
     examples = (
         "--items 30 --spread 0.95 --epsilon 1",
         "--items 20 --spread 0.95 --method friedman --method pairs-norm",
@@ -189,7 +189,7 @@ class RandomizeRankings(Action["Rankings"]):
     operator = "the names of the items as they were read"
     kinds = ("rankings",)
     spends = True
-    calls = "peerveil.rankings.randomize_rankings"
+    calls = "peerveil.rankings:randomize_rankings"
     examples = ("rankings.csv --epsilon 0.5 --public-seed 7", "rankings.csv --epsilon 1 --ask pairs --questions 2")
 
     epsilon: Budget
@@ -259,7 +259,7 @@ class AggregateRankings(Action[None]):
     )
     publishes = "the statistic, its p-value and the decision (nothing if the reports were simulated)"
     kinds = ("rankings",)
-    calls = "peerveil.rankings.aggregate_rankings"
+    calls = "peerveil.rankings:aggregate_rankings"
     examples = ("out/rankings-randomize/public/reports.jsonl", "collected.parquet --level 0.01")
 
     level: Level = 0.05

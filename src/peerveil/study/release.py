@@ -69,7 +69,7 @@ class PublishMeans(Action["Reviews"]):
     publishes = "the sorted means of all reviewers, without names, with noise"
     kinds = ("reviews",)
     spends = True
-    calls = "peerveil.release.publish"
+    calls = "peerveil.release:publish"
     examples = (
         "reviews.csv --epsilon 1 --scale 1:10",
         "reviews.csv --weight miscalibration --epsilon 1 --ledger budget.db --account iclr-2026",
@@ -198,7 +198,7 @@ class PlanRelease(PlanAction["Reviews"]):
     details = "Only public data are used, so planning costs nothing and reveals nothing about who wrote what."
     publishes = "the plan, which does not depend on who wrote what"
     kinds = ("reviews",)
-    calls = "peerveil.release.plan_release"
+    calls = "peerveil.release:plan_release"
     examples = ("reviews.csv --weight miscalibration --scale 1:10", "reviews.csv --epsilon 0.5 --epsilon 1 --epsilon 2")
     question = "How accurate would a release be?"
     caption = "Expected error against epsilon, by how strongly reviewers differ."

@@ -25,7 +25,7 @@ _OPERATOR_LEAD: Final = (
     "The page for a steering committee, and for everybody else, is {}."
 )
 _PUBLIC_LEAD: Final = (
-    "Made by peerveil. This page may be published, and is the one to show to a steering committee: it says nothing about any "
+    "Made by peerveil. This page may be published, and is the one to show to a steering committee: it reveals nothing about any "
     "person beyond the guarantees below."
 )
 

@@ -52,7 +52,7 @@ class AuditLog(Action["Events"]):
     )
     operator = "the audit, which states facts about the people in the log"
     kinds = ("events",)
-    calls = "peerveil.timing.audit_log"
+    calls = "peerveil.timing:audit_log"
     examples = (
         "events.csv --percentile 25",
         "events.csv --gap 45m --epsilon 1",
@@ -180,7 +180,7 @@ class PlanDelays(PlanAction["Events"]):
     )
     operator = "the plan; its gap is computed from the log without noise, and becomes public only when you use it"
     kinds = ("events",)
-    calls = "peerveil.timing.plan_delays"
+    calls = "peerveil.timing:plan_delays"
     examples = ("last-year.csv --percentile 25", "last-year.csv --crossover 0.25 --epsilon 0.8 --per thread")
     question = "How long should posts be delayed?"
     caption = "Mean delays under each mechanism, holds included."
@@ -248,7 +248,7 @@ class PostLog(Action["Events"]):
     operator = "the schedule, which links your ids to the public ids, and how long posts wait"
     kinds = ("events",)
     spends = recorded = drawn_once = True
-    calls = "peerveil.timing.post"
+    calls = "peerveil.timing:post"
     examples = ("events.csv --gap 45m --epsilon 1", "events.csv --gap 45m --ledger budget.db --account forum")
 
     mechanism: Annotated[

@@ -69,7 +69,7 @@ class RandomizeAnswers(Action["Labels"]):
     operator = "the reports and the abilities by worker id"
     kinds = ("labels",)
     spends = True
-    calls = "peerveil.truth.randomize_answers"
+    calls = "peerveil.truth:randomize_answers"
     examples = (
         "labels.csv --epsilon 1 --classes 0,1",
         "labels.csv --epsilon 4 --classes 0,1 --unit person --ledger budget.db --account study",
@@ -186,7 +186,7 @@ class InferLabels(Action["Labels"]):
     publishes = "a label with its probability for every task, and abilities without names"
     operator = "the abilities by worker id"
     kinds = ("labels",)
-    calls = "peerveil.truth.PrivateDawidSkene"
+    calls = "peerveil.truth:PrivateDawidSkene"
     examples = (
         "reports.csv --randomized --epsilon 1 --classes 0,1",
         "out/truth-randomize/private/reports.jsonl",
@@ -259,7 +259,7 @@ class LabelAnswers(Action["Labels"]):
     about = "Infer correct labels from answers that were not randomized, for the operator alone."
     operator = "a label with its probability for every task, and the abilities by worker id"
     kinds = ("labels",)
-    calls = "peerveil.truth.PrivateDawidSkene"
+    calls = "peerveil.truth:PrivateDawidSkene"
     examples = ("labels.csv --classes 0,1", "labels.csv --model majority")
 
     classes: SeenClasses = None

@@ -50,7 +50,7 @@ class CompareEpsilons(Action["Labels"]):
     about = "Show how many labels each epsilon would change on these answers, by simulation."
     operator = "the shares of labels that stay the same and that are correct, at each epsilon"
     kinds = ("labels",)
-    calls = "peerveil.truth.compare_truth"
+    calls = "peerveil.truth:compare_truth"
     examples = ("labels.csv --epsilon 1 --epsilon 4", "labels.csv --unit person --epsilon 4 --epsilon 8")
 
     epsilons: Annotated[tuple[Epsilon, ...], _TO_TRY] = ("0.5", "1", "2", "4")
@@ -86,7 +86,7 @@ class PlanCollection(PlanAction[None]):
     name, title = "truth.plan", "Plan a collection"
     about = "Show how many answers per task an accuracy takes at each epsilon, by simulation."
     publishes = "the plan, which depends on nobody's answers"
-    calls = "peerveil.truth.plan_truth"
+    calls = "peerveil.truth:plan_truth"
     examples = (
         "--accuracy 0.9 --epsilon none --epsilon 1 --epsilon 2",
         "--epsilon 2 --classes 4",
@@ -157,7 +157,7 @@ class SimulateCrowd(Action[None]):
     name, title = "truth.simulate", "Generate a synthetic crowd"
     about = "Generate the answers of a synthetic crowd, with the correct labels, to try things on."
     publishes = "the synthetic answers, which are about nobody"
-    calls = "peerveil.truth.simulate_crowd"
+    calls = "peerveil.truth:simulate_crowd"
     examples = ("--tasks 200 --kind spammers", "--classes yes,no --seed 3")
 
     tasks: Annotated[int, Limits(ge=1, le=1_000_000), Setting("Number of tasks.", common=True)] = 500

@@ -226,7 +226,7 @@ def walk(
     newest = np.zeros(highest + 1, np.int8)
     held = np.full(papers.size, -1, np.int64)  # the place of the last tuple that held the entry, which marks it
     met = np.zeros(papers.size, np.bool_)
-    visited = np.zeros(papers.size + 1, np.int64)
+    marks = np.zeros(papers.size + 1, np.int64)
     unmarked = sizes.copy()
     having = np.zeros(unmarked.max() + 1, np.int64)  # how many papers have so many unmarked entries
     for size in sizes:
@@ -269,11 +269,11 @@ def walk(
         top = max(top, level)
         outcome = 1
         if not hard[level]:
-            outcome = _blocking_set(tuples, first[level], after, held, place, met, visited, patience)
+            outcome = _blocking_set(tuples, first[level], after, held, place, met, marks, patience)
         if outcome == 0:
             kernel = kernels[level, newest[level]]
             newest[level] = (newest[level] + 1) % kernels.shape[1]
-            _shrink(kernel, tuples, v, first[level], after, held, place, met, visited, patience)
+            _shrink(kernel, tuples, v, first[level], after, held, place, met, marks, patience)
             full[level] = kernel[0] < 0
         else:
             for c in range(width):
@@ -302,16 +302,7 @@ def _covered(kernels: Ints, held: Longs, place: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def _shrink(
-    part: Ints,
-    tuples: Ints,
-    v: int,
-    u: int,
-    after: Ints,
-    held: Longs,
-    place: int,
-    met: Flags,
-    visited: Longs,
-    steps: int,
+    part: Ints, tuples: Ints, v: int, u: int, after: Ints, held: Longs, place: int, met: Flags, mark: Longs, steps: int
 ) -> None:
     """Find a kernel, a part of v that no blocking set avoids, so that every tuple with that part can be dropped too."""
     part[:] = -1
@@ -320,7 +311,7 @@ def _shrink(
         e = tuples[v, c]
         if e >= 0:
             held[e] = place - 1  # still marked, but not held now
-            if _blocking_set(tuples, u, after, held, place, met, visited, steps) != 0:
+            if _blocking_set(tuples, u, after, held, place, met, mark, steps) != 0:
                 held[e] = place
                 part[size] = e
                 size += 1
@@ -336,7 +327,7 @@ def _holds_any(entries: Ints, held: Longs, place: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def _blocking_set(
-    tuples: Ints, first: int, after: Ints, held: Longs, place: int, met: Flags, visited: Longs, patience: int
+    tuples: Ints, first: int, after: Ints, held: Longs, place: int, met: Flags, mark: Longs, patience: int
 ) -> int:
     """Whether a set of at most l entries meets all tuples of the list from the first on, using none held at this place.
 
@@ -351,7 +342,7 @@ def _blocking_set(
     while depth >= 0:
         if column[depth] == 0:
             patience -= 1
-            visited[-1] += 1
+            mark[-1] += 1
             apart, fewest, branch[depth] = 0, width + 1, -1
             u = first
             while u >= 0 and apart <= width - depth and fewest > 0:
@@ -361,12 +352,12 @@ def _blocking_set(
                         e = tuples[u, c]
                         if e >= 0 and held[e] != place:
                             usable += 1
-                            common |= visited[e] == visited[-1]
+                            common |= mark[e] == mark[-1]
                     if not common:
                         apart += 1
                         for c in range(width):
                             if tuples[u, c] >= 0:
-                                visited[tuples[u, c]] = visited[-1]
+                                mark[tuples[u, c]] = mark[-1]
                     if usable < fewest:
                         fewest, branch[depth] = usable, u
                 u = after[u]

@@ -123,6 +123,11 @@ class _New:
     batched_at: int | None = None
     fit: tuple[int, ...] = ()
 
+    def body(self) -> dict[str, Any]:
+        """What is sealed: thread, content, fits, the public post that it answers, the held posts that answer it."""
+        post = self.request
+        return {"t": post.thread, "c": post.content, "f": self.fit, "r": self.reply_to, "k": self.replies}
+
 
 class Intake:
     """What happens to requests inside one transaction."""
@@ -303,17 +308,7 @@ class Intake:
                     "batched_at": new.batched_at,
                     "shuffle": place,
                     "waits": int(new.parent is not None),
-                    "body": seal_post(
-                        self._vault,
-                        new.id,
-                        {
-                            "t": new.request.thread,
-                            "c": new.request.content,
-                            "f": new.fit,
-                            "r": new.reply_to,  # the public post that it answers
-                            "k": new.replies,  # the held posts that answer it
-                        },
-                    ),
+                    "body": seal_post(self._vault, new.id, new.body()),
                 }
                 for new, place in zip(fresh, shuffle, strict=True)
             ],
