@@ -55,7 +55,7 @@ def test_figures_on_streams_say_what_they_stand_on(name: str) -> None:
     found = run(name)
     assert "cannot be had" in found.note
     assert "not private" in found.note
-    assert {row.what.split(",")[0] for row in found.rows} >= {"invented", "real edits"}
+    assert {row.what.split(",")[0] for row in found.rows} >= {"synthetic", "real edits"}
     picture = svg(found.axes, found.note) if found.axes is not None else ""
     assert picture.count("simulation") >= 2  # marked across every panel
     if name in ("figure-11", "figure-12"):
@@ -73,7 +73,7 @@ def test_precision_falls_on_both_logs(name: str) -> None:
     "name", ["figure-6", *(pytest.param(n, marks=pytest.mark.slow) for n in ("figure-9", "figure-11"))]
 )
 def test_an_informed_attacker_of_transfers_does_better(name: str) -> None:
-    rows = [row for row in run(name).rows if row.what.startswith("invented, epsilon")]
+    rows = [row for row in run(name).rows if row.what.startswith("synthetic, epsilon")]
     assert len(rows) == 3
     assert all(row.text.endswith("informed above basic") for row in rows)
 
@@ -81,7 +81,7 @@ def test_an_informed_attacker_of_transfers_does_better(name: str) -> None:
 @pytest.mark.slow
 def test_delays_of_transfers_grow_with_the_percentile() -> None:
     under = [
-        [int(row.ours.split("%")[0]) for row in run(f"figure-{n}").rows if row.what.startswith("invented")]
+        [int(row.ours.split("%")[0]) for row in run(f"figure-{n}").rows if row.what.startswith("synthetic")]
         for n in (10, 7, 12)
     ]
     assert all(a > b > c for a, b, c in zip(*under, strict=True))
@@ -109,10 +109,10 @@ def test_streams_have_the_rates_that_the_paper_prints() -> None:
     assert seen[late].mean() == pytest.approx(0.8, abs=0.06)
 
 
-def test_without_the_repository_only_invented_streams_are_shown(
+def test_without_the_repository_only_synthetic_streams_are_shown(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(streams, "_LOG", tmp_path / "nothing.csv.gz")
     assert streams.real_log() is None
     for name in ("figure-8", "figure-7"):
-        assert {row.what.split(",")[0] for row in run.__wrapped__(name).rows} == {"invented"}
+        assert {row.what.split(",")[0] for row in run.__wrapped__(name).rows} == {"synthetic"}

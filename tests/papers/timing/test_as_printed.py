@@ -33,7 +33,7 @@ def test_it_holds_for_beta_and_draws_for_the_gap() -> None:
     assert schedule.delay.min() >= 300
     assert schedule.delay.max() <= 300 + inner.max_delay + 1e-5
     assert schedule.window == 300
-    assert "without the room for the window" in str(posted.guarantee)
+    assert "without the margin for the window" in str(posted.guarantee)
     for other in (FollowUp(epsilon=1, gap=600, window=60), Uniform(epsilon=1, gap=600, window=60)):
         with pytest.raises(BadInput, match="inner: got"):
             WithoutRoom(other, 60)
