@@ -4,7 +4,7 @@ The repository holds three public sources (licenses in the README files beside t
 reviewers, one day of Wikipedia edits, and seven sets of crowd answers. ``--data`` takes another folder with files of the same
 names.
 
-What is invented: who wrote which review (drawn by lot, about 4 reviews each, since that is not public). Everything else is as
+What is synthetic: who wrote which review (drawn by lot, about 4 reviews each, since that is not public). Everything else is as
 it was found.
 """
 
@@ -39,7 +39,7 @@ def find(name: str, places: tuple[Path, ...]) -> Path:
 
 
 def reviews(source: Path, out: Path, papers: int | None) -> None:
-    """All reviews with invented reviewers; a part of them as "now" and "past" for the decisions; rankings of the criteria."""
+    """All reviews with synthetic reviewers; a part of them as "now" and "past" for the decisions; rankings of the criteria."""
     frame = pl.read_csv(source).rename({"rating": "score"})
     if papers is not None:
         frame = frame.filter(pl.col("paper") < papers)
@@ -79,20 +79,20 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data", type=Path, help="a folder with the nine files; the repository's own if left out")
     parser.add_argument("--papers", type=int, help="only the first papers, for a quick look")
-    given = parser.parse_args()
-    places = (given.data,) if given.data else PLACES
-    out = given.folder / "data"
+    options = parser.parse_args()
+    places = (options.data,) if options.data else PLACES
+    out = options.folder / "data"
     out.mkdir(parents=True, exist_ok=True)
-    reviews(find("iclr2026_review_scores.csv.gz", places), out, given.papers)
+    reviews(find("iclr2026_review_scores.csv.gz", places), out, options.papers)
     gap = edits(find("wikipedia_edits_2015_09_12.csv.gz", places), out)
     study = Path(__file__).parent / "study.toml"
     for file in tomllib.loads(study.read_text(encoding="utf-8"))["data"].values():
-        path = given.folder / file["path"]
+        path = options.folder / file["path"]
         if not path.exists():
             shutil.copy(find(path.name, places), path)
-    shutil.copy(study, given.folder / "study.toml")
+    shutil.copy(study, options.folder / "study.toml")
     print(f"gap from the first {HISTORY} hours of edits: {gap / 60:.1f} minutes (study.toml says 11m)")
-    print(f"now: peerveil run {given.folder / 'study.toml'}")
+    print(f"now: peerveil run {options.folder / 'study.toml'}")
 
 
 if __name__ == "__main__":
