@@ -158,9 +158,8 @@ def _parse(file: InputFile, body: bytes, header: Header, before: int) -> tuple[R
         place = np.cumsum(~shared)
         bad[line[shared]] |= header.kind.startswith("s")
     known = ~first & (values >= 1) & (values <= width)
-    ranks = np.full(len(counts) * width, -1, dtype=rank_type(width))
-    ranks[(line * width + values - 1)[known]] = (place - place[first][line] - 1)[known]
-    ranks = ranks.reshape(-1, width)
+    ranks = np.full((len(counts), width), -1, dtype=rank_type(width))
+    ranks.reshape(-1)[(line * width + values - 1)[known]] = (place - place[first][line] - 1)[known]
     if np.count_nonzero(ranks >= 0) < listed.sum():  # an item stands twice, or is none
         bad |= (ranks >= 0).sum(axis=1) < listed
     wrong = sorted([*numbers.filter(~fits), *numbers.filter(fits).filter(pl.Series(bad, dtype=pl.Boolean))])
