@@ -36,7 +36,7 @@ def test_optional_columns_are_suggested_too(tmp_path: Path) -> None:
     path = tmp_path / "scores.csv"
     path.write_text("Paper #,Reviewer,Overall merit\n1,ann,3\n")
     with pytest.raises(
-        BadTable, match=r"--column paper='Paper #' --column score='Overall merit' --column reviewer=Reviewer"
+        BadTable, match=r"--column paper='Paper #' --column reviewer=Reviewer --column score='Overall merit'"
     ):
         Reviews.read(path)
 

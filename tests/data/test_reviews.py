@@ -19,7 +19,7 @@ def small(**changes: object) -> Reviews:
 
 def test_columns_and_arrays() -> None:
     reviews = small(criteria={"soundness": [3, 4, 2], "clarity": [1, 2, 3]}, time=[3e9, 1e9, 2e9])
-    assert reviews.frame.columns == ["paper", "reviewer", "score", "soundness", "clarity", "time"]
+    assert reviews.frame.columns == ["paper", "reviewer", "score", "time", "soundness", "clarity"]
     assert reviews.criteria == ("soundness", "clarity")
     assert reviews.criteria_scores.tolist() == [[3, 1], [4, 2], [2, 3]]
     assert reviews.scores.tolist() == [6, 8, 3]

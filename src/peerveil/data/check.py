@@ -20,7 +20,7 @@ from peerveil.data.problems import MISSING, ProblemLog, TableSource
 from peerveil.data.times import python_times, utc_times
 
 if TYPE_CHECKING:
-    from peerveil.data.schema import Column, Schema
+    from peerveil.data.schema import Column, TableSchema
 
 PLAIN_INTEGER: Final = r"^(0|-?[1-9][0-9]{0,18})$"
 _BOOLEANS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -39,23 +39,22 @@ class RawTable:
     """All columns by their own names, in the file's order."""
 
     @classmethod
-    def in_memory(cls, schema: Schema, columns: Mapping[str, Any], further: object = None) -> RawTable:
+    def in_memory(cls, schema: TableSchema, columns: Mapping[str, Any], further: object = None) -> RawTable:
         """Columns that a caller passed, those that are None left out."""
         if not isinstance(further, Mapping | None):
-            raise BadInput(schema.further.name, got=further, want="a mapping of names to columns")  # type: ignore[union-attr]
+            raise BadInput(schema.argument, got=further, want="a mapping of names to columns")
         present = {name: values for name, values in columns.items() if values is not None}
         return cls(present, TableSource(schema.table, in_memory=True), dict(further or {}))
 
 
-def check_columns(schema: Schema, raw: RawTable, zone: str = "UTC") -> tuple[dict[str, pl.Series], ProblemLog]:
+def check_columns(schema: TableSchema, raw: RawTable, zone: str = "UTC") -> tuple[dict[str, pl.Series], ProblemLog]:
     """The columns of a table in the kinds that its schema declares, and the log of what is wrong with them.
 
     The caller may add problems of its own to the log, and then raises them all.
     """
     for name in raw.further:
         if not isinstance(name, str) or not name.strip() or name in schema.names:
-            argument = "columns" if schema.further is None else schema.further.name
-            raise BadInput(argument, got=name, want=f"a name other than {', '.join(schema.names)}")
+            raise BadInput(schema.argument, got=name, want=f"a name other than {', '.join(schema.names)}")
     declared = [schema[name] for name in (*(name for name in schema.names if name in raw.columns), *raw.further)]
     values = {**raw.columns, **raw.further}
     series = {column.name: as_series(column.name, values[column.name], column.kind) for column in declared}
@@ -114,8 +113,10 @@ class ColumnCheck:
 
 
 def _is_empty(series: pl.Series) -> bool:
-    nothing = series.null_count() == len(series)
-    return nothing or (series.dtype == pl.String and bool((series == "").all(ignore_nulls=True)))
+    empty = (
+        series == "" if series.dtype == pl.String else series.is_nan() if series.dtype.is_float() else series.is_null()
+    )
+    return bool((empty | series.is_null()).all())
 
 
 def _cell(series: pl.Series, row: int) -> object:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data.check import ColumnCheck, RawTable, check_columns
-from peerveil.data.readers.files import InputFile
-from peerveil.data.schema import EVENTS, ORDER_LEAKS, Schema
+from peerveil.data.schema import EVENTS, ORDER_LEAKS, TableSchema
 from peerveil.data.table import Table, plural, read_only
 from peerveil.data.times import check_now, check_zone
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
@@ -42,7 +40,8 @@ class Events(Table):
         the id of the post that is answered; missing where there is none
     extra
         mapping of names to further columns, kept as they come (gaps allowed); ``tcdate``, ``number`` and
-        other columns that can give an order away are what it is for
+        other columns that can give an order away are what it is for. For ``read`` and ``from_frame`` the names of the columns
+        to keep; without them those that can give an order away
     time_zone
         the zone of times that do not say theirs; UTC unless given
     now
@@ -58,13 +57,15 @@ class Events(Table):
     Examples
     --------
     >>> events = Events(actor=["bo", "ann"], thread=[7, 7], time=["2026-03-01T10:05Z", "2026-03-01T10:00Z"])
+    >>> events
+    Events(rows=2, actors=2, threads=1)
     >>> events.frame["actor"].to_list()
     ['ann', 'bo']
     >>> print(events)
     2 events by 2 actors in 1 thread, 2026-03-01 10:00 to 2026-03-01 10:05 UTC
     """
 
-    _schema: ClassVar[Schema] = EVENTS
+    _schema: ClassVar[TableSchema] = EVENTS
 
     def __init__(
         self,
@@ -81,47 +82,39 @@ class Events(Table):
     ) -> None:
         columns = {"actor": actor, "thread": thread, "time": time, "id": id, "reply_to": reply_to}
         raw = RawTable.in_memory(EVENTS, columns, extra)
-        self._fill(*_checked(raw, time_zone, now, unknown_replies))
+        self._fill(*self._checked(raw, time_zone, now, unknown_replies))
 
     @classmethod
-    def from_frame(
+    def _checked(
         cls,
-        frame: Any,
-        columns: Mapping[str, str] | None = None,
-        *,
-        extra: Sequence[str] | None = None,
+        raw: RawTable,
         time_zone: str | None = None,
         now: datetime | None = None,
         unknown_replies: UnknownReplies = "refuse",
-    ) -> Self:
-        """From a Polars or pandas frame, or a mapping of columns; ``columns`` gives their names for ours.
-
-        >>> frame = {"user": ["ann"], "page": ["Bird"], "time": [1_700_000_000]}
-        >>> Events.from_frame(frame, columns={"actor": "user", "thread": "page"})
-        Events(rows=1, actors=1, threads=1)
-        """
-        raw = cls._raw(frame, columns, extra)
-        return cls._wrap(*_checked(raw, time_zone, now, unknown_replies))
-
-    @classmethod
-    def read(
-        cls,
-        path: str | os.PathLike[str],
-        format: str | None = None,  # noqa: A002
-        *,
-        columns: Mapping[str, str] | None = None,
-        extra: Sequence[str] | None = None,
-        time_zone: str | None = None,
-        now: datetime | None = None,
-        unknown_replies: UnknownReplies = "refuse",
-    ) -> Self:
-        """Read a file: CSV, TSV, JSON lines, Parquet, OpenReview, HotCRP, EasyChair or MediaWiki.
-
-        The format is recognized unless it is given. ``extra`` names further columns to keep; without it those
-        that can give an order away (``number``, ``tcdate``, ``letter``, ...) are kept and the others are not.
-        """
-        raw = cls._raw(InputFile.open(path), columns, extra, file_format=format)
-        return cls._wrap(*_checked(raw, time_zone, now, unknown_replies))
+    ) -> tuple[pl.DataFrame, list[str]]:
+        latest = check_now(now)
+        if unknown_replies not in ("refuse", "drop"):
+            raise BadInput("unknown_replies", got=unknown_replies, want="'refuse' or 'drop'")
+        columns, log = check_columns(EVENTS, raw, check_zone(time_zone))
+        if latest is not None:
+            want = f"a time not after {latest:%Y-%m-%dT%H:%M:%SZ}"
+            ColumnCheck(EVENTS["time"], columns["time"], log).refuse(columns["time"] > latest, want)
+        log.raise_any()
+        notes = list(raw.notes)
+        if "reply_to" in columns:
+            if "id" not in columns:
+                raise BadInput("reply_to", got=Verbatim("replies"), want="an id column that they refer to")
+            columns["reply_to"] = _known_replies(columns["reply_to"], columns["id"], log, unknown_replies, notes)
+            log.raise_any()
+        order = [name for name in (*EVENTS.names, *raw.further) if name in columns]
+        frame = pl.DataFrame([columns[name] for name in order]).with_row_index(_ROW, offset=1)
+        if "id" not in columns:
+            # numbered by content, so that the numbers do not depend on the order the rows came in
+            frame = frame.sort("time", "actor", "thread", *sorted(raw.further)).with_row_index("id")
+            frame = frame.select(_ROW, "actor", "thread", "time", pl.col("id").cast(pl.Int64), *raw.further).sort(_ROW)
+        if not frame["time"].is_sorted():
+            frame = frame.sort("time", maintain_order=True)
+        return frame.rechunk(), notes
 
     @staticmethod
     def _keeps(name: str, values: Any) -> bool:  # noqa: ARG004
@@ -156,60 +149,22 @@ class Events(Table):
     @property
     def extra(self) -> tuple[str, ...]:
         """The names of the further columns that were kept."""
-        return tuple(name for name in self._frame.columns if name not in EVENTS.names)
+        return self._further
 
     @property
     def has_replies(self) -> bool:
         """Whether any event answers another."""
         return "reply_to" in self._frame.columns
 
-    def __repr__(self) -> str:
-        extra = f", extra={list(self.extra)!r}" if self.extra else ""
-        actors, threads = self._distinct("actor"), self._distinct("thread")
-        return f"Events(rows={len(self)}, actors={actors}, threads={threads}{extra})"
-
     @property
     def headline(self) -> str:
         """The log in one line, without notes on how it was read."""
         first, last = self._frame["time"][0], self._frame["time"][-1]
-        text = (
-            f"{plural(len(self), 'event')} by {plural(self._distinct('actor'), 'actor')} in "
-            f"{plural(self._distinct('thread'), 'thread')}, {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
-        )
+        text = f"{plural(len(self), 'event')} by {self._plural('actor')} in {self._plural('thread')}"
+        text += f", {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
         if self.has_replies:
             text += f"; {plural(self._frame['reply_to'].count(), 'reply', 'replies')}"
         return text
-
-    def __str__(self) -> str:
-        return "\n".join([self.headline, *self.notes])
-
-
-def _checked(
-    raw: RawTable, time_zone: str | None, now: datetime | None, unknown_replies: UnknownReplies
-) -> tuple[pl.DataFrame, list[str]]:
-    latest = check_now(now)
-    if unknown_replies not in ("refuse", "drop"):
-        raise BadInput("unknown_replies", got=unknown_replies, want="'refuse' or 'drop'")
-    columns, log = check_columns(EVENTS, raw, check_zone(time_zone))
-    if latest is not None:
-        want = f"a time not after {latest:%Y-%m-%dT%H:%M:%SZ}"
-        ColumnCheck(EVENTS["time"], columns["time"], log).refuse(columns["time"] > latest, want)
-    log.raise_any()
-    notes = list(raw.notes)
-    if "reply_to" in columns:
-        if "id" not in columns:
-            raise BadInput("reply_to", got=Verbatim("replies"), want="an id column that they refer to")
-        columns["reply_to"] = _known_replies(columns["reply_to"], columns["id"], log, unknown_replies, notes)
-        log.raise_any()
-    order = [name for name in (*EVENTS.names, *raw.further) if name in columns]
-    frame = pl.DataFrame([columns[name] for name in order]).with_row_index(_ROW, offset=1)
-    if "id" not in columns:
-        # numbered by content, so that the numbers do not depend on the order the rows came in
-        frame = frame.sort("time", "actor", "thread", *sorted(raw.further)).with_row_index("id")
-        frame = frame.select(_ROW, "actor", "thread", "time", pl.col("id").cast(pl.Int64), *raw.further).sort(_ROW)
-    if not frame["time"].is_sorted():
-        frame = frame.sort("time", maintain_order=True)
-    return frame.rechunk(), notes
 
 
 def _known_replies(

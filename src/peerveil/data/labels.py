@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.data.check import PLAIN_INTEGER, ColumnCheck, RawTable, check_columns
+from peerveil.data.check import PLAIN_INTEGER, ColumnCheck, RawTable
 from peerveil.data.problems import ProblemLog, TableSource
-from peerveil.data.readers.files import InputFile
-from peerveil.data.schema import LABELS, Schema
+from peerveil.data.schema import LABELS, TableSchema
 from peerveil.data.table import Table, plural, read_only
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 _MOST_SHOWN = 6  # classes that an error names
 
@@ -52,42 +51,21 @@ class Labels(Table):
     peerveil.data.problems.BadTable: Labels, row 2 (index 1), column label: got 'dog', need one of the 2 classes: cat, cow
     """
 
-    _schema: ClassVar[Schema] = LABELS
+    _schema: ClassVar[TableSchema] = LABELS
 
     def __init__(self, *, task: Any, worker: Any, label: Any, truth: Any = None) -> None:
         columns = {"task": task, "worker": worker, "label": label, "truth": truth}
-        self._fill(_checked(RawTable.in_memory(LABELS, columns)))
-
-    @classmethod
-    def from_frame(cls, frame: Any, columns: Mapping[str, str] | None = None) -> Self:
-        """From a Polars or pandas frame, or a mapping of columns; ``columns`` gives their names for ours.
-
-        >>> Labels.from_frame({"item": [1], "worker": [2], "label": [True]}, columns={"task": "item"})
-        Labels(rows=1, tasks=1, workers=1)
-        """
-        return cls._wrap(_checked(cls._raw(frame, columns)))
-
-    @classmethod
-    def read(
-        cls,
-        path: str | os.PathLike[str],
-        format: str | None = None,  # noqa: A002
-        *,
-        columns: Mapping[str, str] | None = None,
-    ) -> Self:
-        """Read a file: CSV, TSV, JSON lines or Parquet. The format is recognized unless it is given."""
-        raw = cls._raw(InputFile.open(path), columns, file_format=format)
-        return cls._wrap(_checked(raw), raw.notes)
+        self._fill(*self._checked(RawTable.in_memory(LABELS, columns)))
 
     @property
     def has_truth(self) -> bool:
         """Whether any right answer is known."""
         return "truth" in self._frame.columns
 
-    @property
+    @cached_property
     def repeated(self) -> int:
         """How many rows repeat a (task, worker) pair that an earlier row has."""
-        return len(self) - int(self._once("pairs", self._frame.select("task", "worker").n_unique))
+        return len(self) - self._frame.select("task", "worker").n_unique()
 
     def codes(self, classes: int | Sequence[Any]) -> np.ndarray[Any, np.dtype[np.int32]]:
         """The labels as positions in ``classes``: a list, or a count k for the labels 0 to k - 1.
@@ -138,18 +116,16 @@ class Labels(Table):
         log.raise_any()
         return read_only(codes.fill_null(-1).to_numpy())
 
-    def __repr__(self) -> str:
-        return f"Labels(rows={len(self)}, tasks={self._distinct('task')}, workers={self._distinct('worker')})"
-
-    def __str__(self) -> str:
-        tasks, workers = plural(self._distinct("task"), "task"), plural(self._distinct("worker"), "worker")
-        text = f"{plural(len(self), 'label')} by {workers} on {tasks}"
+    @property
+    def headline(self) -> str:
+        """The labels in one line, without notes on how they were read."""
+        text = f"{plural(len(self), 'label')} by {self._plural('worker')} on {self._plural('task')}"
         if self.repeated:
             text += f"; {self.repeated:,} by a worker who had answered the task before"
         if self.has_truth:
             known = self._frame.drop_nulls("truth")["task"].n_unique()
             text += f"; right answer known for {plural(known, 'task')}"
-        return "\n".join([text, *self.notes])
+        return text
 
 
 def check_classes(classes: int | Sequence[Any]) -> list[Any]:
@@ -188,9 +164,3 @@ def _positions(series: pl.Series, classes: list[Any]) -> pl.Series:
         return pl.repeat(None, len(series), dtype=pl.Int32, eager=True)
     new = pl.Series(range(len(classes)), dtype=pl.Int32)
     return series.replace_strict(old, new, default=None, return_dtype=pl.Int32)
-
-
-def _checked(raw: RawTable) -> pl.DataFrame:
-    columns, log = check_columns(LABELS, raw)
-    log.raise_any()
-    return pl.DataFrame([values for values in columns.values() if values.null_count() < len(values)])

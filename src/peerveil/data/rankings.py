@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -29,12 +30,14 @@ from peerveil.data.readers.files import InputFile
 from peerveil.data.readers.preflib import KINDS, preflib_text, read_preflib, stream_preflib
 from peerveil.data.readers.rank_tables import check_layout, ranks_of_table
 from peerveil.data.readers.recognize import chosen_format
-from peerveil.data.readers.tabular import TABULAR, ReadOptions, read_tabular
-from peerveil.data.schema import RANKINGS, Schema
-from peerveil.data.table import Table, check_mapping, check_names, frame_columns, plural, read_only, write_frame
+from peerveil.data.readers.tabular import TABULAR
+from peerveil.data.schema import RANKINGS, TableSchema
+from peerveil.data.table import Table, check_names, plural, read_only, write_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from peerveil.data.check import RawTable
 
 
 class Rankings(Table):
@@ -63,6 +66,9 @@ class Rankings(Table):
     >>> rankings.ranks
     array([[0, 1, 2],
            [2, 0, 1]], dtype=int16)
+    >>> places = pl.DataFrame({"voter": [7, 8], "rank1": ["tea", "milk"], "rank2": ["milk", "tea"]})
+    >>> Rankings.from_frame(places).items
+    ('milk', 'tea')
     >>> Rankings(ranks=[[0, 1, 7]])
     Traceback (most recent call last):
         ...
@@ -70,7 +76,7 @@ class Rankings(Table):
 for an item that is left out
     """
 
-    _schema: ClassVar[Schema] = RANKINGS
+    _schema: ClassVar[TableSchema] = RANKINGS
     _frame: RankSet  # type: ignore[assignment]
 
     def __init__(self, ranks: Any, counts: Any = None, items: Sequence[str] | None = None) -> None:
@@ -102,35 +108,13 @@ for an item that is left out
         return cls._wrap(RankSet(array, number, names))
 
     @classmethod
-    def from_frame(
-        cls,
-        frame: Any,
-        columns: Mapping[str, str] | None = None,
-        *,
-        items: Sequence[str] | None = None,
-        layout: str | None = None,
-    ) -> Self:
-        """From a pandas or Polars frame: wide (one column per item or per place) or long; see :meth:`read`.
-
-        >>> Rankings.from_frame(pl.DataFrame({"tea": [1, 2], "milk": [2, 1]})).ranks
-        array([[0, 1],
-               [1, 0]], dtype=int16)
-        >>> places = pl.DataFrame({"voter": [7, 8], "rank1": ["tea", "milk"], "rank2": ["milk", "tea"]})
-        >>> Rankings.from_frame(places).items
-        ('milk', 'tea')
-        """
-        options = ReadOptions(check_mapping(columns), check_names("items", items), check_layout(layout))
-        return cls._wrap(*ranks_of_table(frame_columns(RANKINGS, frame, options.columns), options))
-
-    @classmethod
     def read(
         cls,
         path: str | os.PathLike[str],
         format: str | None = None,  # noqa: A002
         *,
         columns: Mapping[str, str] | None = None,
-        items: Sequence[str] | None = None,
-        layout: str | None = None,
+        **options: Any,
     ) -> Self:
         """Read PrefLib (.soc .soi .toc .toi), or a table as CSV, TSV, JSON lines or Parquet.
 
@@ -140,14 +124,22 @@ for an item that is left out
         the items; without it every column but ``count`` is one. ``layout`` says ``"orders"`` (cells hold items) or
         ``"places"`` where the file does not; columns ``rank1``, ``rank2``, ... that hold numbers are refused without it.
         """
-        options = ReadOptions(check_mapping(columns), check_names("items", items), check_layout(layout))
         file = InputFile.open(path)
-        chosen = chosen_format(file, format, "Rankings")
-        if chosen in TABULAR:
-            return cls._wrap(*ranks_of_table(read_tabular(file, chosen, RANKINGS, options), options))
-        if layout is not None:
-            raise BadInput("layout", got=layout, want="no layout: PrefLib has only one")
+        if chosen_format(file, format, "Rankings") in TABULAR:
+            return super().read(path, format, columns=columns, **options)
+        if options.get("layout") is not None:
+            raise BadInput("layout", got=options["layout"], want="no layout: PrefLib has only one")
         return cls._wrap(read_preflib(file))
+
+    @classmethod
+    def _checked(
+        cls, raw: RawTable, items: Sequence[str] | None = None, layout: str | None = None
+    ) -> tuple[RankSet, tuple[str, ...]]:
+        return ranks_of_table(raw, check_names("items", items), check_layout(layout))
+
+    @staticmethod
+    def _keeps(name: str, values: Any) -> bool:  # noqa: ARG004
+        return True
 
     @classmethod
     def stream(cls, path: str | os.PathLike[str], rows: int = 100_000) -> Iterator[Self]:
@@ -181,20 +173,20 @@ for an item that is left out
     def __len__(self) -> int:
         return len(self.ranks)
 
-    @property
+    @cached_property
     def has_missing(self) -> bool:
         """Whether any ranking leaves an item out."""
-        return bool(self._once("missing", lambda: (self.ranks < 0).any()))
+        return bool((self.ranks < 0).any())
 
-    @property
+    @cached_property
     def has_ties(self) -> bool:
         """Whether any ranking puts two items on one place."""
-        return bool(self._once("ties", lambda: tied_rows(self.ranks).any()))
+        return bool(tied_rows(self.ranks).any())
 
-    @property
+    @cached_property
     def is_complete(self) -> bool:
         """Whether every ranking orders every item, without ties."""
-        return bool(self._once("complete", lambda: complete_rows(self.ranks).all()))
+        return bool(complete_rows(self.ranks).all())
 
     def require_complete(self, method: str) -> None:
         """Refuse to go on with partial or tied rankings; ``method`` says what needs complete ones.
@@ -234,10 +226,14 @@ complete rankings without ties: the rank-norm test compares the places of all it
             raise BadInput("name", got=name, want=f"one of count, {', '.join(self.items)}")
         return self.ranks[:, self.items.index(name)]
 
-    def _digest(self) -> str:
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of the rankings in hex; equal ones are one with the sum of their counts, the order of items is ignored."""
         return self._frame.fingerprint()
 
-    def _identity(self) -> str:
+    @cached_property
+    def identity(self) -> str:
+        """What a ledger knows the rankings by, in hex."""
         sums = RankingSums()
         sums.add(self.ranks, self.counts, self.items)
         return sums.hexdigest(self.items)
@@ -261,8 +257,10 @@ complete rankings without ties: the rank-norm test compares the places of all it
         kind = "complete" if self.is_complete else "partial or tied"
         return f"Rankings(rows={len(self)}, total={self.total}, items={len(self.items)}, {kind})"
 
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """The rankings in one line, without notes on how they were read."""
         kind = "complete ranking" if self.is_complete else "partial ranking" if self.has_missing else "ranking"
         shown = plural(self.total, kind) + (" with ties" if self.has_ties else "")
         rows = f" ({plural(len(self), 'row')})" if len(self) != self.total else ""
-        return "\n".join([f"{shown}{rows} of {plural(len(self.items), 'item')}", *self.notes])
+        return f"{shown}{rows} of {plural(len(self.items), 'item')}"

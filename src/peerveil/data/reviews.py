@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.data.check import RawTable, as_series, check_columns
-from peerveil.data.readers.files import InputFile
-from peerveil.data.schema import REVIEWS, Schema
+from peerveil.data.check import RawTable, as_series
+from peerveil.data.schema import REVIEWS, TableSchema
 from peerveil.data.table import Table, plural, read_only
-from peerveil.data.times import check_zone
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 
 class Reviews(Table):
@@ -31,7 +29,8 @@ class Reviews(Table):
     reviewer
         ids, or None where an export does not say who wrote what
     criteria
-        mapping of names to finite numbers, optional
+        mapping of names to finite numbers, optional; for ``read`` and ``from_frame`` the names of the columns to keep (without
+        them every further column of numbers is a criterion)
     time
         when each review was written, optional; see :mod:`peerveil.data.times` for what is understood
     time_zone
@@ -48,14 +47,18 @@ class Reviews(Table):
     3 reviews of 2 papers by 2 reviewers; scores 3 to 8, mean 5.67
     >>> reviews
     Reviews(rows=3, papers=2, reviewers=2)
+    >>> frame = pl.DataFrame({"submission": [1, 2], "score": [6, 8], "soundness": [3, 4]})
+    >>> Reviews.from_frame(frame, columns={"paper": "submission"})
+    Reviews(rows=2, papers=2, criteria=['soundness'])
     >>> Reviews(paper=[1, 1], reviewer=["ann", "ann"], score=[6, float("nan")])
     Traceback (most recent call last):
         ...
-    peerveil.data.problems.BadTable: Reviews, row 2 (index 1), column score: got nan, need a finite number
-      Reviews, row 2 (index 1), column reviewer: got 'ann', need one review per person and paper (row 1 is another)
+    peerveil.data.problems.BadTable: Reviews, row 2 (index 1), column reviewer: got 'ann', need one review per person and paper \
+(row 1 is another)
+      Reviews, row 2 (index 1), column score: got nan, need a finite number
     """
 
-    _schema: ClassVar[Schema] = REVIEWS
+    _schema: ClassVar[TableSchema] = REVIEWS
 
     def __init__(
         self,
@@ -68,45 +71,7 @@ class Reviews(Table):
         time_zone: str | None = None,
     ) -> None:
         columns = {"paper": paper, "reviewer": reviewer, "score": score, "time": time}
-        self._fill(_checked(RawTable.in_memory(REVIEWS, columns, criteria), time_zone))
-
-    @classmethod
-    def from_frame(
-        cls,
-        frame: Any,
-        columns: Mapping[str, str] | None = None,
-        *,
-        criteria: Sequence[str] | None = None,
-        time_zone: str | None = None,
-    ) -> Self:
-        """From a Polars or pandas frame, or a mapping of columns.
-
-        ``columns`` says what our columns are called there. Without ``criteria``, every further column of numbers
-        is a criterion.
-
-        >>> frame = pl.DataFrame({"submission": [1, 2], "score": [6, 8], "soundness": [3, 4]})
-        >>> Reviews.from_frame(frame, columns={"paper": "submission"})
-        Reviews(rows=2, papers=2, criteria=['soundness'])
-        """
-        return cls._wrap(_checked(cls._raw(frame, columns, criteria), time_zone))
-
-    @classmethod
-    def read(
-        cls,
-        path: str | os.PathLike[str],
-        format: str | None = None,  # noqa: A002
-        *,
-        columns: Mapping[str, str] | None = None,
-        criteria: Sequence[str] | None = None,
-        time_zone: str | None = None,
-    ) -> Self:
-        """Read a file: CSV, TSV, JSON lines, Parquet, OpenReview, HotCRP or EasyChair.
-
-        The format is recognized unless it is given. ``columns`` says what our columns are called in the file,
-        ``criteria`` which further columns of numbers to keep (without it: all of them).
-        """
-        raw = cls._raw(InputFile.open(path), columns, criteria, file_format=format)
-        return cls._wrap(_checked(raw, time_zone), raw.notes)
+        self._fill(*self._checked(RawTable.in_memory(REVIEWS, columns, criteria), time_zone))
 
     @staticmethod
     def _keeps(name: str, values: Any) -> bool:
@@ -128,15 +93,11 @@ class Reviews(Table):
     @property
     def criteria(self) -> tuple[str, ...]:
         """The names of the criteria."""
-        return tuple(name for name in self._frame.columns if name not in REVIEWS.names)
+        return self._further
 
-    @property
+    @cached_property
     def criteria_scores(self) -> np.ndarray[Any, np.dtype[np.float64]]:
         """The scores on the criteria, one row per review and one column per criterion, as a read-only array."""
-        array: np.ndarray[Any, np.dtype[np.float64]] = self._once("criteria scores", self._stacked)
-        return array
-
-    def _stacked(self) -> np.ndarray[Any, Any]:
         return read_only(self._frame.select(self.criteria).to_numpy() if self.criteria else np.empty((len(self), 0)))
 
     @property
@@ -170,32 +131,21 @@ has to know which reviews one person wrote, and this table does not say
         """Refuse to go on without times; ``method`` says what needs them."""
         _require(self.has_times, "times", f"a time per review: {method} has to know when each was written")
 
-    def __repr__(self) -> str:
-        reviewers = f", reviewers={self._distinct('reviewer')}" if self.has_reviewers else ""
-        criteria = f", criteria={list(self.criteria)!r}" if self.criteria else ""
-        return f"Reviews(rows={len(self)}, papers={self._distinct('paper')}{reviewers}{criteria})"
-
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """The reviews in one line, without notes on how they were read."""
         score = self.scores
-        text = f"{plural(len(self), 'review')} of {plural(self._distinct('paper'), 'paper')}"
-        people = plural(self._distinct("reviewer"), "reviewer") if self.has_reviewers else ""
-        text += f" by {people}" if people else ", reviewers unknown"
+        people = f" by {self._plural('reviewer')}" if self.has_reviewers else ", reviewers unknown"
+        text = f"{plural(len(self), 'review')} of {self._plural('paper')}{people}"
         text += f"; scores {score.min():g} to {score.max():g}, mean {score.mean():.3g}"
         if self.criteria:
             text += f"; criteria {', '.join(self.criteria)}"
         if self.has_times:
             times = self._frame["time"].sort()
             text += f"; {times[0]:%Y-%m-%d} to {times[-1]:%Y-%m-%d}"
-        return "\n".join([text, *self.notes])
+        return text
 
 
 def _require(present: bool, what: str, want: str) -> None:
     if not present:
         raise BadInput("reviews", got=Verbatim(f"reviews without {what}"), want=want)
-
-
-def _checked(raw: RawTable, time_zone: str | None) -> pl.DataFrame:
-    columns, log = check_columns(REVIEWS, raw, check_zone(time_zone))
-    log.raise_any()
-    order = ("paper", "reviewer", "score", *raw.further, "time")
-    return pl.DataFrame([columns[name] for name in order if name in columns]).rechunk()

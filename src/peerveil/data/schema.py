@@ -64,7 +64,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Schema:
+class TableSchema:
     """The columns of one kind of table, and what else a file of it may hold.
 
     Attributes
@@ -87,6 +87,11 @@ class Schema:
     may_be_wide: bool = False
 
     @property
+    def argument(self) -> str:
+        """What the argument that names columns to read is called."""
+        return "columns" if self.further is None else self.further.name
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Our names of all columns."""
         return tuple(column.name for column in self.columns)
@@ -106,7 +111,7 @@ class Schema:
         return replace(self.further, name=name)
 
 
-REVIEWS: Final = Schema(
+REVIEWS: Final = TableSchema(
     "Reviews",
     (
         Column(
@@ -117,17 +122,17 @@ REVIEWS: Final = Schema(
             ),
         ),
         Column(
-            "score", "number", "a number", "overall score",
-            other_names=(
-                "rating", "overall", "overall_score", "overall_rating", "recommendation", "overall_merit", "grade", "value",
-                "label",
-            ),
-        ),
-        Column(
             "reviewer", "id", "a reviewer's id in every row, or in none", "who wrote the review",
             required=False, empty_is_absent=True, unique=("paper", "reviewer"), once="one review per person and paper",
             other_names=(
                 "reviewer_id", "member", "pc_member", "reviewer_name", "email", "user", "author", "actor", "worker",
+            ),
+        ),
+        Column(
+            "score", "number", "a number", "overall score",
+            other_names=(
+                "rating", "overall", "overall_score", "overall_rating", "recommendation", "overall_merit", "grade", "value",
+                "label",
             ),
         ),
         Column(
@@ -144,7 +149,7 @@ REVIEWS: Final = Schema(
         hint=" (or choose the criteria to keep with criteria=[...])",
     ),
 )  # fmt: skip
-EVENTS: Final = Schema(
+EVENTS: Final = TableSchema(
     "Events",
     (
         Column(
@@ -168,7 +173,7 @@ EVENTS: Final = Schema(
     identity=("actor", "thread", "time"),
     further=Column("extra", "any", "a value", "further column, kept as it came", gaps=True),
 )  # fmt: skip
-RANKINGS: Final = Schema(
+RANKINGS: Final = TableSchema(
     "Rankings",
     (
         Column(
@@ -185,7 +190,7 @@ RANKINGS: Final = Schema(
     ),
     may_be_wide=True,
 )  # fmt: skip
-LABELS: Final = Schema(
+LABELS: Final = TableSchema(
     "Labels",
     (
         Column(
@@ -239,7 +244,7 @@ def refuse_absent(source: TableSource, wanted: Iterable[str], names: Sequence[st
 
 
 def map_columns(
-    schema: Schema, source: TableSource, names: Sequence[str], columns: Mapping[str, str]
+    schema: TableSchema, source: TableSource, names: Sequence[str], columns: Mapping[str, str]
 ) -> dict[str, str]:
     """Our name for a column to theirs; refuses with the columns that are there and a suggestion."""
     for ours, theirs in columns.items():
@@ -270,7 +275,7 @@ def map_columns(
     return {ours: present[ours] for ours in schema.names if ours in present}
 
 
-def suggest_columns(schema: Schema, names: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
+def suggest_columns(schema: TableSchema, names: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
     """What our columns are probably called: for a person to check, never taken silently.
 
     >>> suggest_columns(LABELS, ["image", "annotator", "has_bird"], {"task": "image"})

@@ -7,19 +7,22 @@ import io
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
 
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.files import target_path, write_atomically
+from peerveil.data.check import check_columns
 from peerveil.data.digest import fingerprint_of, identity_of
 from peerveil.data.problems import TableSource
-from peerveil.data.readers import easychair, hotcrp, mediawiki, openreview
 from peerveil.data.readers.files import InputFile
-from peerveil.data.readers.recognize import chosen_format
-from peerveil.data.readers.tabular import TABULAR, ReadOptions, mapped_table, read_tabular
-from peerveil.data.schema import Schema, map_columns, refuse_absent
+from peerveil.data.readers.platforms import ReadOptions
+from peerveil.data.readers.recognize import FORMATS, chosen_format
+from peerveil.data.readers.tabular import TABULAR, mapped_table, read_tabular
+from peerveil.data.schema import TableSchema, map_columns, refuse_absent
+from peerveil.data.times import check_zone
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,21 +32,12 @@ if TYPE_CHECKING:
     from peerveil.data.check import RawTable
 
 _TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%.6fZ"
-_PLATFORMS: dict[tuple[str, str], Callable[[InputFile, ReadOptions], RawTable]] = {
-    ("openreview", "Reviews"): openreview.read_reviews,
-    ("openreview", "Events"): openreview.read_events,
-    ("hotcrp", "Reviews"): hotcrp.read_reviews,
-    ("hotcrp", "Events"): hotcrp.read_events,
-    ("easychair", "Reviews"): easychair.read_reviews,
-    ("easychair", "Events"): easychair.read_events,
-    ("mediawiki", "Events"): mediawiki.read_events,
-}
 
 
 class Table:
     """A frozen, checked table. Two tables are equal when they say the same, in whatever order."""
 
-    _schema: ClassVar[Schema]
+    _schema: ClassVar[TableSchema]
     _frame: pl.DataFrame
     _notes: tuple[str, ...]
     _cache: dict[str, Any]
@@ -60,25 +54,95 @@ class Table:
             Our names for columns that a frame or file calls otherwise: ``{"task": "item"}``.
         """
         kind, argument = cls.__name__, argument or cls.__name__.lower()
-        reader: Any = cls
         if isinstance(data, cls):
             if columns is not None:
                 want = f"a frame or a file name with columns=; {kind} have their columns already"
                 raise BadInput(argument, got=data, want=want)
             return data
         if isinstance(data, str | os.PathLike):
-            return reader.read(data, columns=columns)  # type: ignore[no-any-return]
+            return cls.read(data, columns=columns)
         if is_frame(data):
-            return reader.from_frame(data, columns=columns)  # type: ignore[no-any-return]
+            return cls.from_frame(data, columns=columns)
         want = (
             f"{kind}, a file name, or a pandas or Polars frame ({kind}.from_frame(frame, columns=...) renames columns)"
         )
         raise BadInput(argument, got=data, want=want)
 
+    @classmethod
+    def from_frame(cls, frame: Any, columns: Mapping[str, str] | None = None, **options: Any) -> Self:
+        """From a Polars or pandas frame, or a mapping of columns.
+
+        ``columns`` says what our columns are called there; the other options are those of :meth:`read`.
+
+        >>> from peerveil.data import Labels
+        >>> Labels.from_frame({"item": [1], "worker": [2], "label": [True]}, columns={"task": "item"})
+        Labels(rows=1, tasks=1, workers=1)
+        """
+        if not is_frame(frame):
+            raise BadInput("frame", got=frame, want="a Polars or pandas frame, or a mapping of columns")
+        frame = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
+        names = [str(name) for name in (frame if isinstance(frame, Mapping) else frame.columns)]
+        wanted = cls._wanted(columns, options)
+        source = TableSource(cls.__name__, in_memory=True)
+        mapping = map_columns(cls._schema, source, names, wanted.columns)
+        named = replace(source, names=tuple(mapping.items()))
+        return cls._of_raw(mapped_table(named, names, frame.__getitem__, mapping, wanted.columns), wanted, options)
+
+    @classmethod
+    def read(
+        cls,
+        path: str | os.PathLike[str],
+        format: str | None = None,  # noqa: A002
+        *,
+        columns: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Self:
+        """Read a file: CSV, TSV, JSON lines, Parquet, or a platform's export that holds such a table.
+
+        The format is recognized unless it is given. ``columns`` says what our columns are called in the file. The other
+        options are named after parameters of the class, which says what they mean: a list of names for further columns
+        (``criteria``, ``extra``), and all that is not a column (``time_zone``, ``now``, ``unknown_replies``).
+        """
+        file = InputFile.open(path)
+        chosen = chosen_format(file, format, cls.__name__)
+        wanted = cls._wanted(columns, options)
+        if chosen in TABULAR:
+            return cls._of_raw(read_tabular(file, chosen, cls._schema, wanted.columns), wanted, options)
+        fixed = [name for name in wanted.columns if name not in ("score", "time")]
+        if fixed:
+            want = f"names for score or time only: the platform's export fixes the rest of {cls.__name__}"
+            raise BadInput("columns", got=Verbatim(f"a name for {fixed[0]!r}"), want=want)
+        return cls._of_raw(FORMATS[chosen].readers[cls.__name__](file, wanted), wanted, options)
+
+    @classmethod
+    def _wanted(cls, columns: Mapping[str, str] | None, options: dict[str, Any]) -> ReadOptions:
+        """The options that say which columns to take; the others remain."""
+        argument = cls._schema.argument
+        return ReadOptions(check_mapping(columns), check_names(argument, options.pop(argument, None)))
+
+    @classmethod
+    def _of_raw(cls, raw: RawTable, wanted: ReadOptions, options: Mapping[str, Any]) -> Self:
+        names = wanted.further
+        if names is None:
+            names = tuple(name for name, values in raw.further.items() if cls._keeps(name, values))
+        refuse_absent(raw.source, names, list(raw.further))
+        return cls._wrap(*cls._checked(replace(raw, further={name: raw.further[name] for name in names}), **options))
+
+    @classmethod
+    def _checked(cls, raw: RawTable, time_zone: str | None = None) -> tuple[Any, Sequence[str]]:
+        """The content in the declared kinds, columns in the schema's order, and notes."""
+        columns, log = check_columns(cls._schema, raw, check_zone(time_zone))
+        log.raise_any()
+        order = (*cls._schema.names, *raw.further)
+        return pl.DataFrame([columns[name] for name in order if name in columns]), raw.notes
+
+    @staticmethod
+    def _keeps(name: str, values: Any) -> bool:  # noqa: ARG004
+        """Whether a further column is kept when the caller names none."""
+        return False
+
     def _fill(self, content: Any, notes: Sequence[str] = ()) -> None:
-        object.__setattr__(self, "_frame", content)
-        object.__setattr__(self, "_notes", tuple(notes))
-        object.__setattr__(self, "_cache", {})
+        vars(self).update(_frame=content, _notes=tuple(notes), _cache={})
 
     @classmethod
     def _wrap(cls, content: Any, notes: Sequence[str] = ()) -> Self:
@@ -108,25 +172,19 @@ class Table:
         """What the reader left out, in words; empty for a table that was taken whole."""
         return self._notes
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the content in hex: the same for any row order and file format, another for any changed cell."""
-        return str(self._once("fingerprint", self._digest))
+        return fingerprint_of(type(self).__name__, self._frame)
 
-    @property
+    @cached_property
     def identity(self) -> str:
         """SHA-256 of who judged what and how, in hex: what a ledger knows the data by.
 
         Further columns, the kind of table and the types of columns do not matter.
         """
-        return str(self._once("identity", self._identity))
-
-    def _identity(self) -> str:
         who, what, value = self._schema.identity
         return identity_of(self._frame.get_column(who, default=None), self._frame[what], self._frame[value])
-
-    def _digest(self) -> str:
-        return fingerprint_of(type(self).__name__, self._frame)
 
     def __len__(self) -> int:
         return self._frame.height
@@ -144,8 +202,30 @@ class Table:
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self._frame, self._notes)
 
+    def __repr__(self) -> str:
+        """The number of rows, and of the people and things in them; the names of further columns."""
+        counted = [name for name in self._schema.names if name in self._schema.identity[:2] and name in self._frame]
+        numbers = [f"rows={len(self)}", *(f"{name}s={self._distinct(name)}" for name in counted)]
+        further = [f"{self._schema.argument}={list(self._further)!r}"] if self._further else []
+        return f"{type(self).__name__}({', '.join(numbers + further)})"
+
+    @property
+    def headline(self) -> str:
+        """The table in one line, without notes on how it was read."""
+        return repr(self)
+
+    def __str__(self) -> str:
+        return "\n".join([self.headline, *self.notes])
+
+    @property
+    def _further(self) -> tuple[str, ...]:
+        return tuple(name for name in self._frame.columns if name not in self._schema.names)
+
     def _distinct(self, column: str) -> int:
         return self._frame[column].n_unique()
+
+    def _plural(self, column: str) -> str:
+        return plural(self._distinct(column), column)
 
     def _series(self, name: str) -> pl.Series:
         if name not in self._frame.columns:
@@ -177,59 +257,9 @@ class Table:
         """Write to .csv, .tsv, .jsonl (each also .gz) or .parquet, whole or not at all; returns the path."""
         return write_frame(self._frame, path)
 
-    @staticmethod
-    def _keeps(name: str, values: Any) -> bool:  # noqa: ARG004
-        """Whether a further column is kept when the caller names none."""
-        return False
-
-    @classmethod
-    def _raw(
-        cls,
-        data: Any,
-        columns: Mapping[str, str] | None,
-        further: Sequence[str] | None = None,
-        *,
-        file_format: str | None = None,
-    ) -> RawTable:
-        """The columns of a file or a frame by our names, and the further ones to keep."""
-        argument = "columns" if cls._schema.further is None else cls._schema.further.name
-        options = ReadOptions(check_mapping(columns), check_names(argument, further))
-        if isinstance(data, InputFile):
-            raw = _read(cls._schema, data, file_format, options)
-        else:
-            raw = frame_columns(cls._schema, data, options.columns)
-        names = options.further
-        if names is None:
-            names = tuple(name for name, values in raw.further.items() if cls._keeps(name, values))
-        refuse_absent(raw.source, names, list(raw.further))
-        return replace(raw, further={name: raw.further[name] for name in names})
-
-
-def _read(schema: Schema, file: InputFile, file_format: str | None, options: ReadOptions) -> RawTable:
-    """The columns of a file for one kind of table, not yet checked."""
-    chosen = chosen_format(file, file_format, schema.table)
-    if chosen in TABULAR:
-        return read_tabular(file, chosen, schema, options)
-    fixed = [name for name in options.columns if name not in ("score", "time")]
-    if fixed:
-        want = f"names for score or time only: the platform's export fixes the rest of {schema.table}"
-        raise BadInput("columns", got=Verbatim(f"a name for {fixed[0]!r}"), want=want)
-    return _PLATFORMS[chosen, schema.table](file, options)
-
 
 def _rebuild(kind: type[Table], content: Any, notes: tuple[str, ...]) -> Table:
     return kind._wrap(content, notes)
-
-
-def frame_columns(schema: Schema, frame: Any, columns: Mapping[str, str]) -> RawTable:
-    """The columns of a Polars or pandas-like frame, or of a mapping of columns, by our names."""
-    if not is_frame(frame):
-        raise BadInput("frame", got=frame, want="a Polars or pandas frame, or a mapping of columns")
-    frame = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
-    names = [str(name) for name in (frame if isinstance(frame, Mapping) else frame.columns)]
-    mapping = map_columns(schema, TableSource(schema.table, in_memory=True), names, columns)
-    source = TableSource(schema.table, in_memory=True, names=tuple(mapping.items()))
-    return mapped_table(source, names, frame.__getitem__, mapping, columns)
 
 
 def is_frame(data: object) -> bool:

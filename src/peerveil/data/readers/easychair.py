@@ -9,33 +9,26 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from peerveil.core.errors import Verbatim
-from peerveil.data.check import RawTable
-from peerveil.data.readers.platforms import (
-    Record,
-    counted_note,
-    csv_records,
-    records_source,
-    review_table,
-    text_column,
-)
+from peerveil.data.readers.platforms import ExportRecord, Field, counted_note, csv_records, record_table, review_table
 from peerveil.data.readers.tabular import separator_of
 from peerveil.data.schema import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from peerveil.data.problems import TableSource
+    from peerveil.data.check import RawTable
     from peerveil.data.readers.files import InputFile
-    from peerveil.data.readers.tabular import ReadOptions
+    from peerveil.data.readers.platforms import Content, ReadOptions
 
 HEADER = frozenset({"submission #", "member #"})
 """Columns, in small letters, by which the file is recognized."""
 _SCORES = ("total score", "Overall evaluation", "Overall score", "score")
 _SCORE_LINE = re.compile(r"^\s*(.+?)\s*:\s*([-+]?\d+(?:\.\d+)?)\s*(?:\(.*\))?\s*$")
-Row = Record[dict[str, str]]
+# The times name no zone: give time_zone= if it is not UTC; a date alone is midnight.
+_TIME: Field = ("date", lambda cells: f"{cells.get('date', '')} {cells.get('time', '')}".strip())
 
 
 def read_reviews(file: InputFile, options: ReadOptions) -> RawTable:
@@ -45,9 +38,9 @@ def read_reviews(file: InputFile, options: ReadOptions) -> RawTable:
     """
     versions = _rows(file)
     rows = _latest(versions)
-    columns, source = _columns(file, rows, actor="reviewer", thread="paper")
     older = counted_note(len(versions) - len(rows), "left out earlier versions of reviews: {}")
-    raw = review_table(source, columns, [_scores(row.content) for row in rows], options, _SCORES, older)
+    columns = record_table(file, rows, {"paper": "submission #", "reviewer": "member #", "time": _TIME}, notes=older)
+    raw = review_table(columns, [_scores(row.content) for row in rows], options, _SCORES)
     if options.further is not None:
         return raw
     score = raw.columns["score"].to_list()
@@ -57,16 +50,17 @@ def read_reviews(file: InputFile, options: ReadOptions) -> RawTable:
 def read_events(file: InputFile, options: ReadOptions) -> RawTable:  # noqa: ARG001
     """Every version of every review is an event; ``number`` is the order in which EasyChair numbers reviews."""
     rows = _rows(file)
-    columns, source = _columns(file, rows, actor="actor", thread="thread")
-    if columns["time"].null_count() == len(rows):
-        raise source.refusal(Verbatim("reviews without date and time"), "the columns date and time", column="date")
-    number = text_column(rows, lambda cells: cells.get("number") or cells.get("#"))
-    return RawTable(columns, source, {"number": number})
+    fields: dict[str, Field] = {"thread": "submission #", "actor": "member #", "time": _TIME}
+    number = ("number", lambda cells: cells.get("number") or cells.get("#"))
+    raw = record_table(file, rows, fields, [number])
+    if raw.columns["time"].null_count() == len(rows):
+        raise raw.source.refusal(Verbatim("reviews without date and time"), "the columns date and time", column="date")
+    return raw
 
 
-def _rows(file: InputFile) -> list[Row]:
+def _rows(file: InputFile) -> list[ExportRecord]:
     rows = [
-        Record(row.row, row.line, {name.strip().lower(): cell.strip() for name, cell in row.content.items()})
+        ExportRecord(row.row, row.line, {name.strip().lower(): cell.strip() for name, cell in row.content.items()})
         for row in csv_records(file, separator_of(file, "csv"))
     ]
     names = list(rows[0].content)
@@ -76,19 +70,9 @@ def _rows(file: InputFile) -> list[Row]:
     return rows
 
 
-def _columns(file: InputFile, rows: Sequence[Row], *, actor: str, thread: str) -> tuple[dict[str, Any], TableSource]:
-    """Who, on what and when. The times name no zone: give time_zone= if it is not UTC; a date alone is midnight."""
-    columns = {
-        thread: text_column(rows, lambda cells: cells["submission #"]),
-        actor: text_column(rows, lambda cells: cells["member #"]),
-        "time": text_column(rows, lambda cells: f"{cells.get('date', '')} {cells.get('time', '')}".strip()),
-    }
-    return columns, records_source(file, rows, {thread: "submission #", actor: "member #", "time": "date"})
-
-
-def _latest(rows: Sequence[Row]) -> list[Row]:
+def _latest(rows: Sequence[ExportRecord]) -> list[ExportRecord]:
     """The last version of each review. Rows without a version are all kept."""
-    latest: dict[tuple[str, ...], Row] = {}
+    latest: dict[tuple[str, ...], ExportRecord] = {}
     for row in rows:
         cells = row.content
         version = cells.get("version", "")
@@ -99,7 +83,7 @@ def _latest(rows: Sequence[Row]) -> list[Row]:
     return sorted(latest.values(), key=lambda row: row.row)
 
 
-def _scores(cells: dict[str, str]) -> dict[str, str]:
+def _scores(cells: Content) -> dict[str, str]:
     matches = map(_SCORE_LINE.match, re.split(r"[\r\n;]+", cells.get("scores", "")))
     scores = {match[1]: match[2] for match in matches if match}
     return scores | ({"total score": cells["total score"]} if cells.get("total score") else {})

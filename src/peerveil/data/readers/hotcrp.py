@@ -9,23 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from peerveil.core.errors import Verbatim
-from peerveil.data.check import RawTable
-from peerveil.data.readers.platforms import (
-    Record,
-    counted_note,
-    csv_records,
-    records_source,
-    review_table,
-    text_column,
-)
+from peerveil.data.readers.platforms import ExportRecord, counted_note, csv_records, record_table, review_table
 from peerveil.data.readers.tabular import csv_header
 from peerveil.data.schema import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from peerveil.data.check import RawTable
     from peerveil.data.readers.files import InputFile
-    from peerveil.data.readers.tabular import ReadOptions
+    from peerveil.data.readers.platforms import Content, Field, ReadOptions
 
 WEB = frozenset({"paper", "review"})
 LONG = frozenset({"pid", "review", "email", "status", "field", "data"})
@@ -60,33 +53,28 @@ def read_events(file: InputFile, options: ReadOptions) -> RawTable:  # noqa: ARG
         raise file.refusal(Verbatim(f"the columns {listed(names)}"), want)
     groups, notes = _contributions(file)
     posts = [rows[0] for rows in groups.values()]
-    columns = {
-        "actor": text_column(posts, lambda post: post["email"]),
-        "thread": text_column(posts, lambda post: post["pid"]),
-        "time": text_column(posts, lambda post: post["submitted_at"]),
-        "id": text_column(posts, lambda post: f"{post['pid']}/{post['review']}"),
-    }
-    further = {"letter": text_column(posts, _letter)}
-    if any(post.content.get("vtag") for post in posts):
-        further["vtag"] = text_column(posts, lambda post: post["vtag"])
-    their_names = {"actor": "email", "thread": "pid", "time": "submitted_at", "id": "review"}
-    return RawTable(columns, records_source(file, posts, their_names), further, notes)
+    fields: dict[str, Field] = {"actor": "email", "thread": "pid", "time": "submitted_at", "id": ("review", _key)}
+    return record_table(file, posts, fields, (("letter", _letter), "vtag"), notes)
 
 
-def _is_review(post: dict[str, str]) -> bool:
-    return not post["status"].endswith(("comment", "response"))
+def _key(post: Content) -> str:
+    return f"{post['pid']}/{post['review']}"
 
 
-def _letter(post: dict[str, str]) -> str | None:
+def _is_review(post: Content) -> bool:
+    return not str(post["status"]).endswith(("comment", "response"))
+
+
+def _letter(post: Content) -> str | None:
     """The letter that HotCRP gives a review in order of assignment: 12C is C."""
-    return post["review"].removeprefix(post["pid"]) if _is_review(post) else None
+    return str(post["review"]).removeprefix(post["pid"]) if _is_review(post) else None
 
 
-def _contributions(file: InputFile) -> tuple[dict[str, list[Record[dict[str, str]]]], tuple[str, ...]]:
+def _contributions(file: InputFile) -> tuple[dict[str, list[ExportRecord]], tuple[str, ...]]:
     """Rows of the long export by review or comment; drafts are left out, and noted."""
-    groups: dict[str, list[Record[dict[str, str]]]] = {}
+    groups: dict[str, list[ExportRecord]] = {}
     for row in csv_records(file):
-        groups.setdefault(f"{row.content['pid']}/{row.content['review']}", []).append(row)
+        groups.setdefault(_key(row.content), []).append(row)
     status = {key: rows[0].content["status"] for key, rows in groups.items()}
     submitted = {key: groups[key] for key in groups if "draft" not in status[key] and "not started" not in status[key]}
     if not submitted:
@@ -100,23 +88,15 @@ def _long_reviews(file: InputFile, options: ReadOptions) -> RawTable:
     if not answers:
         raise file.refusal(Verbatim(f"{len(groups)} comments and no review"), "at least one review")
     reviews = [rows[0] for rows in answers]
-    columns = {
-        "paper": text_column(reviews, lambda review: review["pid"]),
-        "reviewer": text_column(reviews, lambda review: review["email"]),
-        "time": text_column(reviews, lambda review: review.get("submitted_at")),
-    }
-    source = records_source(file, reviews, {"paper": "pid", "reviewer": "email", "time": "submitted_at"})
+    fields = {"paper": "pid", "reviewer": "email", "time": "submitted_at"}
     forms = [{row.content["field"]: row.content["data"] for row in reversed(rows)} for rows in answers]
-    return review_table(source, columns, [dict(reversed(form.items())) for form in forms], options, _SCORES, notes)
+    forms = [dict(reversed(form.items())) for form in forms]  # in the order of the file; the first answer counts
+    return review_table(record_table(file, reviews, fields, notes=notes), forms, options, _SCORES)
 
 
 def _web_reviews(file: InputFile, options: ReadOptions) -> RawTable:
     reviews = csv_records(file)
-    columns = {"paper": text_column(reviews, lambda cells: cells["paper"])}
-    people = (name for name in ("email", "reviewername", "reviewer") if any(row.content.get(name) for row in reviews))
-    reviewer = next(people, None)
-    if reviewer is not None:
-        columns["reviewer"] = text_column(reviews, lambda cells: cells[reviewer])
+    people = [name for name in ("email", "reviewername", "reviewer") if any(row.content.get(name) for row in reviews)]
+    fields = {"paper": "paper"} | ({"reviewer": people[0]} if people else {})
     forms = [{name: cell for name, cell in row.content.items() if name not in _NOT_FORM} for row in reviews]
-    source = records_source(file, reviews, {"paper": "paper", "reviewer": reviewer or "email"})
-    return review_table(source, columns, forms, options, _SCORES)
+    return review_table(record_table(file, reviews, fields), forms, options, _SCORES)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from peerveil.core.errors import Verbatim
-from peerveil.data.check import RawTable
-from peerveil.data.readers.platforms import Record, counted_note, further_columns, records_source, text_column
+from peerveil.data.readers.platforms import ExportRecord, Field, ReadOptions, counted_note, record_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from peerveil.data.check import RawTable
     from peerveil.data.readers.files import InputFile
-    from peerveil.data.readers.tabular import ReadOptions
 
 
 def read_events(file: InputFile, options: ReadOptions) -> RawTable:  # noqa: ARG001
@@ -31,20 +30,13 @@ def read_events(file: InputFile, options: ReadOptions) -> RawTable:  # noqa: ARG
     notes = counted_note(len(changes) - len(edits), of_all + "not edits")
     notes += counted_note(len(edits) - len(visible), of_all + "user hidden")
     key = "rcid" if all("rcid" in edit.content for edit in visible) else "revid"
-    names = {"actor": "user", "thread": "title", "time": "timestamp", "id": key}
-    columns = {
-        ours: text_column(visible, lambda edit, theirs=theirs: edit.get(theirs))  # type: ignore[misc]
-        for ours, theirs in names.items()
-        if ours != "id"
-    }
-    further = further_columns(visible, (key, "revid", "pageid", "userid", "ns"))
-    if key in further:
-        columns["id"] = further[key]
-    further.pop("rcid", None)
-    return RawTable(columns, records_source(file, visible, names), further, notes)
+    fields: dict[str, Field] = {"actor": "user", "thread": "title", "time": "timestamp"}
+    if any(key in edit.content for edit in visible):
+        fields["id"] = key
+    return record_table(file, visible, fields, ("revid", "pageid", "userid", "ns"), notes)
 
 
-def _changes(file: InputFile, document: Any) -> Iterator[Record[dict[str, Any]]]:
+def _changes(file: InputFile, document: Any) -> Iterator[ExportRecord]:
     """Every change, numbered from 1 through the file."""
     row = 0
     for answer in document if isinstance(document, list) else [document]:
@@ -58,4 +50,4 @@ def _changes(file: InputFile, document: Any) -> Iterator[Record[dict[str, Any]]]
             row += 1
             if not isinstance(change, dict) or "timestamp" not in change:
                 raise file.refusal(change, f"a change with title, user and timestamp as entry {row}")
-            yield Record(row, None, change)
+            yield ExportRecord(row, None, change)

@@ -14,38 +14,19 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from peerveil.core.errors import Verbatim
-from peerveil.data.check import RawTable
-from peerveil.data.readers.platforms import (
-    Record,
-    counted_note,
-    further_columns,
-    records_source,
-    review_table,
-    text_column,
-    whole_column,
-)
+from peerveil.data.readers.platforms import ExportRecord, counted_note, record_table, review_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    import polars as pl
-
+    from peerveil.data.check import RawTable
     from peerveil.data.readers.files import InputFile
-    from peerveil.data.readers.tabular import ReadOptions
+    from peerveil.data.readers.platforms import Content, Field, ReadOptions
 
-Note = dict[str, Any]
 _SCORES = ("rating", "overall_rating", "recommendation", "overall_recommendation", "overall_assessment", "score")
 _REVIEW = re.compile(r"(^|[_/-])Review$")
 _META_REVIEW = re.compile(r"Meta[^/]*$", re.IGNORECASE)
 _CLOCKS = ("tcdate", "tmdate", "cdate", "mdate", "pdate", "odate")
-_NAMES = {
-    "paper": "forum",
-    "thread": "forum",
-    "reviewer": "signatures",
-    "actor": "signatures",
-    "reply_to": "replyto",
-    "time": "cdate",
-}
 
 
 def read_reviews(file: InputFile, options: ReadOptions) -> RawTable:
@@ -56,14 +37,10 @@ def read_reviews(file: InputFile, options: ReadOptions) -> RawTable:
         kinds = sorted({kind for note in notes for kind in _invitations(note.content)})
         got = Verbatim(f"{len(notes)} notes and no review (invitations {', '.join(kinds[:5]) or 'none'})")
         raise file.refusal(got, "notes whose invitation ends in Review, such as .../-/Official_Review")
-    columns = {
-        "paper": text_column(reviews, lambda note: note.get("forum")),
-        "reviewer": text_column(reviews, _signature),
-        "time": _times(reviews, options),
-    }
     others = counted_note(len(notes) - len(reviews), f"left out {{}} of {len(notes):,} notes: not reviews")
-    forms = [_answers(note.content) for note in reviews]
-    return review_table(records_source(file, reviews, _NAMES), columns, forms, options, _SCORES, others)
+    fields: dict[str, Field] = {"paper": "forum", "reviewer": ("signatures", _signature), "time": _time(options)}
+    raw = record_table(file, reviews, fields, notes=others)
+    return review_table(raw, [_answers(note.content) for note in reviews], options, _SCORES)
 
 
 def read_events(file: InputFile, options: ReadOptions) -> RawTable:
@@ -77,28 +54,28 @@ def read_events(file: InputFile, options: ReadOptions) -> RawTable:
     if not posts:
         got = Verbatim(f"{len(notes)} notes, none of them a reply")
         raise file.refusal(got, "notes with replyto: comments or reviews")
-    source = records_source(file, posts, _NAMES)
-    columns = {
-        "actor": text_column(posts, _signature),
-        "thread": text_column(posts, lambda note: note.get("forum")),
-        "time": _times(posts, options),
-        "id": text_column(posts, lambda note: note.get("id")),
-        "reply_to": text_column(posts, _parent),
-    }
-    if columns["time"].null_count() == len(posts):
-        raise source.refusal(Verbatim("notes without cdate and tcdate"), "a time in every note", column="cdate")
     others = counted_note(len(notes) - len(posts), f"left out {{}} of {len(notes):,} notes: submissions, not replies")
-    return RawTable(columns, source, further_columns(posts, ("number", *_CLOCKS)), others)
+    fields: dict[str, Field] = {
+        "actor": ("signatures", _signature),
+        "thread": "forum",
+        "time": _time(options),
+        "id": "id",
+        "reply_to": ("replyto", _parent),
+    }
+    raw = record_table(file, posts, fields, ("number", *_CLOCKS), others)
+    if raw.columns["time"].null_count() == len(posts):
+        raise raw.source.refusal(Verbatim("notes without cdate and tcdate"), "a time in every note", column="cdate")
+    return raw
 
 
-def _notes(file: InputFile) -> list[Record[Note]]:
+def _notes(file: InputFile) -> list[ExportRecord]:
     """Every note with its place in the file, deleted ones left out."""
     document = file.json()
     if isinstance(document, dict):
         document = document.get("notes", [document])
     if not isinstance(document, list):
         raise file.refusal(Verbatim(f"JSON of kind {type(document).__name__}"), "a list of notes")
-    notes: dict[object, Record[Note]] = {}
+    notes: dict[object, ExportRecord] = {}
     for position, note in enumerate(_flatten(file, document)):
         if not note.content.get("ddate"):
             identifier = note.content.get("id")
@@ -109,48 +86,48 @@ def _notes(file: InputFile) -> list[Record[Note]]:
     return list(notes.values())
 
 
-def _flatten(file: InputFile, document: list[Any]) -> Iterator[Record[Note]]:
+def _flatten(file: InputFile, document: list[Any]) -> Iterator[ExportRecord]:
     for row, note in enumerate(document, start=1):
         if isinstance(note, dict) and isinstance(note.get("notes"), list):
             yield from _flatten(file, note["notes"])
             continue
         if not isinstance(note, dict) or not ("forum" in note or "content" in note):
             raise file.refusal(note, f"an OpenReview note with forum and content as note {row}")
-        yield Record(row, None, note)
+        yield ExportRecord(row, None, note)
         details = note.get("details")
         if isinstance(details, dict):
             replies = [*(details.get("replies") or []), *(details.get("directReplies") or [])]
-            yield from (Record(row, None, reply) for reply in replies if isinstance(reply, dict))
+            yield from (ExportRecord(row, None, reply) for reply in replies if isinstance(reply, dict))
 
 
-def _invitations(note: Note) -> list[str]:
+def _invitations(note: Content) -> list[str]:
     names = note.get("invitations")
     if not isinstance(names, list):
         names = [note["invitation"]] if note.get("invitation") else []
     return [str(name) for name in names]
 
 
-def _is_review(note: Note) -> bool:
+def _is_review(note: Content) -> bool:
     return any(_REVIEW.search(name) and not _META_REVIEW.search(name) for name in _invitations(note))
 
 
-def _answers(note: Note) -> Note:
+def _answers(note: Content) -> Content:
     """The form's fields. API 2 wraps answers in ``{"value": ...}``."""
     content = note.get("content")
     form = content if isinstance(content, dict) else {}
     return {name: value.get("value") if isinstance(value, dict) else value for name, value in form.items()}
 
 
-def _signature(note: Note) -> str | None:
+def _signature(note: Content) -> str | None:
     signatures = note.get("signatures")
     return str(signatures[0]) if isinstance(signatures, list) and signatures else None
 
 
-def _parent(note: Note) -> Any:
+def _parent(note: Content) -> Any:
     """What a post answers. An answer to the submission itself opens a conversation: it answers no event."""
     return None if note["replyto"] == note.get("forum") else note["replyto"]
 
 
-def _times(notes: Sequence[Record[Note]], options: ReadOptions) -> pl.Series:
+def _time(options: ReadOptions) -> Field:
     clocks = [options.columns["time"]] if "time" in options.columns else ["cdate", "tcdate"]
-    return whole_column(notes, lambda note: next((note[name] for name in clocks if note.get(name) is not None), None))
+    return "cdate", lambda note: next((note[name] for name in clocks if note.get(name) is not None), None)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -15,25 +16,32 @@ from peerveil.data.readers.files import csv_rows
 from peerveil.data.schema import listed, plain_name, refuse_absent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from peerveil.data.readers.files import InputFile
-    from peerveil.data.readers.tabular import ReadOptions
 
-_T = TypeVar("_T")
+Content = dict[str, Any]
+Field = str | tuple[str, Callable[[Content], object]]
+"""What a platform calls a column, and how to get it from a record if not by that name."""
 _LEADING = re.compile(r"^\s*([-+−]?\d+(?:\.\d+)?)\s*(?:$|[.:)–—-](?!\d)|\()")
 
 
 @dataclass(frozen=True)
-class Record(Generic[_T]):
+class ReadOptions:
+    """Which columns of a file to take: other names for ours, and the further ones to keep (None: by default)."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    further: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ExportRecord:
     """One entry of an export, with its row and, where there are lines, its line in the file."""
 
     row: int
     line: int | None
-    content: _T
+    content: Content
 
 
-def csv_records(file: InputFile, separator: str = ",") -> list[Record[dict[str, str]]]:
+def csv_records(file: InputFile, separator: str = ",") -> list[ExportRecord]:
     """Every row that is not blank, its cells by column; a row of another length is refused."""
     (_, header), *rows = csv_rows(file.text(), separator)
     records = []
@@ -43,33 +51,38 @@ def csv_records(file: InputFile, separator: str = ",") -> list[Record[dict[str, 
         if len(cells) != len(header):
             got = Verbatim(f"{len(cells)} cells in row {row}")
             raise file.refusal(got, f"{len(header)}, as in the header", line=line)
-        records.append(Record(row, line, dict(zip(header, cells, strict=True))))
+        records.append(ExportRecord(row, line, dict(zip(header, cells, strict=True))))
     if not records:
         raise file.refusal(Verbatim("a header and no rows"), "at least one row")
     return records
 
 
-def records_source(file: InputFile, records: Sequence[Record[Any]], names: Mapping[str, str]) -> TableSource:
-    """Where the rows of a table came from that has one row per record; ``names`` are the platform's for our columns."""
-    return TableSource(
-        file.name,
-        lambda position: (records[position].row, records[position].line),
-        names=tuple(names.items()),
+def record_table(
+    file: InputFile,
+    records: Sequence[ExportRecord],
+    fields: Mapping[str, Field],
+    further: Sequence[Field] = (),
+    notes: tuple[str, ...] = (),
+) -> RawTable:
+    """A table with one row per record: our columns from the platform's fields, and the further ones that any record has."""
+    ours = {column: entry if isinstance(entry, tuple) else (entry, None) for column, entry in fields.items()}
+    others = [entry if isinstance(entry, tuple) else (entry, None) for entry in further]
+    columns = {theirs: _column(records, theirs, get) for theirs, get in others}
+    return RawTable(
+        {column: _column(records, theirs, get) for column, (theirs, get) in ours.items()},
+        TableSource(
+            file.name,
+            lambda position: (records[position].row, records[position].line),
+            names=tuple((column, theirs) for column, (theirs, _) in ours.items()),
+        ),
+        {name: values for name, values in columns.items() if values.null_count() < len(values)},
+        notes,
     )
 
 
-def text_column(records: Sequence[Record[_T]], get: Callable[[_T], object]) -> pl.Series:
-    """Text, gaps kept."""
-    return _as_text([get(record.content) for record in records])
-
-
-def _as_text(values: Sequence[object]) -> pl.Series:
-    return pl.Series([None if value in (None, "") else str(value) for value in values], dtype=pl.String)
-
-
-def whole_column(records: Sequence[Record[_T]], get: Callable[[_T], object]) -> pl.Series:
-    """Whole numbers, gaps kept; if there is anything else, text for the checker to refuse."""
-    values = [get(record.content) for record in records]
+def _column(records: Sequence[ExportRecord], name: str, get: Callable[[Content], object] | None) -> pl.Series:
+    """Whole numbers if all values are, text otherwise; gaps kept."""
+    values = [record.content.get(name) if get is None else get(record.content) for record in records]
     if all(value is None or type(value) is int for value in values):
         try:
             return pl.Series(values, dtype=pl.Int64)
@@ -78,10 +91,8 @@ def whole_column(records: Sequence[Record[_T]], get: Callable[[_T], object]) -> 
     return _as_text(values)
 
 
-def further_columns(records: Sequence[Record[dict[str, Any]]], names: Sequence[str]) -> dict[str, pl.Series]:
-    """The columns among ``names`` that any record has."""
-    columns = {name: whole_column(records, lambda entry, name=name: entry.get(name)) for name in names}  # type: ignore[misc]
-    return {name: values for name, values in columns.items() if values.null_count() < len(values)}
+def _as_text(values: Sequence[object]) -> pl.Series:
+    return pl.Series([None if value in (None, "") else str(value) for value in values], dtype=pl.String)
 
 
 def counted_note(count: int, note: str) -> tuple[str, ...]:
@@ -102,12 +113,7 @@ def leading_number(value: object) -> float | None:
 
 
 def review_table(
-    source: TableSource,
-    columns: Mapping[str, pl.Series],
-    forms: Sequence[Mapping[str, object]],
-    options: ReadOptions,
-    usual: Sequence[str],
-    notes: tuple[str, ...] = (),
+    raw: RawTable, forms: Sequence[Mapping[str, object]], options: ReadOptions, usual: Sequence[str]
 ) -> RawTable:
     """Reviews from the forms that reviewers filled in, one per row of the other columns.
 
@@ -116,10 +122,10 @@ def review_table(
     """
     fields = list(dict.fromkeys(name for form in forms for name in form))
     answers = {name: [form.get(name) for form in forms] for name in fields}
-    score = _score_field(source, answers, options, usual)
-    if options.further is not None:
-        refuse_absent(source, options.further, fields, "field")
-        names = options.further
+    score = _score_field(raw.source, answers, options, usual)
+    names, notes = options.further, raw.notes
+    if names is not None:
+        refuse_absent(raw.source, names, fields, "field")
     else:
         scores = [name for name in fields if name != score and _holds_scores(answers[name])]
         gaps = {name: sum(value in (None, "") for value in answers[name]) for name in scores}
@@ -129,9 +135,9 @@ def review_table(
             for name, count in gaps.items()
             if count
         )
-    named = TableSource(source.name, source.locate, names=(*source.names, ("score", score)))
+    source = replace(raw.source, names=(*raw.source.names, ("score", score)))
     criteria = {name: _numbers(answers[name]) for name in names}
-    return RawTable({**columns, "score": _numbers(answers[score])}, named, criteria, notes)
+    return RawTable({**raw.columns, "score": _numbers(answers[score])}, source, criteria, notes)
 
 
 def _score_field(

@@ -1,7 +1,7 @@
 """PrefLib files: ``.soc .soi .toc .toi``, orders with multiplicities.
 
-A header of ``# KEY: value`` lines, then ``count: 7,4,5``, best first, ties as ``{1,2}``. The body is parsed in
-blocks of bytes with NumPy; a block that breaks a rule is gone through line by line to name the line.
+A header of ``# KEY: value`` lines, then ``count: 7,4,5``, best first, ties as ``{1,2}``. The body is parsed in blocks of
+lines with Polars; only lines that break a rule are gone through one by one, to say which rule.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data.orders import Counts, Ranks, RankSet, rank_type, tied_rows
-from peerveil.data.problems import BadTable, Problem
+from peerveil.data.problems import MOST_REPORTED, BadTable, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,11 +29,12 @@ KINDS = {
     "toc": "complete orders",
     "toi": "orders",
 }
-_BLOCK_BYTES = 8_000_000
-_SMALL_BYTES = 20_000
-_COLON, _COMMA, _OPEN, _CLOSE, _NEWLINE = (ord(mark) for mark in ":,{}\n")
-_MARKS = (_COLON, _COMMA, _NEWLINE)
-_LINE = re.compile(r"^\s*(\d+)\s*:\s*(.*?)\s*$")
+_BLOCK_BYTES = 4_000_000
+_ENTRY = r"(?:[0-9]{1,15}|\{[0-9]{1,15}(?:,[0-9]{1,15})*\})"
+_LINE = rf"^[0-9]{{1,15}}:{_ENTRY}(?:,{_ENTRY})*$"
+_WHOLE = re.compile("[0-9]{1,15}")
+_OPEN, _CLOSE, _NEWLINE = b"{}\n"
+_ZERO = np.uint8(ord("0"))
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def _is_header(line: bytes) -> bool:
 
 
 def _whole(file: InputFile, values: dict[str, str], key: str) -> int | None:
-    if key in values and not re.fullmatch(r"\d{1,15}", values[key]):
+    if key in values and not _WHOLE.fullmatch(values[key]):
         raise file.refusal(values[key], f"a whole number after '# {key}:'")
     return int(values[key]) if key in values else None
 
@@ -118,7 +120,7 @@ def _blocks(file: InputFile, header: Header) -> Iterator[tuple[Ranks, Counts]]:
             continue
         body = block[skip:]
         skip = 0
-        ranks, counts = _read(file, body, header, line)
+        ranks, counts = _parse(file, body, header, line)
         line += body.count(b"\n") + (not body.endswith(b"\n"))
         orders, voters = orders + len(ranks), voters + int(counts.sum())
         if len(ranks):
@@ -131,125 +133,71 @@ def _blocks(file: InputFile, header: Header) -> Iterator[tuple[Ranks, Counts]]:
             raise file.refusal(Verbatim(f"{number:,} in the file"), f"{stated:,}, as '# {key}' says (cut short?)")
 
 
-def _read(file: InputFile, body: bytes, header: Header, before: int) -> tuple[Ranks, Counts]:
-    """A block; halved until what breaks a rule is small enough to go through line by line."""
-    parsed = _parse(body, header)
-    if parsed is not None:
-        return parsed
-    cut = body.find(b"\n", len(body) // 2) + 1
-    if len(body) < _SMALL_BYTES or not 0 < cut < len(body):
-        return _line_by_line(file, body, header, before)
-    first = _read(file, body[:cut], header, before)
-    second = _read(file, body[cut:], header, before + body.count(b"\n", 0, cut))
-    return np.concatenate([first[0], second[0]]), np.concatenate([first[1], second[1]])
-
-
-def _parse(body: bytes, header: Header) -> tuple[Ranks, Counts] | None:
-    """A block with NumPy; None if any line breaks a rule, so that the slow way can say which."""
-    data = np.frombuffer(body.translate(None, b" \t\r").strip(b"\n") + b"\n", dtype=np.uint8)
-    rank_of: np.ndarray[Any, Any] | None = None
-    if b"{" in body or b"}" in body:
-        opened = np.cumsum((data == _OPEN).astype(np.int8) - (data == _CLOSE).astype(np.int8), dtype=np.int32)
-        if not _braces_ok(data, opened):
-            return None
-        rank_of = np.cumsum((data == _COMMA) & (opened == 0), dtype=np.int32)
-        keep = (data != _OPEN) & (data != _CLOSE)
-        data, rank_of = data[keep], rank_of[keep]
-    # every mark must follow a digit, so that each number is followed by exactly one mark
-    ends = np.flatnonzero((data - np.uint8(48)) >= 10)
-    marks = data[ends]
-    if not len(ends) or ends[0] == 0 or (np.diff(ends) == 1).any() or not np.isin(marks, _MARKS).all():
-        return None
-    first = np.append(True, marks[:-1] == _NEWLINE)
-    values = _numbers(data, ends)
-    if values is None or not np.array_equal(marks == _COLON, first):
-        return None
-    counts = values[first]
-    items = values[~first] - 1
-    width = len(header.items)
-    if (counts < 1).any() or (items < 0).any() or (items >= width).any():
-        return None
+def _parse(file: InputFile, body: bytes, header: Header, before: int) -> tuple[Ranks, Counts]:
+    """The orders in a block of lines, all at once; ``before`` is how many lines come before it."""
+    text = body.translate(None, b" \t\r").decode("utf-8", errors="replace")
+    lines = pl.Series([text]).str.split("\n").explode()
+    numbers = (lines != "").arg_true()
+    fits = lines.gather(numbers).str.contains(_LINE)
+    orders = "".join((lines.gather(numbers.filter(fits)) + "\n").str.join()).encode()
+    data = np.frombuffer(orders, dtype=np.uint8)
+    opened = np.zeros(0, dtype=np.int8)
+    if b"{" in orders:
+        opened = np.cumsum((data == _OPEN).astype(np.int8) - (data == _CLOSE), dtype=np.int8)
+        digits_and_marks = (data != _OPEN) & (data != _CLOSE)
+        data, opened = data[digits_and_marks], opened[digits_and_marks]
+    marks = np.flatnonzero((data - _ZERO) >= 10)
+    first = np.append(True, data[marks[:-1]] == _NEWLINE)[: len(marks)]
+    values = _numbers(data, marks)
     line = np.cumsum(first) - 1
-    place = np.arange(-1, len(ends) - 1) if rank_of is None else rank_of[ends - 1]
-    start = np.arange(len(ends))[first] if rank_of is None else place[first]
+    counts, listed, width = values[first], np.bincount(line) - 1, len(header.items)
+    bad = (counts < 1) | (header.kind.endswith("c") and listed < width)
+    place = np.arange(len(values))
+    if len(opened):  # what stands after a mark within braces shares the place of what stands before it
+        shared = np.append(False, opened[marks[:-1]] > 0)
+        place = np.cumsum(~shared)
+        bad[line[shared]] |= header.kind.startswith("s")
+    known = ~first & (values >= 1) & (values <= width)
     ranks = np.full((len(counts), width), -1, dtype=rank_type(width))
-    ranks[line[~first], items] = (place - start[line])[~first]
-    ranked = int((ranks >= 0).sum())
-    incomplete = header.kind.endswith("c") and ranked < ranks.size
-    tied = header.kind.startswith("s") and tied_rows(ranks).any()
-    return None if ranked != len(items) or incomplete or tied else (ranks, counts)
+    ranks.reshape(-1)[(line * width + values - 1)[known]] = (place - place[first][line] - 1)[known]
+    if np.count_nonzero(ranks >= 0) < listed.sum():  # an item stands twice, or is none
+        bad |= (ranks >= 0).sum(axis=1) < listed
+    wrong = sorted([*numbers.filter(~fits), *numbers.filter(fits).filter(pl.Series(bad, dtype=pl.Boolean))])
+    if wrong:
+        written = body.decode("utf-8", errors="replace").split("\n")
+        problems = [
+            Problem(file.name, *_fault(written[number], header), line=before + number + 1)
+            for number in wrong[:MOST_REPORTED]
+        ]
+        raise BadTable(problems, len(wrong))
+    return ranks, counts
 
 
-def _braces_ok(data: np.ndarray[Any, Any], opened: np.ndarray[Any, Any]) -> bool:
-    """Braces come in pairs, never nested, never across lines, around whole entries."""
-    if opened.min() < 0 or opened.max() > 1 or opened[data == _NEWLINE].any():
-        return False
-    starts, stops = np.flatnonzero(data == _OPEN), np.flatnonzero(data == _CLOSE)
-    inside = np.append(data[starts + 1], data[stops - 1])
-    return bool(
-        starts[0] > 0
-        and np.isin(data[starts - 1], (_COMMA, _COLON)).all()
-        and np.isin(data[stops + 1], (_COMMA, _NEWLINE)).all()
-        and ((inside - np.uint8(48)) < 10).all()
-    )
-
-
-def _numbers(data: np.ndarray[Any, Any], ends: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.int64]] | None:
+def _numbers(data: np.ndarray[Any, np.dtype[np.uint8]], marks: Counts) -> Counts:
     """The numbers that end just before each mark."""
-    lengths = np.diff(ends, prepend=-1) - 1
-    longest = int(lengths.max())
-    if longest > 15:
-        return None
-    values: np.ndarray[Any, np.dtype[np.int64]] = (data[ends - 1] - np.uint8(48)).astype(np.int64)
-    for place in range(1, longest):
+    lengths = np.diff(marks, prepend=-1) - 1
+    values: Counts = (data[marks - 1] - _ZERO).astype(np.int64)
+    for place in range(1, int(lengths.max(initial=0))):
         has = np.flatnonzero(lengths > place)
-        values[has] += (data[ends[has] - 1 - place] - np.uint8(48)).astype(np.int64) * 10**place
+        values[has] += (data[marks[has] - 1 - place] - _ZERO).astype(np.int64) * 10**place
     return values
 
 
-def _line_by_line(file: InputFile, body: bytes, header: Header, before: int) -> tuple[Ranks, Counts]:
-    """The slow way: finds the bad lines, or reads what is only unusually spaced."""
-    problems: list[Problem] = []
-    orders: list[tuple[Ranks, int]] = []
-    for number, line in enumerate(body.split(b"\n"), start=before + 1):
-        text = line.decode("utf-8", errors="replace").strip()
-        if not text:
-            continue
-        try:
-            orders.append(_order(text, header))
-        except BadInput as error:
-            problems.append(Problem(file.name, error.got, error.want, line=number))
-    if problems:
-        raise BadTable(problems)
-    ranks: Ranks = np.array([row for row, _ in orders], dtype=rank_type(len(header.items)))
-    return ranks.reshape(-1, len(header.items)), np.array([count for _, count in orders], dtype=np.int64)
-
-
-def _order(text: str, header: Header) -> tuple[Ranks, int]:
-    """The ranks and the count on one line."""
+def _fault(line: str, header: Header) -> tuple[object, str]:
+    """What a bad line holds, and what would be right."""
     width = len(header.items)
-    row: Ranks = np.full(width, -1, dtype=rank_type(width))
-    match = _LINE.match(text)
-    body = re.sub(r"[ \t]", "", match[2]) if match else ""
+    count, _, body = re.sub(r"[ \t\r]", "", line).partition(":")
     entries = re.findall(r"\{[^{}]*\}|[^,{}]+", body)
-    if match is None or len(match[1]) > 15 or int(match[1]) < 1 or ",".join(entries) != body:
-        raise BadInput("line", got=text, want="a line such as '12: 3,1,2'")
-    for rank, entry in enumerate(entries):
-        for name in entry.strip("{}").split(","):
-            if not name.isdecimal() or len(name) > 15 or not 1 <= int(name) <= width:
-                raise BadInput("line", got=name, want=f"an alternative from 1 to {width}")
-            if row[int(name) - 1] >= 0:
-                raise BadInput("line", got=Verbatim(f"alternative {name} twice"), want="every alternative at most once")
-            row[int(name) - 1] = rank
-    ranked = int((row >= 0).sum())
-    want = f"{KINDS[header.kind]}, as the type .{header.kind} says"
-    if header.kind.endswith("c") and ranked < width:
-        raise BadInput("line", got=Verbatim(f"{ranked} of {width} alternatives"), want=want)
-    if header.kind.startswith("s") and int(row.max()) + 1 < ranked:
-        raise BadInput("line", got=Verbatim("a tie"), want=want)
-    if not ranked:
-        raise BadInput("line", got=Verbatim("an empty order"), want="at least one alternative")
-    return row, int(match[1])
+    if not _WHOLE.fullmatch(count) or int(count) < 1 or not entries or ",".join(entries) != body:
+        return line.strip(), "a line such as '12: 3,1,2'"
+    names = [name for entry in entries for name in entry.strip("{}").split(",")]
+    for position, name in enumerate(names):
+        if not _WHOLE.fullmatch(name) or not 1 <= int(name) <= width:
+            return name, f"an alternative from 1 to {width}"
+        if int(name) in map(int, names[:position]):
+            return Verbatim(f"alternative {name} twice"), "every alternative at most once"
+    got = f"{len(names)} of {width} alternatives" if header.kind.endswith("c") and len(names) < width else "a tie"
+    return Verbatim(got), f"{KINDS[header.kind]}, as the type .{header.kind} says"
 
 
 def preflib_text(content: RankSet, name: str, kind: str) -> str:

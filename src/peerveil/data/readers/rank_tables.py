@@ -18,12 +18,10 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data.check import RawTable, as_series, check_columns
 from peerveil.data.orders import RankSet, checked_counts, checked_items, checked_ranks, rank_type, without_gaps
 from peerveil.data.problems import ProblemLog, TableSource
-from peerveil.data.schema import RANKINGS, Column, Schema, refuse_absent
+from peerveil.data.schema import RANKINGS, Column, TableSchema, refuse_absent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from peerveil.data.readers.tabular import ReadOptions
 
 _LAYOUTS: Final = """one of three layouts (columns voter and count may be left out):
   one column per place, with items:   voter,rank1,rank2,rank3
@@ -89,9 +87,9 @@ def _place(name: str) -> int | None:
     return _ORDINALS.index(worded[1]) + 1 if worded else None
 
 
-def ranks_of_table(raw: RawTable, options: ReadOptions) -> tuple[RankSet, tuple[str, ...]]:
+def ranks_of_table(raw: RawTable, items: Sequence[str] | None, layout: str | None) -> tuple[RankSet, tuple[str, ...]]:
     """The rankings in a table of any layout, and notes on what was left out."""
-    items, source = options.further, raw.source
+    source = raw.source
     if set(RANKINGS.required) <= raw.columns.keys():
         return _from_long(raw, items), ()
     people = people_columns([*raw.order, ""])
@@ -103,12 +101,12 @@ def ranks_of_table(raw: RawTable, options: ReadOptions) -> tuple[RankSet, tuple[
     named_back = {source.column(name): values for name, values in raw.columns.items() if name != "count"}
     everything = {**named_back, **raw.further}
     columns = {name: as_series(name, everything[name]) for name in raw.order if name in everything}
-    are_columns = items is not None and options.layout != "orders" and set(items) <= columns.keys()
+    are_columns = items is not None and layout != "orders" and set(items) <= columns.keys()
     people = [] if are_columns else people_columns(list(columns))
     notes = (f"left out {', '.join(people)}: by its name no item",) if people else ()
     for name in people:
         del columns[name]
-    ordered = None if are_columns else _holds_orders(columns, source, options.layout)
+    ordered = None if are_columns else _holds_orders(columns, source, layout)
     count = raw.columns.get("count")
     if columns and not len(next(iter(columns.values()))):
         raise source.refusal(Verbatim("no rows"), "at least one ranking")
@@ -207,7 +205,7 @@ def _from_places(
         raise source.refusal(Verbatim("no columns of items or places"), _LAYOUTS)
     checked_items(names)
     want = "a rank: a whole number from 0 or 1, or nothing"
-    schema = Schema("Rankings", tuple(Column(name, "rank", want, gaps=True) for name in names))
+    schema = TableSchema("Rankings", tuple(Column(name, "rank", want, gaps=True) for name in names))
     places, log = check_columns(schema, RawTable(dict(columns), source))
     counts = checked_counts(count, len(places[names[0]]), log)
     log.raise_any()

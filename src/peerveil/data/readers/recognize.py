@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.data.readers import easychair, hotcrp
+from peerveil.data.readers import easychair, hotcrp, mediawiki, openreview
 from peerveil.data.readers.files import InputFile, first_records
 from peerveil.data.readers.rank_tables import people_columns, place_columns
 from peerveil.data.readers.tabular import TABULAR, column_names, separator_of
@@ -15,22 +15,44 @@ from peerveil.data.schema import SCHEMAS, plain_name, suggest_columns
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable, Mapping
 
+    from peerveil.data.check import RawTable
     from peerveil.data.problems import BadTable
+    from peerveil.data.readers.platforms import ReadOptions
 
 EVERY: Final = tuple(SCHEMAS)
 PREFLIB_SUFFIXES: Final = (".soc", ".soi", ".toc", ".toi")
-# format -> (what it can become, in words)
-FORMATS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
-    "csv": (EVERY, "CSV with a header"),
-    "tsv": (EVERY, "tab-separated text with a header"),
-    "jsonl": (EVERY, "JSON lines, one object per line"),
-    "parquet": (EVERY, "Parquet"),
-    "openreview": (("Reviews", "Events"), "OpenReview notes (API 1 or 2) as JSON or JSON lines"),
-    "hotcrp": (("Reviews", "Events"), "HotCRP's review CSV, or batch/reviewcsv.php -c -x"),
-    "easychair": (("Reviews", "Events"), "EasyChair's review.csv"),
-    "preflib": (("Rankings",), "PrefLib .soc .soi .toc .toi"),
-    "mediawiki": (("Events",), "MediaWiki recent changes as JSON"),
+
+
+class Format(NamedTuple):
+    """A format in words, the tables that it can be read as, and, of a platform's export, the reader for each of them."""
+
+    words: str
+    kinds: tuple[str, ...] = EVERY
+    readers: Mapping[str, Callable[[InputFile, ReadOptions], RawTable]] = {}
+
+
+def _export(words: str, **readers: Callable[[InputFile, ReadOptions], RawTable]) -> Format:
+    return Format(words, tuple(readers), readers)
+
+
+FORMATS: Final = {
+    "csv": Format("CSV with a header"),
+    "tsv": Format("tab-separated text with a header"),
+    "jsonl": Format("JSON lines, one object per line"),
+    "parquet": Format("Parquet"),
+    "openreview": _export(
+        "OpenReview notes (API 1 or 2) as JSON or JSON lines",
+        Reviews=openreview.read_reviews,
+        Events=openreview.read_events,
+    ),
+    "hotcrp": _export(
+        "HotCRP's review CSV, or batch/reviewcsv.php -c -x", Reviews=hotcrp.read_reviews, Events=hotcrp.read_events
+    ),
+    "easychair": _export("EasyChair's review.csv", Reviews=easychair.read_reviews, Events=easychair.read_events),
+    "preflib": Format("PrefLib .soc .soi .toc .toi", ("Rankings",)),
+    "mediawiki": _export("MediaWiki recent changes as JSON", Events=mediawiki.read_events),
 }
 
 
@@ -70,7 +92,7 @@ def recognize_file(file: InputFile) -> Recognized:
 
 
 def _platform(format_: str, why: str) -> Recognized:
-    return Recognized(format_, FORMATS[format_][0], why)
+    return Recognized(format_, FORMATS[format_].kinds, why)
 
 
 def _json(file: InputFile, start: str) -> Recognized:
@@ -150,13 +172,13 @@ def nearest(path: str | os.PathLike[str]) -> tuple[str, dict[str, str]] | None:
 
 
 def _unknown(file: InputFile, got: str) -> BadTable:
-    accepted = "; ".join(f"{name}: {words}" for name, (_, words) in FORMATS.items())
+    accepted = "; ".join(f"{name}: {entry.words}" for name, entry in FORMATS.items())
     return file.refusal(Verbatim(got), f"one of the formats {accepted}")
 
 
 def chosen_format(file: InputFile, format_: str | None, kind: str) -> str:
     """The format that the caller names, or the one that is recognized; refuses what cannot become ``kind``."""
-    able = [name for name, (kinds, _) in FORMATS.items() if kind in kinds]
+    able = [name for name, entry in FORMATS.items() if kind in entry.kinds]
     if format_ is None:
         recognized = recognize_file(file)
         if recognized.format not in able:

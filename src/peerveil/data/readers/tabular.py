@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -19,7 +18,7 @@ from peerveil.core.errors import Verbatim
 from peerveil.data.check import PLAIN_INTEGER, RawTable
 from peerveil.data.problems import BadTable, TableSource, same_row
 from peerveil.data.readers.files import HEAD_BYTES, InputFile, csv_rows, first_records
-from peerveil.data.schema import Schema, listed, map_columns
+from peerveil.data.schema import TableSchema, listed, map_columns
 
 _T = TypeVar("_T")
 Locator = Callable[[int], tuple[int, int | None]]
@@ -30,22 +29,13 @@ _NUMBER = re.compile(r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$")
 _LEADING_ZERO = re.compile(r"^-?0\d")
 
 
-@dataclass(frozen=True)
-class ReadOptions:
-    """How to read a file: other names for columns, which further columns to take, and a layout of rankings."""
-
-    columns: Mapping[str, str] = field(default_factory=dict)
-    further: tuple[str, ...] | None = None
-    layout: str | None = None
-
-
-def read_tabular(file: InputFile, format_: str, schema: Schema, options: ReadOptions) -> RawTable:
+def read_tabular(file: InputFile, format_: str, schema: TableSchema, columns: Mapping[str, str]) -> RawTable:
     """The columns of the schema by our names; everything else in ``further``, under its own name."""
     if format_ == "jsonl":
         frame, locate = _jsonl_frame(file), _line_locator(lambda: _jsonl_lines(file))
-        mapping = map_columns(schema, file.source, frame.columns, options.columns)
+        mapping = map_columns(schema, file.source, frame.columns, columns)
     else:
-        mapping = map_columns(schema, file.source, column_names(file, format_), options.columns)
+        mapping = map_columns(schema, file.source, column_names(file, format_), columns)
         kinds = {theirs: schema[ours].kind for ours, theirs in mapping.items()}
         frame, locate = (
             (_parquet(file, partial(pl.read_parquet, glob=False)), same_row)
@@ -55,7 +45,7 @@ def read_tabular(file: InputFile, format_: str, schema: Schema, options: ReadOpt
     source = TableSource(file.name, locate, names=tuple(mapping.items()))
     if not frame.height:
         raise source.refusal(Verbatim("a header and no rows"), "at least one row")
-    return mapped_table(source, frame.columns, frame.__getitem__, mapping, options.columns)
+    return mapped_table(source, frame.columns, frame.__getitem__, mapping, columns)
 
 
 def mapped_table(
