@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from peerveil import __version__
-from peerveil.study.reference import reference_page
+from peerveil.study.schema import reference_page
 
 project = "peerveil"
 author = "The peerveil team"

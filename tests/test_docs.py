@@ -25,8 +25,8 @@ from peerveil.cli import base
 from peerveil.data import Reviews
 from peerveil.study import demo
 from peerveil.study.actions import find_action
-from peerveil.study.reference import reference_page
 from peerveil.study.release import PublishMeans
+from peerveil.study.schema import reference_page
 
 ROOT = Path(__file__).parents[1]
 GENERATED = ROOT / "docs" / "actions.md"  # by docs/conf.py

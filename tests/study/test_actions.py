@@ -23,12 +23,11 @@ from peerveil.cli.base import build_app
 from peerveil.data import synthetic_conference
 from peerveil.study import Study
 from peerveil.study.actions import KINDS, Action, Parameter, Setting, _whole, all_actions, find_action
-from peerveil.study.execute import DataFile, Inputs, execute
+from peerveil.study.execute import Inputs, StudyFile, execute
 from peerveil.study.outcome import Outcome
-from peerveil.study.reference import action_reference, reference_page
-from peerveil.study.schema import step_schema, study_schema
-from peerveil.study.spelling import Duration, Epsilon, Limits
-from peerveil.study.toml import toml_step
+from peerveil.study.schema import action_reference, reference_page, step_schema, study_schema
+from peerveil.study.spelling import Duration, Epsilon, Range
+from peerveil.study.toml import SuggestedStep
 from peerveil.web.console.pages.modules import form_fields
 from peerveil.web.console.studies import form_text, offered, read_settings
 
@@ -269,7 +268,7 @@ def changed() -> type[Action[Any]]:
         kinds, spends = ("reviews",), True
         epsilon: Annotated[Epsilon, Setting("Privacy budget of the trial.", common=True)]
         patience: Annotated[Duration, Setting("How long to wait.", "Patience")] = 5400.0
-        rounds: Annotated[int, Limits(ge=3, le=77), Setting("Rounds of the trial.")] = 42
+        rounds: Annotated[int, Range(ge=3, le=77), Setting("Rounds of the trial.")] = 42
 
     return Trial
 
@@ -310,7 +309,7 @@ def test_an_account_without_a_ledger_and_the_reverse_are_refused(
     monkeypatch.setattr(kind, "guarantee", lambda *_: None)
     monkeypatch.setattr("peerveil.study.execute.read_inputs", lambda *_: Inputs(None))
     action = object.__new__(kind)
-    source = DataFile(path=tmp_path / "data.csv") if kind.kinds else None
+    source = StudyFile(path=tmp_path / "data.csv") if kind.kinds else None
     ledger = str(tmp_path / "budget.db")
     with Ledger.open(ledger) as book:
         book.account("main", epsilon=1)
@@ -336,7 +335,7 @@ def test_a_study_refuses_a_spending_step_without_an_account(kind: type[Action[An
     settings |= {
         parameter.name: "data" for parameter in kind.parameters() if parameter.refers is not None and parameter.required
     }
-    step = toml_step(kind, settings, data="data")
+    step = SuggestedStep("", settings).text(kind, data="data")
     head = f'[study]\ntitle = "x"\n[accounts.main]\nepsilon = 1\n[data.data]\npath = "data.csv"\nkind = "{kind.kinds[0]}"\n'
     file = tmp_path / "study.toml"
     file.write_text(f"{head}{step}", encoding="utf-8")
@@ -350,7 +349,7 @@ def test_what_is_drawn_once_is_never_replaced(tmp_path: Path) -> None:
     assert {kind.name for kind in once} == {"timing.post", "calibration.decide"}
     for kind in once:
         with pytest.raises(BadInput, match="drawn once"):
-            execute(object.__new__(kind), DataFile(path=tmp_path / "data.csv"), tmp_path, force=True)
+            execute(object.__new__(kind), StudyFile(path=tmp_path / "data.csv"), tmp_path, force=True)
 
 
 # ---- weight ----------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from peerveil.core.guarantee import Guarantee
 from peerveil.report import Line
-from peerveil.study.outcome import Outcome, Part, person_cautions, typical_and_most
+from peerveil.study.outcome import Outcome, OutcomePart, person_cautions, typical_and_most
 
 ONE = Guarantee.pure_dp(1, unit="one review", neighbors="two reviewers exchange one review each")
 
@@ -61,7 +61,7 @@ def test_nothing_that_is_kept_back_stays_public() -> None:
     outcome.public.csv("labels.csv", pl.DataFrame({"task": [1]}))
     outcome.figure(lambda ax: ax.plot([1, 2]), "a line", "A line.", public=True)
     outcome.withhold("Not for publication.", "everybody who answered")
-    assert outcome.public == Part()
+    assert outcome.public == OutcomePart()
     assert (outcome.attack, outcome.guarantee) == ([], None)
     assert outcome.guarantee_text == outcome.guarantee_short == "Not for publication."
     assert outcome.protections == [["everybody who answered", "nothing of this step is published"]]

@@ -13,7 +13,7 @@ import click
 
 from peerveil.cli import base
 from peerveil.study.actions import actions_of
-from peerveil.study.execute import DataFile
+from peerveil.study.execute import StudyFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -122,9 +122,9 @@ def _run(kind: type[Action[Any]], options: dict[str, Any]) -> None:
     columns, source = options.get("columns"), None
     if kind.kinds:
         reading = {name: options.get(name) for name in ("kind", "time_zone", "layout")}
-        source = DataFile(path=Path(options["file"]), format=options["format_"], columns=columns, **reading)
+        source = StudyFile(path=Path(options["file"]), format=options["format_"], columns=columns, **reading)
     others = {
-        parameter.name: [DataFile(path=Path(path), columns=columns) for path in parameter.values(action)]
+        parameter.name: [StudyFile(path=Path(path), columns=columns) for path in parameter.values(action)]
         for parameter in kind.parameters()
         if parameter.named_data
     }

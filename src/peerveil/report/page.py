@@ -88,7 +88,7 @@ class Line(NamedTuple):
         return [self.text, f"$ {self.command}"] if self.command else [self.text]
 
 
-class Part(NamedTuple):
+class PagePart(NamedTuple):
     """One part of a page: its kind (a name in ``_HTML``) and what stands in it. All text is escaped, figures are SVG."""
 
     kind: str
@@ -114,14 +114,14 @@ class Page:
         if not title.strip():
             raise BadInput("title", got=title, want="a title")
         self.title = title
-        self.parts: list[Part] = []
+        self.parts: list[PagePart] = []
         self._footer = ""
         self._add("title", title)
         if lead:
             self._add("lead", lead)
 
     def _add(self, kind: str, *content: Any) -> None:
-        self.parts.append(Part(kind, content))
+        self.parts.append(PagePart(kind, content))
 
     def heading(self, text: str) -> None:
         """A section begins."""
@@ -203,7 +203,7 @@ class Page:
     def from_dict(cls, data: Mapping[str, Any]) -> Page:
         """What :meth:`to_dict` gave."""
         page = cls(data["title"])
-        page.parts = [Part(kind, tuple(content)) for kind, *content in data["parts"]]
+        page.parts = [PagePart(kind, tuple(content)) for kind, *content in data["parts"]]
         page.footer(data["footer"])
         return page
 

@@ -40,7 +40,7 @@ from typing import (
 from peerveil.core.errors import BadInput, Verbatim, unknown
 from peerveil.study.outcome import Outcome
 from peerveil.study.refusals import Refusals
-from peerveil.study.spelling import Limits, Refers, Spelling
+from peerveil.study.spelling import Range, Refers, Spelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from peerveil.core.guarantee import Guarantee
     from peerveil.core.result import Plan
-    from peerveil.study.execute import Context, DataFile, Inputs
+    from peerveil.study.execute import Context, Inputs, StudyFile
     from peerveil.study.toml import SuggestedStep
 
 Kind = Literal["reviews", "events", "rankings", "labels"]
@@ -102,9 +102,7 @@ class Parameter:
         spelling, refers = parts.get(Spelling), parts.get(Refers)
         choices = get_args(kind) if get_origin(kind) is Literal else ()
         required = default is MISSING
-        want = (
-            refers.want if refers else spelling.want if spelling else _want(kind, choices, parts.get(Limits, Limits()))
-        )
+        want = refers.want if refers else spelling.want if spelling else _want(kind, choices, parts.get(Range, Range()))
         return cls(
             name=name,
             setting=parts[Setting],
@@ -171,7 +169,7 @@ class Parameter:
         return [] if value is None else list(value) if self.many else [value]
 
 
-def _want(kind: Any, choices: tuple[str, ...], limits: Limits) -> str:
+def _want(kind: Any, choices: tuple[str, ...], limits: Range) -> str:
     if choices:
         return f"one of {', '.join(choices)}"
     if kind is bool:
@@ -296,6 +294,8 @@ class Action(Declared, Generic[Table]):
     """Whether its guarantee is only written down in the account: such guarantees do not add up, so nothing is debited."""
     calls: ClassVar[str] = ""
     """The function that does the work, such as ``peerveil.release.publish``: defaults of the two are compared by a test."""
+    silent: ClassVar[bool] = False
+    """Whether that function shows a progress bar of its own unless it is told not to."""
     examples: ClassVar[tuple[str, ...]] = ()
     """Arguments of the command, such as ``reviews.csv --epsilon 1``."""
 
@@ -310,7 +310,7 @@ class Action(Declared, Generic[Table]):
         """Further columns of the data that it needs."""
         return ()
 
-    def in_memory(self, source: DataFile) -> bool:  # noqa: ARG002
+    def in_memory(self, source: StudyFile) -> bool:  # noqa: ARG002
         """Whether it wants its data as a table; otherwise it opens the file itself."""
         return True
 
@@ -351,7 +351,8 @@ class Action(Declared, Generic[Table]):
 
     def call(self, *data: Any, but: tuple[str, ...] = (), **arguments: Any) -> Any:
         """Call the function that does the work with these data and the parameters, except ``but``."""
-        return resolve_name(self.calls)(*data, **self.arguments(but=(*but, *arguments)), **arguments)
+        quiet = {"progress": False} if self.silent else {}
+        return resolve_name(self.calls)(*data, **self.arguments(but=(*but, *arguments)), **arguments, **quiet)
 
 
 class PlanAction(Action[Table]):
@@ -369,11 +370,15 @@ class PlanAction(Action[Table]):
         plan: Plan = self.call(*([inputs.table] if self.kinds else []))
         return plan
 
-    def run(self, inputs: Inputs[Table], context: Context) -> Outcome:
-        """Report the plan: its recommendation, table and figure."""
-        plan, outcome = self.plan(inputs, context), Outcome(self.question, self.costs_nothing)
-        outcome.add_result("plan", plan, plan.recommendation, self.caption, public=bool(self.publishes))
+    def report(self, plan: Plan, **options: Any) -> Outcome:
+        """The plan's recommendation, table and figure; options as of :meth:`Outcome.add_result`."""
+        outcome, options = Outcome(self.question, self.costs_nothing), {"public": bool(self.publishes)} | options
+        outcome.add_result("plan", plan, plan.recommendation, self.caption, **options)
         return outcome
+
+    def run(self, inputs: Inputs[Table], context: Context) -> Outcome:
+        """Report the plan."""
+        return self.report(self.plan(inputs, context))
 
 
 # ---- all of them -----------------------------------------------------------------------------------------------------

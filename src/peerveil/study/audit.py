@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from peerveil.core.optional import missing_parts
 from peerveil.study.actions import Action, Setting
 from peerveil.study.outcome import Outcome
-from peerveil.study.spelling import Limits
+from peerveil.study.spelling import Range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +37,7 @@ class AuditRun(Action[None]):
 
     samples: Annotated[
         int | None,
-        Limits(ge=40, le=10_000_000),
+        Range(ge=40, le=10_000_000),
         Setting(
             "Outputs per side for each claim; more finds more. By default 20,000 to 500,000 by mechanism.", common=True
         ),

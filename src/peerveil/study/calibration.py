@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, PlanAction, Setting
 from peerveil.study.outcome import Outcome
-from peerveil.study.spelling import File, InnerShare, Limits, ReviewsName, ScaleAndBias, Share
+from peerveil.study.refusals import require
+from peerveil.study.spelling import File, InnerShare, Range, ReviewsName, ScaleAndBias, Share
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ class _Decisions(Action["Reviews"]):
     kinds = ("reviews",)
 
     accept: Annotated[
-        int | None, Limits(ge=0, le=1_000_000), Setting("How many papers to accept.", "Papers to accept", common=True)
+        int | None,
+        Range(ge=0, le=1_000_000),
+        Setting("How many papers to accept.", "Papers to accept", common=True),
     ] = None
     accepted: Annotated[
         InnerShare | None,
@@ -54,12 +57,12 @@ class _Decisions(Action["Reviews"]):
     ] = None
     noise: Annotated[
         float | None,
-        Limits(ge=0),
+        Range(ge=0),
         Setting("Standard deviation of scores; by default fitted with the history.", "Noise of scores"),
     ] = None
     draws: Annotated[
         int,
-        Limits(ge=1, le=50),
+        Range(ge=1, le=50),
         Setting(
             "With a history: how many credible functions of each reviewer to average over; 1 takes the mean.",
             "Draws per reviewer",
@@ -67,12 +70,12 @@ class _Decisions(Action["Reviews"]):
     ] = 8
     iterations: Annotated[
         int,
-        Limits(ge=60, le=1_000_000),
+        Range(ge=60, le=1_000_000),
         Setting("With a history: iterations of each of four chains.", "Iterations of the fit"),
     ] = 1500
     group_size: Annotated[
         int,
-        Limits(ge=2, le=6),
+        Range(ge=2, le=6),
         Setting(
             "Papers whose committees could have been exchanged. Larger groups hide a writer among more people, and take "
             "longer.",
@@ -92,15 +95,14 @@ class _Decisions(Action["Reviews"]):
     ] = "committees"
 
     def __post_init__(self) -> None:
-        if (self.accept is None) == (self.accepted is None):
-            got = _NOTHING if self.accept is None else Verbatim("a number and a share")
-            raise BadInput("accept", got=got, want="a number of papers, or instead accepted: a share of all papers")
-        if bool(self.history) == (self.reviewers is not None):
-            got = Verbatim("a history and reviewers") if self.history else _NOTHING
-            raise BadInput("history", got=got, want="past conferences, or instead reviewers: a table of strictness")
-        if self.reviewers is not None and self.noise is None:
-            want = "the standard deviation of scores; it is fitted only with a history"
-            raise BadInput("noise", got=_NOTHING, want=want)
+        got = _NOTHING if self.accept is None else Verbatim("a number and a share")
+        want = "a number of papers, or instead accepted: a share of all papers"
+        require((self.accept is None) != (self.accepted is None), "accept", got=got, want=want)
+        got = Verbatim("a history and reviewers") if self.history else _NOTHING
+        want = "past conferences, or instead reviewers: a table of strictness"
+        require(bool(self.history) != (self.reviewers is not None), "history", got=got, want=want)
+        want = "the standard deviation of scores; it is fitted only with a history"
+        require(self.reviewers is None or self.noise is not None, "noise", got=_NOTHING, want=want)
 
     def fit(self, inputs: Inputs[Reviews]) -> MiscalibrationFit | None:
         """Strictness learned from the past, once per run; None if it was given as a table."""
@@ -109,8 +111,7 @@ class _Decisions(Action["Reviews"]):
         fit: MiscalibrationFit | None
         fitted, fit = self.__dict__.get("_fit", (None, None))
         if fitted is not inputs:
-            from peerveil.calibration import fit_miscalibration
-            from peerveil.calibration.fit import known_reviewers
+            from peerveil.calibration.fit import fit_miscalibration, known_reviewers
 
             past = inputs.others["history"]
             known_reviewers(inputs.table, past)
@@ -256,6 +257,7 @@ class PlanDecisions(_Decisions, PlanAction["Reviews"]):
     )
     operator = "what protection costs: it is computed from scores and reviewers' strictness, which you hold"
     calls = "peerveil.calibration:plan_decisions"
+    silent = True
     examples = (
         "reviews.csv --history past.csv --accept 40",
         "reviews.csv --reviewers truth_reviewers.csv --noise 0.5 --accepted 0.25 --demand 0 --demand 0.5 --demand 1",
@@ -279,7 +281,9 @@ class PlanDecisions(_Decisions, PlanAction["Reviews"]):
         ),
     ] = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
     most_groups: Annotated[
-        int, Limits(ge=1, le=1_000_000), Setting("For a conference: groups to try, evenly chosen.", "Groups to try")
+        int,
+        Range(ge=1, le=1_000_000),
+        Setting("For a conference: groups to try, evenly chosen.", "Groups to try"),
     ] = 100
 
     def guarantee(self, inputs: Inputs[Reviews]) -> None:
@@ -296,7 +300,7 @@ class PlanDecisions(_Decisions, PlanAction["Reviews"]):
         context.progress(0.5, "trying demands")
         own = ("adversary", "demands", "most_groups")
         but = tuple(item.name for item in self.parameters() if item.name not in own)
-        plan: Plan = self.call(inputs.table, but=but, **model, progress=False)
+        plan: Plan = self.call(inputs.table, but=but, **model)
         return plan
 
 
@@ -319,27 +323,25 @@ class SimulateDecisions(Action[None]):
             common=True,
         ),
     ] = ((1.0, 0.5), (0.7, -0.5))
-    noise: Annotated[float, Limits(ge=0), Setting("Standard deviation of scores.", "Noise of scores", common=True)] = (
-        0.4
-    )
+    noise: Annotated[float, Range(ge=0), Setting("Standard deviation of scores.", "Noise of scores", common=True)] = 0.4
     share: Annotated[
         Share,
         Setting("Pairs: how much of the possible protection to use, from none (0) to all (1).", "Share of protection"),
     ] = 0.5
-    accept: Annotated[int, Limits(ge=0, le=20), Setting("Panels: how many papers to accept.", "Papers to accept")] = 1
+    accept: Annotated[int, Range(ge=0, le=20), Setting("Panels: how many papers to accept.", "Papers to accept")] = 1
     adversary_error: Annotated[
         Share, Setting("Panels: how often the best guess of a review's writer shall be wrong.", "Error of the guess")
     ] = 0.5
     draws: Annotated[
         int | None,
-        Limits(ge=1, le=10_000_000),
+        Range(ge=1, le=10_000_000),
         Setting("How many pairs or panels to simulate; by default 100,000 pairs or 1,000 panels.", "Simulations"),
     ] = None
-    seed: Annotated[int, Limits(ge=0), Setting("The same seed gives the same papers.")] = 0
+    seed: Annotated[int, Range(ge=0), Setting("The same seed gives the same papers.")] = 0
 
     def __post_init__(self) -> None:
-        if len(self.functions) < 2:
-            raise BadInput("functions", got=Verbatim(f"{len(self.functions)}"), want="at least two reviewers")
+        count = len(self.functions)
+        require(count >= 2, "functions", got=Verbatim(f"{count}"), want="at least two reviewers")
 
     def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
         """Simulate pairs or panels."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import printed
 from peerveil.ledger import BudgetExceeded, Ledger
-from peerveil.study.execute import DataFile, Inputs, kind_of, read_inputs
-from peerveil.study.refusals import Refusals
+from peerveil.study.execute import Inputs, StudyFile, kind_of, read_inputs
+from peerveil.study.refusals import Refusals, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from peerveil.core.guarantee import Guarantee
     from peerveil.study.actions import Action
     from peerveil.study.spec import StepSpec, Study
+
+
+def debit_of(guarantee: Guarantee | None) -> Fraction:
+    """What a guarantee takes from an account: its epsilon, where its notion of privacy adds up."""
+    if guarantee is None or not guarantee.notion.adds_up:
+        return Fraction(0)
+    return guarantee.exact_epsilon or Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -38,10 +45,8 @@ class Planned:
 
     @property
     def debit(self) -> Fraction:
-        """What it takes from its account: its epsilon, where its notion of privacy adds up."""
-        if self.guarantee is None or self.step.account is None or not self.guarantee.notion.adds_up:
-            return Fraction(0)
-        return self.guarantee.exact_epsilon or Fraction(0)
+        """What it takes from its account."""
+        return Fraction(0) if self.step.account is None else debit_of(self.guarantee)
 
 
 @dataclass(frozen=True)
@@ -135,14 +140,13 @@ def _read_all(study: Study) -> tuple[list[Inputs[Any]], dict[str, str]]:
     kinds: dict[str, str] = {}
     names = {file.path: name for name, file in study.data.items()}
 
-    def read(file: DataFile, kind: str, extra: tuple[str, ...]) -> Any:
+    def read(file: StudyFile, kind: str, extra: tuple[str, ...]) -> Any:
         key, name = (repr(file), kind, extra), names[file.path]
         if key not in tables:
             digests.setdefault(name, file.digest())
             tables[key] = file.read(kind, extra)
-            if file.digest() != digests[name]:
-                want = "a file that does not change while it is read"
-                raise BadInput(f"data.{name}", got=str(file.path), want=want)
+            is_same = file.digest() == digests[name]
+            require(is_same, f"data.{name}", got=str(file.path), want="a file that does not change while it is read")
         return tables[key]
 
     inputs: list[Inputs[Any]] = []
@@ -159,23 +163,22 @@ def _read_step(
     """The table of a step and its further tables. A name of [data] stands for one kind of data in the whole study."""
     action = step.action
 
-    def file_of(name: str, wanted: tuple[str, ...], setting: str) -> DataFile:
+    def file_of(name: str, wanted: tuple[str, ...], setting: str) -> StudyFile:
         file = study.data[name]
         stated = file.kind or kinds.get(name)
-        if stated is not None and stated not in wanted:
-            got = Verbatim(f"{name}, which holds {stated}")
-            raise BadInput(f"{step.place}.{setting}", got=got, want=" or ".join(wanted))
+        got = Verbatim(f"{name}, which holds {stated}")
+        require(stated is None or stated in wanted, f"{step.place}.{setting}", got=got, want=" or ".join(wanted))
         kinds[name] = stated or (wanted[0] if len(wanted) == 1 else kind_of(action, file))
         return replace(file, kind=kinds[name])  # type: ignore[arg-type]
 
-    others: dict[str, list[DataFile]] = {}
+    others: dict[str, list[StudyFile]] = {}
     for parameter in action.parameters():
         for value in parameter.values(action) if parameter.refers is not None else ():
             if parameter.named_data:
                 file = file_of(value, (parameter.named_data,), parameter.name)
                 others.setdefault(parameter.name, []).append(file)
             else:
-                digests[f"{step.name}.{parameter.name}"] = DataFile(path=value).digest()
+                digests[f"{step.name}.{parameter.name}"] = StudyFile(path=value).digest()
     source = None if step.data is None else file_of(step.data, action.kinds, "data")
     if source is not None and not action.in_memory(source):
         digests.setdefault(str(step.data), source.digest())
@@ -188,29 +191,28 @@ def _afford(checked: Checked, key: Callable[[str], str] | None) -> Checked:
     if not spending:
         return checked
     remaining, paid = dict(study.accounts), dict.fromkeys(study.accounts, Fraction(0))
-    keys = {planned.step.name: None if key is None else key(planned.step.name) for planned in spending}
+    keys = {} if key is None else {planned.step.name: key(planned.step.name) for planned in spending}
     exists = "://" in study.ledger or Path(study.ledger).exists()
     with Ledger.open(study.ledger) if exists else nullcontext() as ledger:
         for account in ledger.accounts() if ledger is not None else ():
-            if account.name not in remaining:
+            budget = study.accounts.get(account.name)
+            if budget is None:
                 continue
-            if account.exact_epsilon != remaining[account.name]:
-                raise BadInput(f"accounts.{account.name}.epsilon", got=str(remaining[account.name]),
-                               want=f"{account.exact_epsilon}, with which it was opened in the ledger")  # fmt: skip
+            opened = f"{account.exact_epsilon}, with which it was opened in the ledger"
+            is_same = account.exact_epsilon == budget
+            require(is_same, f"accounts.{account.name}.epsilon", got=str(budget), want=opened)
             remaining[account.name] = account.exact_remaining
-            own = (
-                entry.exact_debit for entry in account.entries() if entry.key is not None and entry.key in keys.values()
-            )
+            own = (entry.exact_debit for entry in account.entries() if entry.key in keys.values())
             paid[account.name] = sum(own, Fraction(0))
         known = replace(checked, remaining=remaining, paid=paid)
         for name, amount in known.due.items():
             if amount > remaining[name]:
                 raise BudgetExceeded(name, requested=amount, remaining=remaining[name])
-        for planned in spending:
-            if ledger is None:
-                break
+        for planned in spending if ledger is not None else ():
             step = planned.step
-            ledger.require_free(str(step.account), planned.inputs.table, once=planned.action.once, key=keys[step.name])
+            ledger.require_free(
+                str(step.account), planned.inputs.table, once=planned.action.once, key=keys.get(step.name)
+            )
     return known
 
 
@@ -222,12 +224,10 @@ def _spending(checked: Checked) -> list[Planned]:
     for planned in spending:
         account, identity = str(planned.step.account), planned.inputs.table.identity
         owner = owners.setdefault(identity, account)
-        if owner != account:
-            want = f"account {owner!r}, from which an earlier step spends on the same data"
-            raise BadInput(f"{planned.step.place}.account", got=account, want=want)
-        if planned.action.once and identity in decided:
-            want = "one decision of the same reviews: two together say more about who wrote what"
-            raise BadInput(planned.step.place, got=Verbatim("a second decision"), want=want)
+        other = f"account {owner!r}, from which an earlier step spends on the same data"
+        require(owner == account, f"{planned.step.place}.account", got=account, want=other)
         if planned.action.once:
+            once = "one decision of the same reviews: two together say more about who wrote what"
+            require(identity not in decided, planned.step.place, got=Verbatim("a second decision"), want=once)
             decided.add(identity)
     return spending

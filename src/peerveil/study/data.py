@@ -25,15 +25,9 @@ class DescribeData(Action[Any]):
     def run(self, inputs: Inputs[Any], context: Context) -> Outcome:  # noqa: ARG002
         """Describe it."""
         description = self.call(inputs.table)
-        summary, frame = f"{description.summary()}.", description.frame()
-        outcome = Outcome(
-            "What is in the data?", "Nothing of this may be published: it is computed from the data without noise."
-        )
-        part = outcome.private
-        part.answer, part.results = summary, description.to_dict()
-        part.table(["fact", "value"], frame.rows())
-        part.csv("description.csv", frame)
-        outcome.figure(description.plot, summary, summary, public=False)
+        reason = "Nothing of this may be published: it is computed from the data without noise."
+        outcome, summary = Outcome("What is in the data?", reason), f"{description.summary()}."
+        outcome.add_result("description", description, summary, summary, public=False)
         return outcome
 
 

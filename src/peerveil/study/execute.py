@@ -13,9 +13,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import Verbatim
 from peerveil.core.files import check_out
 from peerveil.study.actions import Declared, Kind, Setting, Table
+from peerveil.study.refusals import require
 from peerveil.study.spelling import Columns, DataPath, Name  # noqa: TC001 (read at run time)
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from peerveil.study.outcome import Outcome
 
 
-class DataFile(Declared):
+class StudyFile(Declared):
     """A file of data and how to read it: ``[data.NAME]`` of a study, or FILE and its options on the command line."""
 
     path: Annotated[DataPath, Setting("The file, beside the study unless the path is absolute.")]
@@ -52,7 +53,7 @@ class DataFile(Declared):
     def as_typed(self) -> str:
         """The file with the options that it is read with, as they stand on a command line.
 
-        >>> DataFile(path=Path("my log.csv"), columns={"actor": "user"}).as_typed()
+        >>> StudyFile(path=Path("my log.csv"), columns={"actor": "user"}).as_typed()
         "'my log.csv' --column actor=user"
         """
         options = [part for ours, theirs in (self.columns or {}).items() for part in ("--column", f"{ours}={theirs}")]
@@ -63,15 +64,13 @@ class DataFile(Declared):
     def refuse(self, settings: Iterable[str], want: str) -> None:
         """Refuse settings that an action which opens the file itself cannot use."""
         for name in settings:
-            if getattr(self, name):
-                raise BadInput(name, got=getattr(self, name), want=want)
+            require(not getattr(self, name), name, got=getattr(self, name), want=want)
 
     def check_files(self) -> None:
         """Refuse files that an action could not open itself."""
         from peerveil.data.readers.files import InputFile
 
-        if not self.files():
-            raise BadInput(str(self.path), got=Verbatim("no such file"), want="at least one Parquet file")
+        require(self.files(), str(self.path), got=Verbatim("no such file"), want="at least one Parquet file")
         for path in self.files():
             InputFile.open(path)
 
@@ -104,8 +103,14 @@ class Inputs(Generic[Table]):
     """
 
     table: Table
-    source: DataFile | None = None
+    source: StudyFile | None = None
     others: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def file(self) -> StudyFile:
+        """The file, of an action that reads data."""
+        assert self.source is not None
+        return self.source
 
 
 def no_progress(share: float, text: str = "") -> None:
@@ -123,9 +128,9 @@ class Context:
 
 def read_inputs(
     action: Action[Any],
-    source: DataFile | None,
-    others: Mapping[str, Sequence[DataFile]],
-    read: Callable[[DataFile, str, tuple[str, ...]], Any] = DataFile.read,
+    source: StudyFile | None,
+    others: Mapping[str, Sequence[StudyFile]],
+    read: Callable[[StudyFile, str, tuple[str, ...]], Any] = StudyFile.read,
 ) -> Inputs[Any]:
     """Read what an action needs, through ``read``; a parameter that names several files gets a list of tables."""
     further: dict[str, Any] = {}
@@ -139,20 +144,18 @@ def read_inputs(
     return Inputs(table, source, further)
 
 
-def kind_of(action: Action[Any], source: DataFile) -> str:
+def kind_of(action: Action[Any], source: StudyFile) -> str:
     """What a file is read as."""
     if source.kind is not None:
-        if source.kind not in action.kinds:
-            raise BadInput("kind", got=source.kind, want=" or ".join(action.kinds))
+        require(source.kind in action.kinds, "kind", got=source.kind, want=" or ".join(action.kinds))
         return source.kind
     if len(action.kinds) == 1:
         return action.kinds[0]
     from peerveil.data import recognize
 
     kinds = [kind.lower() for kind in recognize(source.path).kinds if kind.lower() in action.kinds]
-    if len(kinds) != 1:
-        got = Verbatim(f"a file that could hold {' or '.join(kinds) or 'anything'}")
-        raise BadInput("kind", got=got, want=f"what to read it as: {', '.join(action.kinds)}")
+    got = Verbatim(f"a file that could hold {' or '.join(kinds) or 'anything'}")
+    require(len(kinds) == 1, "kind", got=got, want=f"what to read it as: {', '.join(action.kinds)}")
     return kinds[0]
 
 
@@ -166,10 +169,10 @@ class Executed:
 
 def execute(
     action: Action[Any],
-    source: DataFile | None,
+    source: StudyFile | None,
     out: Path,
     *,
-    others: Mapping[str, Sequence[DataFile]] | None = None,
+    others: Mapping[str, Sequence[StudyFile]] | None = None,
     ledger: str | None = None,
     account: str | None = None,
     seed: int | None = None,
@@ -184,9 +187,9 @@ def execute(
     from peerveil.core.randomness import Randomness
 
     check_spending(action, ledger, account, seed)
-    if action.drawn_once and out.is_dir() and any(out.iterdir()):
-        want = "a new or empty folder: this is drawn once, and a second draw from the same data reveals more"
-        raise BadInput("--out", got=Verbatim(f"{out}, which is not empty"), want=want)
+    is_drawn = action.drawn_once and out.is_dir() and any(out.iterdir())
+    once = "a new or empty folder: this is drawn once, and a second draw from the same data reveals more"
+    require(not is_drawn, "--out", got=Verbatim(f"{out}, which is not empty"), want=once)
     check_out(out, force, again="; doing it again costs its own epsilon" if action.spends else "")
     inputs = read_inputs(action, source, others or {})
     action.guarantee(inputs)  # refuses what could not be run
@@ -211,10 +214,9 @@ def _opened(ledger: str | None, account: str | None) -> Iterator[Account | None]
 
 def check_spending(action: Action[Any], ledger: str | None, account: str | None, seed: int | None) -> None:
     """Refuse what would let a release go uncounted: a ledger without an account, or an account without a ledger."""
-    if (ledger is None) is not (account is None):
-        missing = "--ledger FILE beside it" if ledger is None else "--account NAME beside --ledger"
-        raise BadInput("--account", got=account if account is not None else Verbatim("nothing"), want=missing)
-    if ledger is not None and not action.spends:
-        raise BadInput("--account", got=account, want=f"no account: {action.name} spends nothing")
-    if ledger is not None and seed is not None:
-        raise BadInput("--seed", got=seed, want="no seed with a ledger: a simulation is never debited")
+    missing = "--ledger FILE beside it" if ledger is None else "--account NAME beside --ledger"
+    named = Verbatim("nothing") if account is None else account
+    require((ledger is None) is (account is None), "--account", got=named, want=missing)
+    if ledger is not None:
+        require(action.spends, "--account", got=account, want=f"no account: {action.name} spends nothing")
+        require(seed is None, "--seed", got=seed, want="no seed with a ledger: a simulation is never debited")

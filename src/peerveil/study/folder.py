@@ -22,20 +22,21 @@ import json
 import secrets
 from contextlib import contextmanager
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from peerveil.core.errors import BadInput, PeerveilError
 from peerveil.core.files import write_text
 from peerveil.study.outcome import Outcome
+from peerveil.study.refusals import require
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from peerveil.study.spec import Study
 
-_JOURNAL: Final = "journal.json"
-_FORMAT: Final = 2
+Loaded = TypeVar("Loaded")
+_FORMAT: Final = 3
 
 
 class Folder:
@@ -46,6 +47,7 @@ class Folder:
         self.simulated = simulated
         self.public = path / ("simulated" if simulated else "public")
         self.private = path / "private"
+        self.journal = self.private / "journal.json"
         self.run = ""
 
     def key(self, step: str) -> str:
@@ -57,15 +59,11 @@ class Folder:
     def opened(cls, path: Path, study: Study) -> Iterator[Folder]:
         """Begin a run, or go on with one; refused if the folder is somebody else's or another process is at work."""
         folder = cls(path, simulated=study.seed is not None)
-        if path.exists() and not path.is_dir():
-            raise BadInput("out", got=str(path), want="a folder")
-        begun = (folder.private / _JOURNAL).exists()
-        if path.is_dir() and any(path.iterdir()) and not begun:
-            raise BadInput(
-                "out", got=str(path), want="a new or empty folder, or one that an earlier run of this study began"
-            )
-        if any(part.is_symlink() for part in (folder.private, folder.public)):
-            raise BadInput("out", got=str(path), want="a folder whose public and private parts are not links")
+        folder._require(path.is_dir() or not path.exists(), "a folder")
+        is_ours = folder.journal.exists() or not path.exists() or not any(path.iterdir())
+        folder._require(is_ours, "a new or empty folder, or one that an earlier run of this study began")
+        is_linked = folder.private.is_symlink() or folder.public.is_symlink()
+        folder._require(not is_linked, "a folder whose public and private parts are not links")
         folder.private.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder.private.chmod(0o700)
         lock_file = folder.private / "lock"
@@ -78,62 +76,59 @@ class Folder:
             folder._begin(study)
             yield folder
 
+    def _require(self, condition: bool, want: str) -> None:
+        require(condition, "out", got=str(self.path), want=want)
+
     def _begin(self, study: Study) -> None:
         own = sha256(study.text.encode()).hexdigest()
-        if (self.private / _JOURNAL).exists():
-            journal = self._journal()
-            if journal["study"] != own:
-                raise BadInput("out", got=str(self.path), want="the study file that this folder was begun with (it has "
-                               "changed since), or another folder for the new one")  # fmt: skip
+        if self.journal.exists():
+            journal = self._read_journal()
+            want = "the study file that this folder was begun with (it has changed since), or another folder for the new one"
+            self._require(journal["study"] == own, want)
             self.run = journal["run"]
             return
         self.run = secrets.token_hex(8)
         write_text(self.private / "study.toml", study.text, private=True)
-        self._save("", _JOURNAL, {"format": _FORMAT, "run": self.run, "study": own, "data": {}})
+        _save(self.journal, {"format": _FORMAT, "run": self.run, "study": own, "data": {}})
 
-    def _journal(self) -> dict[str, Any]:
-        journal = self._load(self.private / _JOURNAL, "journal")
-        if journal.get("format") != _FORMAT:
-            want = "a folder that this version of peerveil began; start again in a new one"
-            raise BadInput("out", got=str(self.path), want=want)
+    def _read_journal(self) -> dict[str, Any]:
+        journal = _load(self.journal, dict, "journal")
+        is_known = journal.get("format") == _FORMAT
+        self._require(is_known, "a folder that this version of peerveil began; start again in a new one")
         return journal
-
-    def _save(self, step: str, name: str, data: dict[str, Any], indent: int | None = 2) -> None:
-        text = json.dumps(data, indent=indent, allow_nan=False) + "\n"
-        write_text(self.private / step / name, text, private=True)
-
-    def _load(self, where: Path, what: str) -> dict[str, Any]:
-        try:
-            return dict(json.loads(where.read_text(encoding="utf-8")))
-        except (ValueError, TypeError):
-            raise BadInput("out", got=str(where), want=f"the {what} that an earlier run wrote") from None
 
     def pin_data(self, digests: Mapping[str, str]) -> None:
         """Remember which data the run is about; other data under the same names are refused from now on."""
-        journal = self._journal()
+        journal = self._read_journal()
         for name, digest in digests.items():
             if journal["data"].setdefault(name, digest) != digest:
                 raise BadInput(f"data.{name}", got="another file than when this run began",
                                want="the same data, or another --out: a run is about one set of data")  # fmt: skip
-        self._save("", _JOURNAL, journal)
+        _save(self.journal, journal)
 
     # ---- outcomes ---------------------------------------------------------------------------------------------
 
     def outcome(self, step: str) -> Outcome | None:
         """What an earlier run kept of a step."""
         where = self.private / step / "outcome.json"
-        if not where.exists():
-            return None
-        try:
-            return Outcome.from_dict(self._load(where, "outcome"))
-        except (ValueError, KeyError, TypeError):
-            raise BadInput("out", got=str(where), want="the outcome that an earlier run wrote") from None
+        return _load(where, Outcome.from_dict, "outcome") if where.exists() else None
 
     def keep(self, step: str, outcome: Outcome) -> None:
         """Save an outcome for good, then write its files."""
-        self._save(step, "outcome.json", outcome.to_dict(), indent=None)
+        _save(self.private / step / "outcome.json", outcome.to_dict(), indent=None)
         self.make_files(step, outcome)
 
     def make_files(self, step: str, outcome: Outcome) -> None:
         """Everything of a step but its outcome; the same files however often it is called."""
         outcome.write(self.public / step, self.private / step, simulated=self.simulated)
+
+
+def _save(where: Path, data: dict[str, Any], indent: int | None = 2) -> None:
+    write_text(where, json.dumps(data, indent=indent, allow_nan=False) + "\n", private=True)
+
+
+def _load(where: Path, make: Callable[[Any], Loaded], what: str) -> Loaded:
+    try:
+        return make(json.loads(where.read_text(encoding="utf-8")))
+    except (ValueError, TypeError):
+        raise BadInput("out", got=str(where), want=f"the {what} that an earlier run wrote") from None

@@ -14,8 +14,10 @@ from peerveil.data.readers.files import InputFile
 from peerveil.data.readers.recognize import nearest
 from peerveil.data.readers.tabular import column_names
 from peerveil.study.actions import all_actions
+from peerveil.study.check import debit_of
 from peerveil.study.execute import Inputs
-from peerveil.study.toml import toml_step, toml_value
+from peerveil.study.refusals import require
+from peerveil.study.toml import toml_value
 
 if TYPE_CHECKING:
     import os
@@ -70,14 +72,12 @@ def new_study(folder: str | os.PathLike[str]) -> str:
     (True, True)
     """
     source = Path(folder)
-    if not source.exists():
-        raise BadInput("data", got=str(source), want="a folder of data, or a file")
+    require(source.exists(), "data", got=str(source), want="a folder of data, or a file")
     files = sorted(path for path in source.iterdir() if path.is_file()) if source.is_dir() else [source]
-    if len(files) > _MOST_FILES:
-        raise BadInput("data", got=f"{len(files)} files", want=f"a folder with at most {_MOST_FILES}")
+    is_small = len(files) <= _MOST_FILES
+    require(is_small, "data", got=f"{len(files)} files", want=f"a folder with at most {_MOST_FILES}")
     names: set[str] = set()
     sections, unnamed, left_out, steps = [], [], [], []
-    budget = Fraction(0)
     for path in files:
         try:
             tables = _tables(path)
@@ -89,19 +89,17 @@ def new_study(folder: str | os.PathLike[str]) -> str:
         for found in tables:
             name = _name(path, found.kind if len(tables) > 1 else "", names)
             sections.append(found.section(name, path))
-            for text, debit in _suggested(name, found):
-                steps.append(text)
-                budget += debit
-    if not sections and not unnamed:
-        reasons = "; ".join(left_out[:3])
-        raise BadInput("data", got=str(source), want=f"at least one file that can be read ({reasons or 'it is empty'})")
+            steps += _suggested(name, found)
+    readable = f"at least one file that can be read ({'; '.join(left_out[:3]) or 'it is empty'})"
+    require(sections or unnamed, "data", got=str(source), want=readable)
+    budget = sum((debit for _, debit in steps), Fraction(0))
     head = _HEAD.format(
         folder=_one_line(str(source)),
         title=toml_value(f"Study of {source.resolve().name}"),
         budget=f"{printed(budget or Fraction(1), 'up'):g}",
     )
     listed = ["# Left out:\n" + "".join(f"# {line}\n" for line in left_out)] if left_out else []
-    return "\n".join([head, *sections, *unnamed, *listed, *steps])
+    return "\n".join([head, *sections, *unnamed, *listed, *(text for text, _ in steps)])
 
 
 def _tables(path: Path) -> list[FoundTable]:
@@ -155,18 +153,8 @@ def _suggested(name: str, found: FoundTable) -> list[tuple[str, Fraction]]:
         if kind.spends and not suggestion.commented:
             with suppress(BadInput):  # what the data do not allow is for the check to say
                 guarantee = kind.check(suggestion.settings, strict=True).guarantee(Inputs(found.table))
-                if guarantee is not None and guarantee.notion.adds_up:
-                    debit = guarantee.exact_epsilon or Fraction(0)
-        text = toml_step(
-            kind,
-            suggestion.settings,
-            data=name,
-            account="main" if kind.spends else None,
-            why=suggestion.why,
-            remarks=suggestion.remarks,
-            commented=suggestion.commented,
-        )
-        steps.append((text, debit))
+                debit = debit_of(guarantee)
+        steps.append((suggestion.text(kind, data=name, account="main" if kind.spends else None), debit))
     return steps
 
 

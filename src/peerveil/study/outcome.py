@@ -6,8 +6,10 @@ it already has: nothing is drawn twice.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from peerveil.report import Line, Svg
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
     from peerveil.core.guarantee import Guarantee
     from peerveil.core.result import Pictured
-    from peerveil.report import Line, Svg
 
     GuaranteeOf = Callable[[int], Guarantee]
 
@@ -27,10 +28,16 @@ NOT_PUBLISHED = "nothing of this step is published"
 
 @dataclass(frozen=True)
 class DrawnFigure:
-    """A figure as SVG."""
+    """A figure as SVG: the parts of an :class:`~peerveil.report.Svg`."""
 
-    svg: Svg
+    attributes: str
+    content: str
     caption: str
+
+    @property
+    def svg(self) -> Svg:
+        """The figure for a page."""
+        return Svg(self.attributes, self.content)
 
 
 @dataclass(frozen=True)
@@ -41,16 +48,8 @@ class ReportTable:
     rows: list[list[str]]
 
 
-@dataclass(frozen=True)
-class OutputFile:
-    """A text file of the output folder."""
-
-    name: str
-    text: str
-
-
 @dataclass
-class Part:
+class OutcomePart:
     """What one group of readers may see.
 
     Attributes
@@ -61,6 +60,8 @@ class Part:
         What was found, in sentences.
     results
         The figures for programs.
+    files
+        The text of every output file, by name.
     """
 
     answer: str = ""
@@ -68,7 +69,7 @@ class Part:
     results: dict[str, Any] = field(default_factory=dict)
     figures: list[DrawnFigure] = field(default_factory=list)
     tables: list[ReportTable] = field(default_factory=list)
-    files: list[OutputFile] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -81,7 +82,7 @@ class Part:
 
     def file(self, name: str, text: str) -> None:
         """Add a file."""
-        self.files.append(OutputFile(name, text))
+        self.files[name] = text
 
     def csv(self, name: str, frame: pl.DataFrame) -> None:
         """Add a table as a CSV file."""
@@ -96,30 +97,16 @@ class Part:
     def contents(self) -> dict[str, str]:
         """The text of every file and figure, by name."""
         figures = {f"figure-{number}.svg": figure.svg.alone() for number, figure in enumerate(self.figures, start=1)}
-        return {file.name: file.text for file in self.files} | figures
+        return self.files | figures
 
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
-        figures = [[figure.svg.attributes, figure.svg.content, figure.caption] for figure in self.figures]
-        return {
-            **vars(self),
-            "figures": figures,
-            "tables": [*map(asdict, self.tables)],
-            "files": [*map(asdict, self.files)],
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Part:
-        """The part that :meth:`to_dict` describes."""
-        from peerveil.report import Line, Svg
-
-        return cls(
-            data["answer"],
-            [line if isinstance(line, str) else Line(*line) for line in data["findings"]],
-            data["results"],
-            [DrawnFigure(Svg(attributes, content), caption) for attributes, content, caption in data["figures"]],
-            [ReportTable(**table) for table in data["tables"]],
-            [OutputFile(**file) for file in data["files"]],
+    def __add__(self, more: OutcomePart) -> OutcomePart:
+        return OutcomePart(
+            self.answer or more.answer,
+            self.findings + more.findings,
+            self.results | more.results,
+            self.figures + more.figures,
+            self.tables + more.tables,
+            self.files | more.files,
         )
 
 
@@ -147,15 +134,15 @@ class Outcome:
     question: str
     guarantee_text: str = ""
     mark: str | None = None
-    public: Part = field(default_factory=Part)
-    private: Part = field(default_factory=Part)
+    public: OutcomePart = field(default_factory=OutcomePart)
+    private: OutcomePart = field(default_factory=OutcomePart)
     guarantee_short: str = ""
     guarantee: dict[str, Any] | None = None
     protections: list[list[str]] = field(default_factory=list)
     attack: list[str] = field(default_factory=list)
     failed: bool = False
 
-    def part(self, public: bool) -> Part:
+    def part(self, public: bool) -> OutcomePart:
         """The part for the public or for the operator."""
         return self.public if public else self.private
 
@@ -165,10 +152,11 @@ class Outcome:
         return self.public.answer or self.private.answer
 
     def public_results(self) -> dict[str, Any]:
-        """What programs may read: the public findings and figures, with their guarantee."""
+        """What programs may read: the public findings and figures, with their guarantee, as JSON values."""
+        saved = self.to_dict()
         return {
-            "found": self.public.findings,
-            "results": self.public.results,
+            "found": saved["public"]["findings"],
+            "results": saved["public"]["results"],
             "guarantee": self.guarantee,
             "guarantee_in_words": self.guarantee_text,
             "mark": self.mark,
@@ -212,19 +200,9 @@ class Outcome:
 
     def withhold(self, reason: str, whom: str) -> None:
         """Publish nothing after all: everything becomes the operator's, and ``whom`` it is about is stated as protected."""
-        public, private = self.public, self.private
-        self.public, self.private = (
-            Part(),
-            Part(
-                public.answer,
-                [reason, *public.findings, *private.findings],
-                {**public.results, **private.results},
-                public.figures + private.figures,
-                public.tables + private.tables,
-                public.files + private.files,
-            ),
-        )
-        self.attack, self.guarantee, self.protections = [], None, [[whom, NOT_PUBLISHED]]
+        self.private = OutcomePart(findings=[reason]) + self.public + self.private
+        self.public, self.attack, self.guarantee = OutcomePart(), [], None
+        self.protections = [[whom, NOT_PUBLISHED]]
         self.guarantee_text = self.guarantee_short = reason
 
     # ---- figures and whole results ---------------------------------------------------------------------------
@@ -251,7 +229,8 @@ class Outcome:
                     stamp_axes(ax, str(self.mark))
             return axes[0]
 
-        self.part(public).figures.append(DrawnFigure(safe_svg(drawn, alt), caption))
+        svg = safe_svg(drawn, alt)
+        self.part(public).figures.append(DrawnFigure(svg.attributes, svg.content, caption))
 
     def add_result(self, name: str, result: Any, answer: str, caption: str, *, public: bool, cells: Any = None) -> None:
         """Add a result with a table and a figure, such as a plan, and write them as ``name.csv`` and ``name.json``.
@@ -287,12 +266,14 @@ class Outcome:
         """As JSON values."""
         from peerveil.core.result import plain
 
-        return dict(plain({**vars(self), "public": self.public.to_dict(), "private": self.private.to_dict()}))
+        return dict(plain(self))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Outcome:
-        """The outcome that :meth:`to_dict` describes."""
-        return cls(**data | {name: Part.from_dict(data[name]) for name in ("public", "private")})
+        """The outcome that :meth:`to_dict` describes; ValueError if it describes none."""
+        from pydantic import TypeAdapter
+
+        return TypeAdapter(cls).validate_python(data)
 
 
 def _cell(value: object) -> str:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from peerveil.core.errors import BadInput
 from peerveil.study.actions import Action, PlanAction, Setting
 from peerveil.study.outcome import Outcome
-from peerveil.study.spelling import Epsilon, EpsilonOrNone, InnerShare, Limits
+from peerveil.study.refusals import require
+from peerveil.study.spelling import Epsilon, EpsilonOrNone, InnerShare, Range
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
     from peerveil.core.guarantee import Guarantee
-    from peerveil.core.result import Plan
     from peerveil.data import Rankings
-    from peerveil.rankings import LocalProtocol, UniformityTest
-    from peerveil.study.execute import Context, DataFile, Inputs
+    from peerveil.rankings import UniformityTest
+    from peerveil.study.execute import Context, Inputs, StudyFile
 
-_QUESTION: Final = "Do the rankings differ from chance?"
 _READER: Final = "Whoever reads the reports guesses between two possible rankings of one person"
 _NEED_EPSILON: Final = ("rank-norm", "clipped-norm", "clipped-batches", "local", "local-pairs")
 _PARTIAL: Final = "pairs-norm"  # takes rankings that leave items out or have ties
@@ -65,32 +63,30 @@ class RankingsTest(Action["Rankings"]):
     level: Level = 0.05
 
     def __post_init__(self) -> None:
-        if self.epsilon == "none" and self.method in _NEED_EPSILON:
-            raise BadInput("epsilon", got="none", want=f"a number above 0 for {self.method}")
-        if self.epsilon != "none" and self.method == "friedman":
-            raise BadInput("epsilon", got=self.epsilon, want="'none' for friedman, which is not private")
+        if self.epsilon == "none":
+            require(self.method not in _NEED_EPSILON, "epsilon", got="none", want=f"a number above 0 for {self.method}")
+        else:
+            want = "'none' for friedman, which is not private"
+            require(self.method != "friedman", "epsilon", got=self.epsilon, want=want)
 
     @classmethod
     def suggest(cls, table: Rankings) -> SuggestedStep:
         """For every table of rankings."""
-        settings: dict[str, Any] = {"epsilon": 1}
-        remarks = {}
-        if not table.is_complete:
-            settings["method"] = _PARTIAL
-            remarks["method"] = "the only test for rankings that leave items out or have ties"
-        return SuggestedStep("Do these rankings differ from chance? The p-value may be published.", settings, remarks)
+        method = {} if table.is_complete else {"method": _PARTIAL}
+        remarks = dict.fromkeys(method, "the only test for rankings that leave items out or have ties")
+        why = "Do these rankings differ from chance? The p-value may be published."
+        return SuggestedStep(why, {"epsilon": 1, **method}, remarks)
 
     def guarantee(self, inputs: Inputs[Rankings]) -> Guarantee | None:
         """The test's own; none without an epsilon."""
         from peerveil.rankings.ballots import Ballots
         from peerveil.rankings.uniformity import ranking_guarantee
 
-        partial = self.method == _PARTIAL
         ballots = Ballots.of(inputs.table)
         ballots.require_enough()
-        if not partial:
+        if self.method != _PARTIAL:
             ballots.require_complete(self.method)
-        return None if self.epsilon == "none" else ranking_guarantee(self.epsilon, partial=partial)
+        return None if self.epsilon == "none" else ranking_guarantee(self.epsilon, partial=self.method == _PARTIAL)
 
     def run(self, inputs: Inputs[Rankings], context: Context) -> Outcome:
         """Test once."""
@@ -101,8 +97,7 @@ class RankingsTest(Action["Rankings"]):
             randomness=context.randomness,
             account=context.account if private else None,
         )
-        outcome = Outcome(_QUESTION)
-        _add_test(outcome, test, "test.json", public=private)
+        outcome = _test_outcome(test, "test.json", public=private)
         if private:
             guess = "Somebody who knows every ranking but one guesses between two candidates for the last one"
             _protect_ranking(outcome, test.guarantee, guess)
@@ -121,6 +116,7 @@ class PlanRankings(PlanAction[None]):
     )
     publishes = "the plan, which depends on no data"
     calls = "peerveil.rankings:plan_rankings"
+    silent = True
     examples = (
         "--items 30 --spread 0.95 --epsilon 1",
         "--items 20 --spread 0.95 --method friedman --method pairs-norm",
@@ -130,7 +126,7 @@ class PlanRankings(PlanAction[None]):
     costs_nothing = "Computed by simulation, without any data: nothing is spent."
 
     items: Annotated[
-        int, Limits(ge=2, le=10_000_000), Setting("How many items are ranked.", "Number of items", common=True)
+        int, Range(ge=2, le=10_000_000), Setting("How many items are ranked.", "Number of items", common=True)
     ]
     spread: Annotated[InnerShare, Setting("Spread of the signal to detect; 1 would be chance.", common=True)]
     epsilon: Annotated[
@@ -157,23 +153,18 @@ class PlanRankings(PlanAction[None]):
         Setting("Tests to compare; by default auto and local with an epsilon, friedman without.", "Tests"),
     ] = None
     trials: Annotated[
-        int, Limits(ge=2, le=100_000), Setting("Simulated data sets for each number of people.", "Simulations")
+        int, Range(ge=2, le=100_000), Setting("Simulated data sets for each number of people.", "Simulations")
     ] = 100
-    seed: Annotated[int, Limits(ge=0), Setting("Seed of the simulation.")] = 0
+    seed: Annotated[int, Range(ge=0), Setting("Seed of the simulation.")] = 0
 
     def __post_init__(self) -> None:
-        if self.power <= self.level:
-            raise BadInput("power", got=self.power, want=f"more than the level ({self.level:g})")
+        require(self.power > self.level, "power", got=self.power, want=f"more than the level ({self.level:g})")
         for method in self.methods or ():
-            if self.epsilon is None and method in _NEED_EPSILON:
-                raise BadInput("epsilon", got=None, want=f"a number above 0 for {method}")
-            if self.epsilon is not None and method == "friedman":
-                raise BadInput("methods", got=method, want="a private test: friedman takes no epsilon")
-
-    def plan(self, inputs: Inputs[None], context: Context) -> Plan:  # noqa: ARG002
-        """Simulate."""
-        plan: Plan = self.call(progress=False)
-        return plan
+            if self.epsilon is None:
+                require(method not in _NEED_EPSILON, "epsilon", got=None, want=f"a number above 0 for {method}")
+            else:
+                want = "a private test: friedman takes no epsilon"
+                require(method != "friedman", "methods", got=method, want=want)
 
 
 class RandomizeRankings(Action["Rankings"]):
@@ -202,22 +193,19 @@ class RandomizeRankings(Action["Rankings"]):
         ),
     ] = "items"
     questions: Annotated[
-        int, Limits(ge=1), Setting("How many questions all people share.", "Number of questions", common=True)
+        int, Range(ge=1), Setting("How many questions all people share.", "Number of questions", common=True)
     ] = 3
     public_seed: Annotated[
-        int, Limits(ge=0, lt=2**53), Setting("Fixes the shared questions; publish it beforehand.", common=True)
+        int, Range(ge=0, lt=2**53), Setting("Fixes the shared questions; publish it beforehand.", common=True)
     ] = 0
-
-    def _protocol(self, table: Rankings) -> LocalProtocol:
-        from peerveil.rankings import LocalProtocol
-
-        items, settings = len(table.items), {"ask": self.ask, "questions": self.questions, "seed": self.public_seed}
-        return LocalProtocol(items, epsilon=self.epsilon, **settings)  # type: ignore[arg-type]
 
     def guarantee(self, inputs: Inputs[Rankings]) -> Guarantee:
         """That of one report."""
+        from peerveil.rankings import LocalProtocol
+
         inputs.table.require_complete("a report")
-        return self._protocol(inputs.table).guarantee
+        settings = {"ask": self.ask, "questions": self.questions, "seed": self.public_seed}
+        return LocalProtocol(len(inputs.table.items), epsilon=self.epsilon, **settings).guarantee  # type: ignore[arg-type]
 
     def run(self, inputs: Inputs[Rankings], context: Context) -> Outcome:
         """Randomize once."""
@@ -227,20 +215,12 @@ class RandomizeRankings(Action["Rankings"]):
         randomized = self.call(inputs.table, randomness=context.randomness, account=context.account)
         protocol, (answers, yes) = randomized.protocol, randomized.counts()
         outcome = Outcome("What would people report who never hand over their rankings?")
-        part = outcome.public
         outcome.set_guarantee(randomized.guarantee)
-        part.answer = (
-            f"{len(randomized.rankings):,} randomized rankings, one per person and in random order, on "
-            f"{plural(protocol.questions, 'shared question')}."
-        )
-        part.findings = [part.answer]
-        part.file(FILE_NAME, randomized.text())
-        part.results = {
-            "reports": len(randomized.rankings),
-            "protocol": protocol.to_dict(),
-            "answers": answers.tolist(),
-            "yes": yes.tolist(),
-        }
+        reports, questions = len(randomized.rankings), plural(protocol.questions, "shared question")
+        outcome.public.answer = f"{reports:,} randomized rankings, one per person and in random order, on {questions}."
+        outcome.public.findings = [outcome.public.answer]
+        outcome.public.results = {"reports": reports, "protocol": protocol, "answers": answers, "yes": yes}
+        outcome.public.file(FILE_NAME, randomized.text())
         caption = "The share of randomized answers that say yes, by question; chance alone would give one half."
         outcome.figure(randomized.plot, f"{randomized.summary()}. {caption}", caption, public=True)
         _protect_ranking(outcome, randomized.guarantee, _READER)
@@ -264,15 +244,14 @@ class AggregateRankings(Action[None]):
 
     level: Level = 0.05
 
-    def in_memory(self, source: DataFile) -> bool:  # noqa: ARG002
+    def in_memory(self, source: StudyFile) -> bool:  # noqa: ARG002
         """No: reports are not rankings, and may be many."""
         return False
 
     def _test(self, inputs: Inputs[None]) -> UniformityTest:
-        source = inputs.source
-        assert source is not None  # an action with a kind has a source
-        source.refuse(("format", "columns", "layout"), "nothing: a file of reports states everything itself")
-        test: UniformityTest = self.call(source.path)
+        settings = ("format", "columns", "layout")
+        inputs.file.refuse(settings, "nothing: a file of reports states everything itself")
+        test: UniformityTest = self.call(inputs.file.path)
         return test
 
     def guarantee(self, inputs: Inputs[None]) -> None:
@@ -281,8 +260,8 @@ class AggregateRankings(Action[None]):
 
     def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
         """Test."""
-        test, outcome = self._test(inputs), Outcome(_QUESTION)
-        _add_test(outcome, test, "aggregate.json", public=test.mark is None)
+        test = self._test(inputs)
+        outcome = _test_outcome(test, "aggregate.json", public=test.mark is None)
         _protect_ranking(outcome, test.guarantee, _READER)
         return outcome
 
@@ -294,8 +273,9 @@ def _protect_ranking(outcome: Outcome, guarantee: Guarantee, guess: str) -> None
     outcome.best_guess(guess, guarantee)
 
 
-def _add_test(outcome: Outcome, test: UniformityTest, name: str, *, public: bool) -> None:
+def _test_outcome(test: UniformityTest, name: str, *, public: bool) -> Outcome:
     """A test's answer, figures and files."""
+    outcome = Outcome("Do the rankings differ from chance?")
     outcome.set_guarantee(test.guarantee)
     part = outcome.part(public)
     pvalue = f"p-value {test.pvalue:.2g}" if test.pvalue >= 1e-6 else "p-value below 0.000001"
@@ -308,6 +288,7 @@ def _add_test(outcome: Outcome, test: UniformityTest, name: str, *, public: bool
     part.json(name, test)
     caption = "The statistic under pure chance (curve), the critical value, and the observed statistic."
     outcome.figure(test.plot, f"{caption} {part.findings[0]}", caption, public=public)
+    return outcome
 
 
 def _add_items(outcome: Outcome, table: Rankings) -> None:

@@ -1,4 +1,4 @@
-"""All that is wrong with a study, at once: problems are collected, and raised together."""
+"""Refusals: one condition at a time, or all that is wrong with a study, collected and raised together."""
 
 from __future__ import annotations
 
@@ -10,6 +10,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     _T = TypeVar("_T")
+
+
+def require(condition: object, argument: str, *, got: object, want: str) -> None:
+    """Refuse an argument unless a condition holds.
+
+    >>> require(2 > 1, "percentile", got=2, want="either a percentile or a crossover")
+    """
+    if not condition:
+        raise BadInput(argument, got=got, want=want)
 
 
 class BadStudy(BadInput):
@@ -57,8 +66,7 @@ class Refusals:
             return work(*arguments)
         except BadInput as error:
             self.add(error)
-            value: _T = default
-            return value
+            return default  # type: ignore[no-any-return]
 
     def add(self, error: BadInput) -> None:
         """Keep a problem, or all those of a refusal that has several."""

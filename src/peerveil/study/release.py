@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from peerveil.study.actions import Action, PlanAction, Setting
 from peerveil.study.outcome import Outcome, guess_percent, person_cautions, typical_and_most
-from peerveil.study.spelling import Epsilon, Limits, Scale
+from peerveil.study.spelling import Epsilon, Range, Scale
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ Bounds = Annotated[
     Literal["counting", "range"],
     Setting(
         "Which means are possible given public data: by counting scores, which is tighter, or by their range alone.",
-        "Limits of the means",
+        "Range of the means",
     ),
 ]
 
@@ -210,7 +210,7 @@ class PlanRelease(PlanAction["Reviews"]):
     weight: Weight = "rating"
     scale: DeclaredScale = None
     bounds: Bounds = "counting"
-    trials: Annotated[int, Limits(ge=2, le=1000), Setting("Simulated releases for each epsilon.", "Simulations")] = 20
+    trials: Annotated[int, Range(ge=2, le=1000), Setting("Simulated releases for each epsilon.", "Simulations")] = 20
 
     def guarantee(self, inputs: Inputs[Reviews]) -> None:
         """None: only public data are used."""

@@ -14,11 +14,10 @@ from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import Randomness
 from peerveil.ledger import Ledger
 from peerveil.study.check import Checked, check_study
-from peerveil.study.cost import Cost, cost_of
 from peerveil.study.execute import Context
 from peerveil.study.folder import Folder
 from peerveil.study.outcome import public_name
-from peerveil.study.report import write_reports
+from peerveil.study.report import Cost, cost_of, write_reports
 from peerveil.study.spec import Study
 
 if TYPE_CHECKING:
@@ -148,8 +147,7 @@ def run_study(
     plan = study if isinstance(study, Study) else Study.read(study)
     target = Path(out) if out is not None else Path("out") / plan.path.stem
     # everything is read and checked first; only then is a folder begun
-    fresh = not (target / "private" / "journal.json").exists()
-    first = check_study(plan) if fresh else None
+    first = None if Folder(target).journal.exists() else check_study(plan)
     if first is not None and first.spends and confirm is not None and not confirm(first):
         raise Declined("nothing was spent, nothing was written")
     with Folder.opened(target, plan) as folder:

@@ -39,9 +39,9 @@ from peerveil.core.errors import BadInput, unknown
 from peerveil.core.files import read_toml, regular_file
 from peerveil.core.guarantee import read_epsilon
 from peerveil.study.actions import Declared, Setting, find_action
-from peerveil.study.execute import DataFile
-from peerveil.study.refusals import Refusals
-from peerveil.study.spelling import EPSILON_SCHEMA, Address, Limits, Spelling, Title
+from peerveil.study.execute import StudyFile
+from peerveil.study.refusals import Refusals, require
+from peerveil.study.spelling import EPSILON_SCHEMA, Address, Range, Spelling, Title
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -61,7 +61,7 @@ class StudyHead(Declared):
     ledger: Annotated[
         Address | None, Setting("Where spending is recorded: a file, or the address of a PostgreSQL database.")
     ] = None
-    seed: Annotated[int | None, Limits(ge=0), Setting("Simulate: nothing is spent, everything is marked.")] = None
+    seed: Annotated[int | None, Range(ge=0), Setting("Simulate: nothing is spent, everything is marked.")] = None
 
 
 class AccountBudget(Declared):
@@ -95,7 +95,7 @@ class Study:
     text: str
     ledger: str
     accounts: Mapping[str, Fraction]
-    data: Mapping[str, DataFile]
+    data: Mapping[str, StudyFile]
     steps: tuple[StepSpec, ...]
     seed: int | None = None
 
@@ -119,7 +119,7 @@ class Study:
         refusals.attempt(only, content, ("study", "accounts", "data", "steps"), "the study")
         head = refusals.attempt(_read_table, StudyHead, content.get("study", {}), "study", default=StudyHead(title="-"))
         accounts = _read_entries(AccountBudget, content, "accounts", refusals)
-        data = _read_entries(DataFile, content, "data", refusals)
+        data = _read_entries(StudyFile, content, "data", refusals)
         paths = {
             name: refusals.attempt(regular_file, where.parent / file.path, f"data.{name}.path")
             for name, file in data.items()
@@ -150,9 +150,11 @@ def only(content: Mapping[str, Any], known: Iterable[str], place: str) -> None:
 
 def table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """A table of the file, empty if it is not there."""
-    entries = content.get(key, {})
-    if not isinstance(entries, dict):
-        raise BadInput(key, got=entries, want=f"a table, written [{key}]")
+    return _require_table(content.get(key, {}), key)
+
+
+def _require_table(entries: Any, place: str) -> Mapping[str, Any]:
+    require(isinstance(entries, dict), place, got=entries, want=f"a table, written [{place}]")
     return entries
 
 
@@ -164,9 +166,7 @@ def words(value: object, place: str, longest: int = 200) -> str:
 
 
 def _read_table(kind: type[Settings], entry: object, place: str) -> Settings:
-    if not isinstance(entry, dict):
-        raise BadInput(place, got=entry, want=f"a table, written [{place}]")
-    return kind.check(entry, strict=True, place=lambda key: f"{place}.{key}")
+    return kind.check(_require_table(entry, place), strict=True, place=lambda key: f"{place}.{key}")
 
 
 def _read_entries(
@@ -189,30 +189,27 @@ def _read_steps(
     if not isinstance(entries, list) or not entries:
         refusals.add(BadInput("steps", got=entries, want="at least one step, written [[steps]]"))
         return ()
-    steps: list[StepSpec] = []
     names: list[str] = []
-    for number, entry in enumerate(entries, start=1):
-        if not isinstance(entry, dict):
-            refusals.add(BadInput(f"steps[{number}]", got=entry, want="a table, written [[steps]]"))
-            continue
-        names.append(_step_name(entry, number, names, refusals))
-        step = refusals.attempt(_read_step, number, names[-1], entry, content, refusals, folder, simulated)
-        if step is not None:
-            steps.append(step)
-    return tuple(steps)
+    steps = [
+        refusals.attempt(_read_step, number, names, entry, content, refusals, folder, simulated)
+        for number, entry in enumerate(entries, start=1)
+    ]
+    return tuple(step for step in steps if step is not None)
 
 
 def _read_step(
     number: int,
-    name: str,
+    names: list[str],
     entry: Mapping[str, Any],
     content: Mapping[str, Any],
     refusals: Refusals,
     folder: Path,
     simulated: bool,
 ) -> StepSpec:
-    """One step: its action with its settings checked, and the names that it refers to."""
+    """One step: its action with its settings checked, and the names that it refers to. Its name is added to ``names``."""
     place = f"steps[{number}]"
+    require(isinstance(entry, dict), place, got=entry, want="a table, written [[steps]]")
+    names.append(refusals.attempt(_step_name, entry, number, names, default=f"step-{number}"))
     data, account = entry.get("data"), entry.get("account")
     refusals.attempt(_require_name, data, content, f"{place}.data", "data")
     refusals.attempt(_require_name, account, content, f"{place}.account", "accounts")
@@ -238,29 +235,25 @@ def _read_step(
                 refusals.attempt(_require_name, value, content, where, "data")
             else:
                 paths[parameter.name] = refusals.attempt(regular_file, folder / value, where)
-    return StepSpec(number, name, replace(action, **paths), data, account)
+    return StepSpec(number, names[-1], replace(action, **paths), data, account)
 
 
-def _step_name(entry: Mapping[str, Any], number: int, taken: list[str], refusals: Refusals) -> str:
+def _step_name(entry: Mapping[str, Any], number: int, taken: list[str]) -> str:
     """What a step's files are called: its own name, or that of its action."""
-    name = entry.get("name")
+    place, name = f"steps[{number}].name", entry.get("name")
     if name is None:
         name = str(entry.get("action")).replace(".", "-")
-        if not _NAME.fullmatch(name):
-            name = f"step-{number}"  # there is no such action, and the check says so
+        name = name if _NAME.fullmatch(name) else f"step-{number}"  # there is no such action, and the check says so
         return f"{name}-{number}" if name in taken else name
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        refusals.add(BadInput(f"steps[{number}].name", got=name, want=_NAME_IN_WORDS))
-        return f"step-{number}"
-    if name in taken:
-        refusals.add(BadInput(f"steps[{number}].name", got=name, want="a name that no other step has"))
-    return name
+    require(isinstance(name, str) and _NAME.fullmatch(name), place, got=name, want=_NAME_IN_WORDS)
+    require(name not in taken, place, got=name, want="a name that no other step has")
+    return str(name)
 
 
 def _require_name(value: object, content: Mapping[str, Any], place: str, section: str) -> None:
     """Refuse a name that does not stand under ``[section]``."""
-    names = content.get(section)
-    names = names if isinstance(names, dict) else {}
-    if value is not None and (not isinstance(value, str) or value not in names):
-        listed = ", ".join(names) or f"none: there is no [{section}.NAME] in the file"
-        raise BadInput(place, got=value, want=f"one of the names under [{section}] ({listed})")
+    entries = content.get(section)
+    names = entries if isinstance(entries, dict) else {}
+    listed = ", ".join(names) or f"none: there is no [{section}.NAME] in the file"
+    is_known = value is None or (isinstance(value, str) and value in names)
+    require(is_known, place, got=value, want=f"one of the names under [{section}] ({listed})")

@@ -59,8 +59,8 @@ class Refers:
     want: str
 
 
-class Limits(NamedTuple):
-    """Limits of a number, as pydantic calls them."""
+class Range(NamedTuple):
+    """Range of a number, as pydantic calls them."""
 
     ge: float | None = None
     gt: float | None = None
@@ -79,7 +79,7 @@ class Limits(NamedTuple):
     def in_words(self) -> str:
         """What they allow, such as "from 0 to 1".
 
-        >>> Limits(ge=2, le=1000).in_words(), Limits(gt=0, lt=1).in_words()
+        >>> Range(ge=2, le=1000).in_words(), Range(gt=0, lt=1).in_words()
         ('from 2 to 1,000', 'above 0 and below 1')
         """
         values = {name: f"{limit:,}" for name, limit in self.stated().items()}
@@ -132,8 +132,8 @@ EpsilonOrNone = Annotated[
     ),
 ]
 
-Share = Annotated[float, Limits(ge=0, le=1)]
-InnerShare = Annotated[float, Limits(gt=0, lt=1)]
+Share = Annotated[float, Range(ge=0, le=1)]
+InnerShare = Annotated[float, Range(gt=0, lt=1)]
 
 # ---- durations, scales, pairs ----------------------------------------------------------------------------------------
 

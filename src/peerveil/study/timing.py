@@ -6,16 +6,17 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, PlanAction, Setting
 from peerveil.study.outcome import NOT_PUBLISHED, Outcome
-from peerveil.study.spelling import Duration, Epsilon, File, InnerShare, Limits, Name, Share
+from peerveil.study.refusals import require
+from peerveil.study.spelling import Duration, Epsilon, File, InnerShare, Name, Range, Share
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
     from peerveil.core.guarantee import Guarantee
     from peerveil.data import Events
-    from peerveil.study.execute import Context, DataFile, Inputs
+    from peerveil.study.execute import Context, Inputs, StudyFile
     from peerveil.timing import Queue
     from peerveil.timing.mechanism import DelayMechanism
 
@@ -31,8 +32,7 @@ Epsilons = Annotated[
 
 
 def _require_wider(gap: float, window: float) -> None:
-    if gap <= window:
-        raise BadInput("gap", got=Verbatim(f"{gap:g} seconds"), want="more than the window of one sitting")
+    require(gap > window, "gap", got=Verbatim(f"{gap:g} seconds"), want="more than the window of one sitting")
 
 
 def _further(column: str | None) -> tuple[str, ...]:
@@ -65,14 +65,16 @@ class AuditLog(Action["Events"]):
         Setting("How far apart lone posts may be and still be covered; by default taken from the log.", common=True),
     ] = None
     percentile: Annotated[
-        float, Limits(gt=0, le=100), Setting("Without a gap: the percentile of the log's intervals to take as the gap.")
+        float,
+        Range(gt=0, le=100),
+        Setting("Without a gap: the percentile of the log's intervals to take as the gap."),
     ] = 50.0
     epsilons: Epsilons = ("0.5", "1", "2")
     within: Annotated[
         Name | None, Setting("Compare only posts with the same value of this column.", "Compare within")
     ] = None
     suspects: Annotated[
-        int, Limits(ge=2, le=1_000_000), Setting("How many people an observer suspects before looking at times.")
+        int, Range(ge=2, le=1_000_000), Setting("How many people an observer suspects before looking at times.")
     ] = 10
     engine: Annotated[
         Literal["memory", "duckdb", "spark"],
@@ -89,15 +91,14 @@ class AuditLog(Action["Events"]):
     def __post_init__(self) -> None:
         if self.gap is not None:
             _require_wider(self.gap, self.window)
+        settings = self.settings()
         if self.engine == "memory":
             for name in ("memory", "posted"):
-                if getattr(self, name) is not None:
-                    raise BadInput(name, got=getattr(self, name), want="engine duckdb or spark with it")
+                require(name not in settings, name, got=getattr(self, name), want="engine duckdb or spark with it")
             return
         for name in ("gap", "within", "percentile", "epsilons", "suspects"):
-            if name in self.settings():
-                want = f"no {name} beside it: a database counts, and draws no delays"
-                raise BadInput("engine", got=self.engine, want=want)
+            want = f"no {name} beside it: a database counts, and draws no delays"
+            require(name not in settings, "engine", got=self.engine, want=want)
 
     @classmethod
     def suggest(cls, table: Events) -> SuggestedStep:  # noqa: ARG003
@@ -112,15 +113,15 @@ class AuditLog(Action["Events"]):
         """The column within which posts are compared."""
         return _further(self.within)
 
-    def in_memory(self, source: DataFile) -> bool:  # noqa: ARG002
+    def in_memory(self, source: StudyFile) -> bool:  # noqa: ARG002
         """Databases open the file themselves."""
         return self.engine == "memory"
 
     def guarantee(self, inputs: Inputs[Events]) -> None:
         """None: nothing is published."""
-        if self.engine != "memory" and inputs.source is not None:
+        if self.engine != "memory":
             want = "nothing: a database reads Parquet and CSV, and times without a zone as UTC"
-            inputs.source.refuse(("format", "time_zone"), want)
+            inputs.file.refuse(("format", "time_zone"), want)
 
     def run(self, inputs: Inputs[Events], context: Context) -> Outcome:
         """Audit the log."""
@@ -130,19 +131,17 @@ class AuditLog(Action["Events"]):
         )
         outcome.protect("everybody in the log", NOT_PUBLISHED)
         if self.engine == "memory":
+            context.progress(0.0, "auditing the log")
             self._audit(outcome, inputs, context)
         else:
-            self._count(outcome, inputs)
+            self._count(outcome, inputs.file)
         return outcome
 
     def _audit(self, outcome: Outcome, inputs: Inputs[Events], context: Context) -> None:
         from peerveil.timing.figures import audit_page, audit_sketches
 
-        context.progress(0.0, "auditing the log")
-        audit = self.call(inputs.table, but=("engine", "memory", "posted"), randomness=context.randomness)
-        if inputs.source is not None:
-            audit = replace(audit, log=inputs.source.as_typed())
-        part = outcome.private
+        found = self.call(inputs.table, but=("engine", "memory", "posted"), randomness=context.randomness)
+        audit, part = replace(found, log=inputs.file.as_typed()), outcome.private
         part.answer, part.results = audit.summary(), audit.to_dict()
         part.findings = [f"{audit.headline}.", f"{audit.batches}.", f"Without protection: {audit.raw}.", *audit.advice]
         if audit.protected:
@@ -153,14 +152,12 @@ class AuditLog(Action["Events"]):
         part.file("audit.html", audit_page(audit, inputs.table).html())
         part.json("audit.json", audit)
 
-    def _count(self, outcome: Outcome, inputs: Inputs[Events]) -> None:
+    def _count(self, outcome: Outcome, source: StudyFile) -> None:
         """The rates and the attack, counted in a database."""
         from peerveil.timing import audit_table
 
-        source, part = inputs.source, outcome.private
-        assert source is not None
         settings = {name: getattr(self, name) for name in ("window", "engine", "memory", "posted")}
-        audit = audit_table(source.path, **settings, columns=source.columns or {})
+        audit, part = audit_table(source.path, **settings, columns=source.columns or {}), outcome.private
         part.answer, part.findings = f"{audit.summary()}.", [f"{audit.attack}."]
         part.results = {**audit.to_dict(), "engine": self.engine}
         caption = "Precision and recall of linking posts by time."
@@ -192,7 +189,7 @@ class PlanDelays(PlanAction["Events"]):
     window: Window = 300.0
     percentile: Annotated[
         float | None,
-        Limits(gt=0, le=100),
+        Range(gt=0, le=100),
         Setting("Cover this percentage of the log's intervals; 50 if no crossover is given either.", common=True),
     ] = None
     crossover: Annotated[
@@ -207,8 +204,8 @@ class PlanDelays(PlanAction["Events"]):
     ] = None
 
     def __post_init__(self) -> None:
-        if self.percentile is not None and self.crossover is not None:
-            raise BadInput("crossover", got=self.crossover, want="either a percentile or a crossover")
+        is_single = self.percentile is None or self.crossover is None
+        require(is_single, "crossover", got=self.crossover, want="either a percentile or a crossover")
 
     def extra_columns(self) -> tuple[str, ...]:
         """The column that has a gap for each of its values."""
@@ -222,9 +219,9 @@ class PlanDelays(PlanAction["Events"]):
         """Choose the gap."""
         from peerveil.timing.durations import in_words
 
-        plan, outcome = self.call(inputs.table), Outcome(self.question, self.costs_nothing)
-        part, cells = outcome.private, plan.comparison()  # durations in words, not seconds
-        outcome.add_result("plan", plan, plan.recommendation, self.caption, public=False, cells=cells)
+        plan = self.call(inputs.table)
+        outcome = self.report(plan, cells=plan.comparison())  # durations in words, not seconds
+        part = outcome.private
         part.findings.append(f"Use it for what comes next, for example: --gap {math.ceil(plan.gap)}s.")
         if self.per is not None:
             shortest, longest = (in_words(limit(plan.gaps.values())) for limit in (min, max))
@@ -293,15 +290,13 @@ class PostLog(Action["Events"]):
 
     def __post_init__(self) -> None:
         if self.mechanism == "queue":
-            if self.gaps is not None:
-                raise BadInput("gaps", got=str(self.gaps), want="none: the queue has no gap")
+            require(self.gaps is None, "gaps", got=str(self.gaps), want="none: the queue has no gap")
             return
-        if self.gap is None:
-            want = "a duration such as 45m; `peerveil timing plan` chooses one from an earlier log"
-            raise BadInput("gap", got=Verbatim("nothing"), want=want)
-        _require_wider(self.gap, self.window)
-        if self.weight != 1 and self.mechanism not in ("follow-up", "zero-inflated"):
-            raise BadInput("weight", got=self.weight, want="mechanism follow-up or zero-inflated with it")
+        want = "a duration such as 45m; `peerveil timing plan` chooses one from an earlier log"
+        require(self.gap is not None, "gap", got=Verbatim("nothing"), want=want)
+        _require_wider(self.gap or 0, self.window)
+        is_weighted = self.weight == 1 or self.mechanism in ("follow-up", "zero-inflated")
+        require(is_weighted, "weight", got=self.weight, want="mechanism follow-up or zero-inflated with it")
 
     @classmethod
     def suggest(cls, table: Events) -> SuggestedStep:  # noqa: ARG003
@@ -355,13 +350,10 @@ class PostLog(Action["Events"]):
         outcome.public.results = {"posts": len(posted), "mechanism": posted.mechanism}
         # how well linking posts by time works before and after, and how long posts wait: for the operator
         before, after = (linkage_attack(log, window=self.window) for log in (inputs.table, schedule))
-        outcome.private.csv("schedule.csv", schedule.frame())
-        outcome.private.findings = [
-            f"Before: {before}.",
-            f"After, in this draw of the delays: {after}.",
-            f"{schedule}.",
-        ]
-        outcome.private.results = {name: value for name, value in schedule.to_dict().items() if name != "schedule"}
+        private = outcome.private
+        private.findings = [f"Before: {before}.", f"After, in this draw of the delays: {after}.", f"{schedule}."]
+        private.results = {name: value for name, value in schedule.to_dict().items() if name != "schedule"}
+        private.csv("schedule.csv", schedule.frame())
         return outcome
 
     def _describe(self, outcome: Outcome, posts: str, guarantee: Guarantee) -> None:

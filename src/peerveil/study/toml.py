@@ -12,16 +12,6 @@ if TYPE_CHECKING:
     from peerveil.study.actions import Action
 
 
-class SuggestedStep(NamedTuple):
-    """What ``peerveil new`` proposes for a table: settings with remarks, and why, in a sentence or two."""
-
-    why: str
-    settings: Mapping[str, Any]
-    remarks: Mapping[str, str] = {}
-    commented: bool = False
-    """Whether it has to be completed first, and is written as a comment."""
-
-
 def toml_value(value: Any) -> str:
     """A value as TOML.
 
@@ -36,25 +26,21 @@ def toml_value(value: Any) -> str:
     return json.dumps(value)
 
 
-def toml_step(
-    kind: type[Action[Any]],
-    settings: Mapping[str, Any],
-    *,
-    data: str | None = None,
-    account: str | None = None,
-    why: str = "",
-    remarks: Mapping[str, str] | None = None,
-    commented: bool = False,
-) -> str:
-    """One ``[[steps]]``, with remarks behind its keys and a comment in front; as a comment if ``commented``."""
-    comment = [f"# {line}" for line in textwrap.wrap(why, 116)]
-    lines = ["[[steps]]", f"action = {toml_value(kind.name)}"]
-    lines += [f"data = {toml_value(data)}"] if data else []
-    lines += [f"account = {toml_value(account)}"] if account else []
-    for name, value in settings.items():
-        written = f"{name} = {toml_value(value)}"
-        remark = (remarks or {}).get(name)
-        lines.append(f"{written:<28} # {remark}" if remark else written)
-    if commented:
-        lines = [f"# {line}" for line in lines]
-    return "\n".join([*comment, *lines, ""])
+class SuggestedStep(NamedTuple):
+    """What ``peerveil new`` proposes for a table: settings with remarks, and why, in a sentence or two."""
+
+    why: str
+    settings: Mapping[str, Any]
+    remarks: Mapping[str, str] = {}
+    commented: bool = False
+    """Whether it has to be completed first, and is written as a comment."""
+
+    def text(self, kind: type[Action[Any]], *, data: str | None = None, account: str | None = None) -> str:
+        """One ``[[steps]]`` of this action, with remarks behind its keys and a comment in front."""
+        named = {"action": kind.name, "data": data, "account": account}
+        keys = {name: value for name, value in named.items() if value is not None} | dict(self.settings)
+        written = {name: f"{name} = {toml_value(value)}" for name, value in keys.items()}
+        remarked = {name: f"{written[name]:<28} # {remark}" for name, remark in self.remarks.items()}
+        lines = ["[[steps]]", *(written | remarked).values()]
+        comment = [f"# {line}" for line in textwrap.wrap(self.why, 116)]
+        return "\n".join([*comment, *(f"# {line}" if self.commented else line for line in lines), ""])

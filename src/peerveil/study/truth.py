@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, Setting
 from peerveil.study.outcome import Outcome, person_cautions, typical_and_most
+from peerveil.study.refusals import require
 from peerveil.study.spelling import Classes, Epsilon, File  # noqa: TC001 (read at run time)
 from peerveil.study.toml import SuggestedStep
 from peerveil.study.truth_planning import (
@@ -28,13 +29,17 @@ if TYPE_CHECKING:
 
     from peerveil.core.guarantee import Guarantee
     from peerveil.data import Labels
-    from peerveil.study.execute import Context, DataFile, Inputs
+    from peerveil.study.execute import Context, Inputs, StudyFile
     from peerveil.truth import TruthResult
     from peerveil.truth.result import WorkerAbilities
 
 _AS_GIVEN: Final = (
     "For answers as people gave them, truth.randomize randomizes each once and then infers, and truth.label infers for you "
     "alone, not for publication"
+)
+_WHAT_REPORTS_SHOW: Final = (
+    "reports.csv numbers the workers at random. It shows which answers came from one person, on which tasks; it does not name "
+    "anybody, and it does not show what they answered."
 )
 _SUGGESTED_CLASSES: Final = 20
 
@@ -89,11 +94,11 @@ class RandomizeAnswers(Action["Labels"]):
     ] = None
 
     def __post_init__(self) -> None:
-        if self.hide_tasks and self.tasks is None:
+        if self.hide_tasks:
             want = "the public list of all tasks: a list taken from the answers would itself reveal something"
-            raise BadInput("tasks", got=Verbatim("nothing"), want=want)
-        if self.tasks is not None and not self.hide_tasks:
-            raise BadInput("tasks", got=str(self.tasks), want="hide_tasks beside it")
+            require(self.tasks is not None, "tasks", got=Verbatim("nothing"), want=want)
+        else:
+            require(self.tasks is None, "tasks", got=str(self.tasks), want="hide_tasks beside it")
 
     @classmethod
     def suggest(cls, table: Labels) -> SuggestedStep | None:
@@ -157,18 +162,14 @@ class RandomizeAnswers(Action["Labels"]):
         outcome = _outcome("Correct labels, from randomized answers", result, workers, table)
         outcome.attack.append(f"For a whole person: {sent.person_guarantee.short}")
         part = outcome.public
-        part.findings.append(
-            "reports.csv numbers the workers at random. It shows which answers came from one person, on which tasks; it does "
-            "not name anybody, and it does not show what they answered."
-        )
+        part.findings.append(_WHAT_REPORTS_SHOW)
         if sent.unsent:
             tasks = sent.answers.frame["task"].n_unique() + sent.unsent
             part.findings.append(
                 f"{sent.unsent:,} of {tasks:,} tasks got no answer: at this epsilon a person sends {sent.most:,} of their "
                 "answers."
             )
-        epsilon = str(sent.response.exact_epsilon)
-        part.results |= {"epsilon_of_a_report": epsilon, "most_reports_of_a_person": sent.most}
+        part.results |= {"epsilon_of_a_report": sent.response.exact_epsilon, "most_reports_of_a_person": sent.most}
         part.csv("reports.csv", sent.frame())
         outcome.private.file("reports.jsonl", answers_text(collected))
         return outcome
@@ -215,13 +216,14 @@ class InferLabels(Action["Labels"]):
     engine: Engine = "auto"
 
     def __post_init__(self) -> None:
-        if self.epsilon is not None and not self.randomized:
+        if self.randomized:
+            require(self.epsilon is not None, "epsilon", got=Verbatim("nothing"), want="the epsilon of the devices")
+        else:
             want = f"true, if each answer was randomized with epsilon {self.epsilon} on the person's own device. {_AS_GIVEN}"
-            raise BadInput("randomized", got=Verbatim("an epsilon alone, which is no statement"), want=want)
-        if self.randomized and self.epsilon is None:
-            raise BadInput("epsilon", got=Verbatim("nothing"), want="the epsilon of the devices")
+            got = Verbatim("an epsilon alone, which is no statement")
+            require(self.epsilon is None, "randomized", got=got, want=want)
 
-    def in_memory(self, source: DataFile) -> bool:
+    def in_memory(self, source: StudyFile) -> bool:
         """Not for a database, nor for a file that states its own terms."""
         from peerveil.truth.wire import is_answer_file
 
@@ -231,24 +233,23 @@ class InferLabels(Action["Labels"]):
         """Nothing to debit: the answers were randomized before they were collected. Impossible answers are refused here."""
         from peerveil.truth.wire import stated_answers
 
-        if inputs.table is None and inputs.source is not None:
-            terms = {"epsilon": self.epsilon, "classes": self.classes, "model": self.model}
-            if stated_answers(inputs.source.path, **terms) is not None:
-                return
-        if self.epsilon is None:
-            want = f"the epsilon with which each answer was randomized, and randomized. {_AS_GIVEN}"
-            raise BadInput("epsilon", got=Verbatim("nothing"), want=want)
+        terms = {"epsilon": self.epsilon, "classes": self.classes, "model": self.model}
+        if inputs.table is None and stated_answers(inputs.file.path, **terms) is not None:
+            return
+        want = f"the epsilon with which each answer was randomized, and randomized. {_AS_GIVEN}"
+        require(self.epsilon is not None, "epsilon", got=Verbatim("nothing"), want=want)
         _answers(inputs, self.classes)
 
     def run(self, inputs: Inputs[Labels], context: Context) -> Outcome:  # noqa: ARG002
         """Fit."""
         outcome, result = _infer(self, inputs, "Correct labels, from randomized answers", self.epsilon)
+        nothing = "Nothing of this may be published"
         if result.doubt is not None:
             # the doubt holds figures computed from the answers without noise: for the operator alone
-            outcome.private.findings.append(f"Nothing of this may be published: {result.doubt}.")
-            outcome.withhold("Nothing of this may be published: the answers do not look randomized.", WHOM)
+            outcome.private.findings.append(f"{nothing}: {result.doubt}.")
+            outcome.withhold(f"{nothing}: the answers do not look randomized.", WHOM)
         elif result.mark is not None:
-            outcome.withhold(f"Nothing of this may be published: {result.mark}.", WHOM)
+            outcome.withhold(f"{nothing}: {result.mark}.", WHOM)
         return outcome
 
 
@@ -267,7 +268,7 @@ class LabelAnswers(Action["Labels"]):
     class_prior: ClassPrior = "shrunk"
     engine: Engine = "auto"
 
-    def in_memory(self, source: DataFile) -> bool:
+    def in_memory(self, source: StudyFile) -> bool:
         """Not for a database."""
         return _in_memory(source, self.engine)
 
@@ -282,7 +283,7 @@ class LabelAnswers(Action["Labels"]):
         return outcome
 
 
-def _in_memory(source: DataFile, engine: str) -> bool:
+def _in_memory(source: StudyFile, engine: str) -> bool:
     """Databases read several files, and single ones whose columns have our names, by themselves."""
     return not source.several and (engine in ("auto", "memory") or bool(source.columns))
 
@@ -292,12 +293,10 @@ def _answers(inputs: Inputs[Labels], classes: Any = None) -> Labels | Path:
     if inputs.table is not None:
         check_classes_of(inputs.table, classes)
         return inputs.table
-    source = inputs.source
-    assert source is not None
-    if source.several:
-        source.refuse(["columns"], "nothing for several files: name their columns task, worker and label")
-    source.check_files()
-    return source.path
+    if inputs.file.several:
+        inputs.file.refuse(["columns"], "nothing for several files: name their columns task, worker and label")
+    inputs.file.check_files()
+    return inputs.file.path
 
 
 def _infer(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from peerveil.core.errors import BadInput
 from peerveil.study.actions import Action, PlanAction, Setting
-from peerveil.study.outcome import NOT_PUBLISHED, Outcome
-from peerveil.study.spelling import Classes, Epsilon, EpsilonOrNone, File, InnerShare, Limits, PositivePair
+from peerveil.study.outcome import NOT_PUBLISHED, Outcome, OutcomePart
+from peerveil.study.refusals import require
+from peerveil.study.spelling import Classes, Epsilon, EpsilonOrNone, File, InnerShare, PositivePair, Range
 
 if TYPE_CHECKING:
     from peerveil.data import Labels
@@ -32,7 +32,7 @@ SeenClasses = Annotated[
     Classes | None, Setting("Classes of the answers; by default those in the data.", "Possible answers", common=True)
 ]
 _TO_TRY: Final = Setting("Privacy budgets (epsilon) to try.", "Epsilons to try", common=True)
-Seed = Annotated[int, Limits(ge=0, le=2**31), Setting("Seed of the simulation.")]
+Seed = Annotated[int, Range(ge=0, le=2**31), Setting("Seed of the simulation.")]
 
 
 def check_classes_of(table: Labels, classes: Any) -> None:
@@ -58,7 +58,9 @@ class CompareEpsilons(Action["Labels"]):
     classes: SeenClasses = None
     model: Model = "auto"
     draws: Annotated[
-        int, Limits(ge=2, le=1000), Setting("How often the answers are randomized for each epsilon.", "Simulations")
+        int,
+        Range(ge=2, le=1000),
+        Setting("How often the answers are randomized for each epsilon.", "Simulations"),
     ] = 10
     seed: Seed = 0
 
@@ -99,34 +101,34 @@ class PlanCollection(PlanAction[None]):
     accuracy: Annotated[InnerShare, Setting("Share of correct labels to reach.", common=True)] = 0.9
     epsilons: Annotated[tuple[EpsilonOrNone, ...], _TO_TRY] = ("0.5", "1", "2", "4")
     classes: Annotated[
-        int, Limits(ge=2, le=1000), Setting("Number of possible answers.", "Number of classes", common=True)
+        int, Range(ge=2, le=1000), Setting("Number of possible answers.", "Number of classes", common=True)
     ] = 2
     ability: Annotated[
         PositivePair,
         Setting(
-            "Abilities of people, as the two numbers a and b of a Beta distribution: a/(a+b) of a person's answers are correct "
-            "on average, and people differ less the larger a+b is."
+            "Abilities of people, as parameters a and b of a Beta distribution: a/(a+b) of a person's answers are correct on "
+            "average, and people differ less the larger a+b is."
         ),
     ] = (4.0, 2.0)
     like: Annotated[
         File | None, Setting("Instead of ability: people as able as those in workers.csv of an earlier run.")
     ] = None
-    tasks: Annotated[int, Limits(ge=1, le=100_000), Setting("Tasks of a simulated crowd.")] = 300
+    tasks: Annotated[int, Range(ge=1, le=100_000), Setting("Tasks of a simulated crowd.")] = 300
     trials: Annotated[
-        int, Limits(ge=1, le=1000), Setting("Simulated crowds for each number of answers.", "Simulations")
+        int, Range(ge=1, le=1000), Setting("Simulated crowds for each number of answers.", "Simulations")
     ] = 3
     seed: Seed = 0
 
     def __post_init__(self) -> None:
-        if len(set(self.epsilons)) < len(self.epsilons):
-            raise BadInput("epsilons", got=list(self.epsilons), want="each epsilon once")
-        if self.like is not None and self.ability != (4.0, 2.0):
-            raise BadInput("like", got=str(self.like), want="either like or ability")
+        is_distinct = len(set(self.epsilons)) == len(self.epsilons)
+        require(is_distinct, "epsilons", got=list(self.epsilons), want="each epsilon once")
+        is_single = self.like is None or self.ability == (4.0, 2.0)
+        require(is_single, "like", got=str(self.like), want="either like or ability")
 
     def guarantee(self, inputs: Inputs[None]) -> None:  # noqa: ARG002
         """None: nothing depends on answers. What could not be reached or read is refused here."""
-        if self.accuracy <= 1 / self.classes:
-            raise BadInput("accuracy", got=self.accuracy, want=f"more than chance, which is 1/{self.classes}")
+        chance = f"more than chance, which is 1/{self.classes}"
+        require(self.accuracy > 1 / self.classes, "accuracy", got=self.accuracy, want=chance)
         self._ability()
 
     def _ability(self) -> tuple[float, float]:
@@ -141,10 +143,9 @@ class PlanCollection(PlanAction[None]):
         a, b = self._ability()
         plan = self.call(but=("like",), ability=(a, b))
         public = self.like is None  # abilities of an earlier run may come from answers that were not randomized
-        earlier = "Computed from the abilities of an earlier run, which are for the operator."
-        outcome = Outcome(self.question, self.costs_nothing if public else earlier)
-        outcome.add_result("plan", plan, plan.recommendation, self.caption, public=public)
+        outcome = self.report(plan, public=public)
         if not public:
+            outcome.guarantee_text = "Computed from the abilities of an earlier run, which are for the operator."
             outcome.private.findings.append(
                 f"People as able as those of {self.like}: {100 * a / (a + b):.0f}% of their answers are correct on average."
             )
@@ -160,17 +161,17 @@ class SimulateCrowd(Action[None]):
     calls = "peerveil.truth:simulate_crowd"
     examples = ("--tasks 200 --kind spammers", "--classes yes,no --seed 3")
 
-    tasks: Annotated[int, Limits(ge=1, le=1_000_000), Setting("Number of tasks.", common=True)] = 500
-    workers: Annotated[int, Limits(ge=1, le=100_000), Setting("Number of workers.", common=True)] = 50
+    tasks: Annotated[int, Range(ge=1, le=1_000_000), Setting("Number of tasks.", common=True)] = 500
+    workers: Annotated[int, Range(ge=1, le=100_000), Setting("Number of workers.", common=True)] = 50
     answers: Annotated[
-        int, Limits(ge=1, le=100_000), Setting("Workers who answer each task.", "Answers per task", common=True)
+        int, Range(ge=1, le=100_000), Setting("Workers who answer each task.", "Answers per task", common=True)
     ] = 10
     classes: Annotated[Classes, Setting("Classes of the answers.", "Possible answers", common=True)] = 2
     kind: Annotated[
         Literal["one-coin", "two-coin", "biased", "confusion", "spammers", "experts", "hard-tasks"],
         Setting("What the crowd is like.", "Kind of crowd"),
     ] = "one-coin"
-    ability: Annotated[PositivePair, Setting("Abilities of people, as the two numbers of a Beta distribution.")] = (
+    ability: Annotated[PositivePair, Setting("Abilities of people, as the parameters of a Beta distribution.")] = (
         4.0,
         2.0,
     )
@@ -178,8 +179,8 @@ class SimulateCrowd(Action[None]):
 
     def guarantee(self, inputs: Inputs[None]) -> None:  # noqa: ARG002
         """None: the answers are synthetic."""
-        if self.answers > self.workers:
-            raise BadInput("answers", got=self.answers, want=f"at most one answer per worker: {self.workers}")
+        most = f"at most one answer per worker: {self.workers}"
+        require(self.answers <= self.workers, "answers", got=self.answers, want=most)
 
     def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
         """Draw a crowd."""
@@ -191,9 +192,10 @@ class SimulateCrowd(Action[None]):
         outcome = Outcome(
             "A synthetic crowd", "Synthetic data about nobody: nothing is spent, and nothing is revealed."
         )
-        part = outcome.public
-        part.answer = f"{table}."
-        part.findings = [part.answer, "The answers are not randomized; the column truth holds the correct label."]
-        part.results = {"answers": len(table), "tasks": self.tasks, "workers": self.workers}
-        part.csv("answers.csv", table.frame)
+        outcome.public = OutcomePart(
+            answer=f"{table}.",
+            findings=[f"{table}.", "The answers are not randomized; the column truth holds the correct label."],
+            results={"answers": len(table), "tasks": self.tasks, "workers": self.workers},
+        )
+        outcome.public.csv("answers.csv", table.frame)
         return outcome

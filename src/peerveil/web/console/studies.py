@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from peerveil.core.errors import BadInput
 from peerveil.study.actions import find_action
 from peerveil.study.refusals import Refusals
-from peerveil.study.toml import toml_step, toml_value
+from peerveil.study.toml import SuggestedStep, toml_value
 from peerveil.web.console import files
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _step(step: Mapping[str, Any], names: Mapping[tuple[str, tuple[str, ...]], s
     for parameter, of, value in _further_data(step):
         settings[parameter.name] = [names[file, of] for file in value] if parameter.many else names[value, of]
     data = names[step["data"], kind.kinds] if kind.kinds else None
-    return toml_step(kind, settings, data=data, account=step.get("account") or None)
+    return SuggestedStep("", settings).text(kind, data=data, account=step.get("account") or None)
 
 
 def _name(file_name: str, taken: set[str]) -> str:
