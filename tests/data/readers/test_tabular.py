@@ -37,7 +37,7 @@ def test_a_suggestion_is_data_that_the_console_words_in_its_own_way(tmp_path: Pa
     python = "columns={'paper': 'submission', 'score': 'rating'}"
     assert str(caught.value) == f"{before}, pass {python} (on the command line: {options})"
     assert caught.value.want.endswith(options + ")")  # also where a study repeats it
-    file = DataFile("1", "me", "reviews.csv", path, True, 1, "looking", "reviews", {}, {})
+    file = DataFile("1", "me", "reviews.csv", path, True, 1, "looking", "reviews", {}, {}, 0)
     assert inspect(file)["problems"]["reviews"]["lines"] == [f"{before}, choose the columns below"]
 
 

@@ -102,7 +102,7 @@ class BrowserSession:
     def checked(self) -> str:
         """Wait until the run on this page was checked; its path."""
         self.page.wait_for_url("**/runs/*")
-        self.page.locator("[data-progress]").wait_for(state="detached")
+        self.page.locator("[data-poll]").wait_for(state="detached")
         return self.path
 
     def carry_out(self, button: str) -> None:

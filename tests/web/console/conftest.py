@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from argon2 import PasswordHasher
@@ -12,16 +12,16 @@ from tests.web.console.operator_client import OperatorConsole
 from peerveil.web.console import users
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 
 @pytest.fixture(scope="module", autouse=True)
-def hasher() -> Iterator[Callable[[], Any]]:
+def hasher() -> Iterator[PasswordHasher]:
     """Passwords are hashed quickly while tests run; this is what hashes them otherwise."""
-    genuine = users._hasher
+    genuine = users._HASHER
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(users, "_hasher", lambda: PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+        patch.setattr(users, "_HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
         yield genuine
 
 

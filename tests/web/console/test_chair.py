@@ -56,7 +56,7 @@ def the_export_is_recognized(chair: tuple[BrowserSession, Path, set[str]]) -> No
     console.open("/data")
     console.page.get_by_role("link", name="kites-notes.json").click()
     text = console.page.locator("main").inner_text()
-    assert "An OpenReview export" in text
+    assert "OpenReview notes" in text
     assert "180 reviews of 60 papers by 40 reviewers" in text
     assert "Read as events." in text
     modules = console.page.locator(".cards strong").all_inner_texts()

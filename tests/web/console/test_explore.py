@@ -8,7 +8,6 @@ import os
 import re
 from fractions import Fraction
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from peerveil.data import Labels, Rankings, Reviews, synthetic_conference
 from peerveil.rankings import Mallows
 from peerveil.study import Study, check_study
 from peerveil.study.actions import find_action
-from peerveil.web.console.explore import MODULES, Exploration, explore, simulate
+from peerveil.web.console.explore import MODULES, Exploration, explore, public_facts, simulate
 from peerveil.web.console.explore import release as release_module
 from peerveil.web.console.explore.calibration import SIZES
 from peerveil.web.console.explore.common import EPSILONS, success_bound, success_percent
@@ -47,12 +46,6 @@ SHARED: list[Path] = []
 
 def float_bound(epsilon: str, prior: Fraction) -> float:
     return float(success_bound(epsilon, prior))
-
-
-def facts_of(module: str, table: Any) -> dict[str, Any]:
-    """All that a simulation depends on."""
-    facts: dict[str, Any] = import_module(f"peerveil.web.console.explore.{module}").public_facts(table)
-    return facts
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -284,7 +277,7 @@ def test_who_wrote_which_review_changes_nothing_that_release_shows(monkeypatch: 
     other = exchanged(reviews, 1)
     joined = reviews.frame.join(other.frame, on=["paper", "reviewer"], suffix="_other")
     assert (joined["score"] != joined["score_other"]).any()  # it is another assignment
-    assert facts_of("release", other) == facts_of("release", reviews)
+    assert public_facts("release", other) == public_facts("release", reviews)
     seen: list[float] = []
     found = json.loads(json.dumps(simulate("release", other, seen.append)))
     assert found == simulated("release")
@@ -300,7 +293,7 @@ def test_who_wrote_which_review_changes_nothing_that_release_shows(monkeypatch: 
         return {**honest(table), "spread": round(float(means.std()), 6)}
 
     monkeypatch.setattr(release_module, "public_facts", leaky)
-    assert facts_of("release", other) != facts_of("release", reviews)
+    assert public_facts("release", other) != public_facts("release", reviews)
 
 
 def test_an_exchange_of_reviews_between_papers_changes_nothing_either() -> None:
@@ -317,7 +310,7 @@ def test_an_exchange_of_reviews_between_papers_changes_nothing_either() -> None:
     neighbor = Reviews.from_frame(
         frame.with_columns(pl.Series("reviewer", people)), criteria=TABLES["release"].criteria
     )
-    assert facts_of("release", neighbor) == facts_of("release", TABLES["release"])
+    assert public_facts("release", neighbor) == public_facts("release", TABLES["release"])
 
 
 def test_scores_and_loads_are_public_and_do_change_what_is_shown() -> None:
@@ -325,22 +318,22 @@ def test_scores_and_loads_are_public_and_do_change_what_is_shown() -> None:
     scores = frame["score"].to_list()
     scores[0] = 1.0 if scores[0] != 1.0 else 2.0
     other = Reviews.from_frame(frame.with_columns(pl.Series("score", scores)), criteria=TABLES["release"].criteria)
-    assert facts_of("release", other) != facts_of("release", TABLES["release"])
+    assert public_facts("release", other) != public_facts("release", TABLES["release"])
 
 
 @pytest.mark.parametrize("module", ["timing", "calibration"])
 def test_nothing_of_a_log_or_of_a_conference_is_used(module: str) -> None:
     other = {"timing": PAST.events, "calibration": PAST.reviews}[module]
-    assert facts_of(module, TABLES[module]) == facts_of(module, other) == facts_of(module, None)
+    assert public_facts(module, TABLES[module]) == public_facts(module, other) == public_facts(module, None)
 
 
 def test_only_how_many_rankings_of_how_many_items_there_are_is_used() -> None:
     table: Rankings = TABLES["rankings"]
     other = Rankings(Mallows(len(table.items), 0.3).sample(table.total, seed=5))
     assert other != table
-    assert facts_of("rankings", other) == facts_of("rankings", table)
+    assert public_facts("rankings", other) == public_facts("rankings", table)
     fewer = Rankings(other.ranks[1:])
-    assert facts_of("rankings", fewer) != facts_of("rankings", table)
+    assert public_facts("rankings", fewer) != public_facts("rankings", table)
 
 
 def test_neither_answers_nor_who_gave_them_are_used() -> None:
@@ -352,9 +345,9 @@ def test_neither_answers_nor_who_gave_them_are_used() -> None:
     renamed = dict(zip(names.to_list(), names.reverse().to_list(), strict=True))
     other = Labels.from_frame(flipped.with_columns(pl.col("worker").replace(renamed)).select("task", "worker", "label"))
     assert other != table
-    assert facts_of("truth", other) == facts_of("truth", table)
+    assert public_facts("truth", other) == public_facts("truth", table)
     fewer = Labels.from_frame(frame.head(len(frame) - 1))
-    assert facts_of("truth", fewer) != facts_of("truth", table)
+    assert public_facts("truth", fewer) != public_facts("truth", table)
 
 
 def test_every_module_says_what_it_was_computed_from() -> None:
@@ -372,12 +365,12 @@ def test_without_criteria_only_two_weights_are_offered_and_without_reviewers_not
     frame = TABLES["release"].frame.select("paper", "reviewer", "score")
     simulation = simulate("release", Reviews.from_frame(frame))
     found = explore("release", simulation, {})
-    assert found.controls[1].values == ("rating", "miscalibration")
+    assert found.controls[1].values == ["rating", "miscalibration"]
     assert "criteria" not in found.about
     with pytest.raises(BadInput, match="weight"):
         explore("release", simulation, {"weight": "subjectivity"})
     with pytest.raises(BadInput, match="reviewer"):
-        facts_of("release", Reviews.from_frame(frame.drop("reviewer")))
+        public_facts("release", Reviews.from_frame(frame.drop("reviewer")))
 
 
 def test_a_conference_in_which_all_scores_are_equal_has_no_scale() -> None:
@@ -389,7 +382,7 @@ def test_a_conference_in_which_all_scores_are_equal_has_no_scale() -> None:
 def test_tables_of_another_kind_are_refused() -> None:
     for module in ("rankings", "truth"):
         with pytest.raises(BadInput, match="table"):
-            facts_of(module, TABLES["release"])
+            public_facts(module, TABLES["release"])
 
 
 # ---- what is proposed can be run -----------------------------------------------------------------------------------

@@ -11,13 +11,12 @@ import time
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from peerveil.core.errors import BadInput, PeerveilError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from urllib.parse import SplitResult
 
 _PAUSES_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 _LONGEST_BYTES: Final = 50_000_000

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from sqlalchemy import ARRAY, bindparam, text
+from sqlalchemy import ARRAY, Column, ColumnElement, Connection, Table, bindparam, text
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql.expression import any_
 
@@ -24,7 +24,6 @@ from peerveil.web.common.errors import Clash, Unavailable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sqlalchemy import Column, ColumnElement, Connection, Table
     from sqlalchemy.exc import SQLAlchemyError
 
     from peerveil.core.errors import PeerveilError

@@ -12,11 +12,8 @@ import logging
 import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import TextIO
+from traceback import walk_tb
+from typing import Any, Final, TextIO
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _PLACE: Final = re.compile(r"[A-Za-z0-9_./<>-]{1,120}:\d{1,6}")
@@ -61,7 +58,7 @@ class Journal:
 
     def error(self, event: str, error: BaseException, **fields: Any) -> None:
         """An error's class and place; never its message, which may repeat what somebody sent."""
-        self.write(event, level="error", error=type(error).__name__, place=_place(error.__traceback__), **fields)
+        self.write(event, level="error", error=type(error).__name__, place=_place(error), **fields)
 
 
 def _allowed(name: str, value: Any) -> bool:
@@ -72,15 +69,11 @@ def _allowed(name: str, value: Any) -> bool:
     return name in _NUMBERS and isinstance(value, int | float)
 
 
-def _place(traceback: TracebackType | None) -> str:
+def _place(error: BaseException) -> str:
     """The file and line of our own code where an error came from."""
-    place = "unknown:0"
-    while traceback is not None:
-        path = traceback.tb_frame.f_code.co_filename.replace("\\", "/")
-        if "/peerveil/" in path:
-            place = f"{path.rsplit('/peerveil/', 1)[1]}:{traceback.tb_lineno}"
-        traceback = traceback.tb_next
-    return place
+    calls = ((frame.f_code.co_filename.replace("\\", "/"), line) for frame, line in walk_tb(error.__traceback__))
+    places = [f"{path.rsplit('/peerveil/', 1)[1]}:{line}" for path, line in calls if "/peerveil/" in path]
+    return places[-1] if places else "unknown:0"
 
 
 class LoggingBridge(logging.Handler):

@@ -12,15 +12,13 @@ import hmac
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import BigInteger, Column, LargeBinary, MetaData, Table, Text, delete, insert, select
+from sqlalchemy import BigInteger, Column, Connection, LargeBinary, MetaData, Table, Text, delete, insert, select
 
 from peerveil.web.common.database import end_of_day
 from peerveil.web.common.errors import BadRequest, Unprocessable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from sqlalchemy import Connection
 
     from peerveil.web.common.vault import Vault
 

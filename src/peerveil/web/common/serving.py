@@ -11,12 +11,10 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.core.errors import BadInput
-from peerveil.web.common.journal import quiet_libraries
+from peerveil.web.common.journal import Journal, quiet_libraries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from peerveil.web.common.journal import Journal
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 _GRACE_SECONDS: Final = 10  # for requests under way when the service stops
 
@@ -81,18 +79,23 @@ def run_processes(
     on_signal(stopping.set)
     while not stopping.wait(0.2) and all(child.poll() is None for child in children):
         pass
-    for child in children:
-        if child.poll() is None:
-            child.send_signal(signal.SIGTERM)
-    codes = []
-    for child in children:
-        try:
-            codes.append(child.wait(_GRACE_SECONDS + 5))
-        except subprocess.TimeoutExpired:
-            child.kill()
-            codes.append(child.wait())
+    codes = end_processes(children, _GRACE_SECONDS + 5)
     journal.write("all_stopped", count=len(children))
     return 0 if stopping.is_set() else max((abs(code) for code in codes), default=0) or 1
+
+
+def end_processes(processes: Collection[subprocess.Popen[bytes]], seconds: float) -> list[int]:
+    """Ask processes to stop, and kill those that take longer; their exit codes."""
+    for process in processes:
+        process.terminate()
+    codes = []
+    for process in processes:
+        try:
+            codes.append(process.wait(seconds))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            codes.append(process.wait())
+    return codes
 
 
 def on_signal(act: Callable[[], None]) -> None:

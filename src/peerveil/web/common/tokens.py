@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import Column, MetaData, Table, Text, insert, select, update
+from sqlalchemy import Column, Connection, MetaData, Table, Text, insert, select, update
 
 from peerveil.core.errors import BadInput
 from peerveil.core.text import on_one_line
@@ -26,8 +26,6 @@ from peerveil.web.common.errors import Forbidden, Unauthorized
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-
-    from sqlalchemy import Connection
 
     from peerveil.web.common.database import ServiceDatabase
     from peerveil.web.common.vault import Vault

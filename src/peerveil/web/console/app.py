@@ -6,23 +6,21 @@ import os
 import secrets
 import shlex
 import threading
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from sqlalchemy import desc, insert, select
+from sqlalchemy import Connection, Select, desc, insert, select
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.ledger import Ledger
 from peerveil.storage import Address
-from peerveil.web.common import ServiceDatabase, database_time, open_database
+from peerveil.web.common import database_time, open_database
 from peerveil.web.console.schema import SCHEMA, activity, book, users
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from sqlalchemy import Connection
+    from collections.abc import Callable, Iterator
 
     from peerveil.web.collect import Store
     from peerveil.web.collect.service import Inferrer
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 LOCAL_USER: Final = "local"
 """Acts when sign-in is disabled."""
-FOLDER: Final = "peerveil-console"
-"""The default folder, in the working directory."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +70,9 @@ class ConsoleSettings:
     collect: str | None = None
 
     @classmethod
-    def make(cls, folder: str | os.PathLike[str] | None = None, db: str | None = None, **more: Any) -> Self:
+    def make(cls, folder: str | os.PathLike[str], db: str | None = None, **more: Any) -> Self:
         """Fill in defaults: everything in one folder; on PostgreSQL the ledger is in the same database."""
-        where = Path(FOLDER if folder is None else folder).absolute()
+        where = Path(folder).absolute()
         ledger = os.environ.get("PEERVEIL_LEDGER")
         if db is None:
             db = str(where / "console.db")
@@ -104,10 +100,8 @@ class ConsoleApp:
             want = f"a folder that can be written ({error.strerror})"
             raise BadInput("--folder", got=str(settings.folder), want=want) from None
         self.services = Services(settings)
-        self.database: ServiceDatabase = open_database(settings.db, SCHEMA, create=True)
-        self._has_users = False
-        with self.reading() as connection:
-            self.secret = str(connection.execute(select(book.c.secret)).scalar_one())
+        self.database = open_database(settings.db, SCHEMA, create=True)
+        self.secret = str(self.first(select(book)).secret)
 
     def __enter__(self) -> Self:
         return self
@@ -128,30 +122,42 @@ class ConsoleApp:
         """A transaction."""
         return self.database.writing("take")
 
+    def rows(self, query: Select[Any]) -> list[Any]:
+        """The rows of a query."""
+        with self.reading() as connection:
+            return list(connection.execute(query))
+
+    def first(self, query: Select[Any]) -> Any:
+        """The first row of a query, or None."""
+        return next(iter(self.rows(query.limit(1))), None)
+
     def ledger(self) -> Ledger:
         """The ledger; close it after use."""
         return Ledger.open(self.settings.ledger)
 
     def has_users(self) -> bool:
         """Whether anybody is registered; from then on everybody signs in."""
-        if not self._has_users:
-            with self.reading() as connection:
-                self._has_users = connection.execute(select(users.c.id)).first() is not None
-        return self._has_users
+        return self.first(select(users.c.id)) is not None
 
     def single_user(self) -> bool:
         """Whether nobody signs in: served to this machine alone, and nobody is registered."""
         return self.local and not self.settings.sign_in and not self.has_users()
+
+    def activity(self) -> list[Any]:
+        """The newest entries of the activity log."""
+        return self.rows(select(activity).order_by(desc(activity.c.number)).limit(200))
 
     def log(self, connection: Connection, user: str, action: str, subject: str = "") -> None:
         """Add an entry to the activity log. Nothing here removes one."""
         row = {"at": database_time(connection), "user_id": user, "action": action, "subject": subject[:300]}
         connection.execute(insert(activity).values(**row))
 
-    def activity(self, limit: int = 200) -> list[Any]:
-        """The activity log, newest entries first."""
-        with self.reading() as connection:
-            return list(connection.execute(select(activity).order_by(desc(activity.c.number)).limit(limit)))
+    @contextmanager
+    def logged(self, user: str, action: str, subject: str = "") -> Iterator[Connection]:
+        """A transaction with an entry in the activity log."""
+        with self.writing() as connection:
+            yield connection
+            self.log(connection, user, action, subject)
 
 
 def new_id() -> str:

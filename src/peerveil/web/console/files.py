@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -11,12 +10,13 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import polars as pl
-from sqlalchemy import delete, desc, insert, select, update
+from sqlalchemy import Connection, delete, desc, insert, select, update
 
 from peerveil import data
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
 from peerveil.core.files import regular_file
 from peerveil.core.text import on_one_line
+from peerveil.data.schema import SCHEMAS, Column
 from peerveil.study.actions import KINDS
 from peerveil.study.new import likely_kinds
 from peerveil.study.release import ONE_REVIEW_EACH
@@ -24,38 +24,17 @@ from peerveil.timing.exposure import NO_NAME_TWICE
 from peerveil.web.common import database_time
 from peerveil.web.common.errors import NotFound
 from peerveil.web.console import simulations
-from peerveil.web.console.app import new_id
+from peerveil.web.console.app import ConsoleApp, new_id
 from peerveil.web.console.jobs import enqueue
 from peerveil.web.console.schema import files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sqlalchemy import Connection
-
-    from peerveil.web.console.app import ConsoleApp
     from peerveil.web.console.users import User
 
-FORMATS: Final = {
-    "csv": "a table (CSV)",
-    "tsv": "a table (tab-separated)",
-    "jsonl": "JSON lines",
-    "parquet": "Parquet",
-    "openreview": "an OpenReview export",
-    "hotcrp": "a HotCRP export",
-    "easychair": "an EasyChair export",
-    "preflib": "a PrefLib file",
-    "mediawiki": "MediaWiki recent changes",
-}
-COLUMNS: Final = {
-    "reviews": {"paper": "which paper", "reviewer": "who reviewed", "score": "the score", "time": "when"},
-    "events": {"actor": "who posted", "thread": "in which thread", "time": "when", "id": "which post"},
-    "labels": {"task": "which task", "worker": "who answered", "label": "the answer", "truth": "the correct one"},
-    "rankings": {"ranking": "whose ranking", "item": "what was ranked", "rank": "at which rank"},
-}
-"""Our columns, and what they contain."""
-OPTIONAL: Final = {("reviews", "time"), ("events", "id"), ("labels", "truth")}
-"""Columns that a file need not have."""
+COLUMNS: Final[Mapping[str, tuple[Column, ...]]] = {kind: SCHEMAS[kind.capitalize()].columns for kind in KINDS}
+"""The columns that a file's own can be mapped to."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +51,7 @@ class DataFile:
     kind: str
     columns: Mapping[str, str]
     inspection: Mapping[str, Any]
+    created: int
 
     @property
     def tables(self) -> dict[str, dict[str, Any]]:
@@ -85,18 +65,15 @@ class DataFile:
         return table.read(self.path, format=self.inspection.get("format"), **options)
 
 
-def from_row(row: Any) -> DataFile:
+def _from_row(row: Any) -> DataFile:
     """A file from its row in the database."""
-    values = {name: getattr(row, name) for name in ("id", "owner", "name", "size", "state", "kind")}
-    columns, inspection = json.loads(row.columns), json.loads(row.inspection or "{}")
-    return DataFile(**values, path=Path(row.path), copied=bool(row.copied), columns=columns, inspection=inspection)
+    return DataFile(**{**row._mapping, "path": Path(row.path)})
 
 
 def by_id(app: ConsoleApp, file: str) -> DataFile | None:
     """A file, whoever owns it."""
-    with app.reading() as connection:
-        row = connection.execute(select(files).where(files.c.id == file)).first()
-    return None if row is None else from_row(row)
+    row = app.first(select(files).where(files.c.id == file))
+    return None if row is None else _from_row(row)
 
 
 def find(app: ConsoleApp, user: User, file: str) -> DataFile:
@@ -112,9 +89,7 @@ def listed(app: ConsoleApp, user: User, kind: str | None = None) -> list[DataFil
     query = select(files).order_by(desc(files.c.created))
     if not user.sees_all:
         query = query.where(files.c.owner == user.id)
-    with app.reading() as connection:
-        rows = [from_row(row) for row in connection.execute(query)]
-    return [file for file in rows if kind is None or kind in file.tables]
+    return [file for file in map(_from_row, app.rows(query)) if kind is None or kind in file.tables]
 
 
 def upload(app: ConsoleApp, user: User, name: str, content: IO[bytes]) -> str:
@@ -171,11 +146,10 @@ def add_synthetic(app: ConsoleApp, user: User, *, papers: int = 200, reviewers: 
 
 def _add(app: ConsoleApp, user: User, file: str, name: str, path: Path, *, copied: bool) -> str:
     row = {"id": file, "owner": user.id, "name": name[:120], "path": str(path), "size": path.stat().st_size}
-    fresh = {"state": "reading", "kind": "", "columns": "{}", "inspection": ""}
-    with app.writing() as connection:
+    fresh = {"state": "reading", "kind": "", "columns": {}, "inspection": {}}
+    with app.logged(user.id, "added a file", name) as connection:
         now = database_time(connection)
-        connection.execute(insert(files).values(**row, **fresh, copied=int(copied), created=now))
-        app.log(connection, user.id, "added a file", name)
+        connection.execute(insert(files).values(**row, **fresh, copied=copied, created=now))
         enqueue(connection, "inspect", file)
     return file
 
@@ -186,20 +160,18 @@ def map_columns(app: ConsoleApp, user: User, file: str, kind: str, columns: Mapp
     if kind not in ("", *KINDS):
         raise BadInput("kind", got=kind, want=f"one of {', '.join(KINDS)}")
     named = {ours: theirs for ours, theirs in columns.items() if theirs}
-    with app.writing() as connection:
-        values = {"kind": kind, "columns": json.dumps(named), "state": "reading"}
-        connection.execute(update(files).where(files.c.id == file).values(**values))
-        app.log(connection, user.id, "mapped the columns of a file", file)
+    with app.logged(user.id, "mapped the columns of a file", file) as connection:
+        mapped = update(files).where(files.c.id == file).values(kind=kind, columns=named, state="reading")
+        connection.execute(mapped)
         enqueue(connection, "inspect", file)
 
 
 def remove(app: ConsoleApp, user: User, file: str) -> None:
     """Remove a file; the console's own copy is deleted, a named file stays where it is."""
     removed = find(app, user, file)
-    with app.writing() as connection:
+    with app.logged(user.id, "removed a file", removed.name) as connection:
         connection.execute(delete(files).where(files.c.id == file))
         simulations.forget_file(connection, file)
-        app.log(connection, user.id, "removed a file", removed.name)
     if removed.copied:
         shutil.rmtree(app.files_folder / removed.id, ignore_errors=True)
 
@@ -275,5 +247,4 @@ def store_inspection(connection: Connection, file: str, inspection: Mapping[str,
     """Store what a file contains. Whatever was simulated from the file before is deleted."""
     simulations.forget_file(connection, file)
     state = "readable" if inspection.get("tables") else "unreadable"
-    values = {"state": state, "inspection": json.dumps(inspection, ensure_ascii=False)}
-    connection.execute(update(files).where(files.c.id == file).values(**values))
+    connection.execute(update(files).where(files.c.id == file).values(state=state, inspection=inspection))

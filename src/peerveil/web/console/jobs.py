@@ -10,13 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from peerveil.web.console.schema import jobs
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
     from peerveil.web.console.app import ConsoleApp
 
 QUEUES: Final = {"inspect": "checks", "check": "checks", "simulate": "simulations", "run": "runs"}

@@ -8,13 +8,12 @@ study itself debits each step at most once, however often its process is killed.
 from __future__ import annotations
 
 import io
-import json
 import shutil
 import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sqlalchemy import delete, desc, insert, select, update
+from sqlalchemy import Connection, delete, desc, insert, select, update
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.files import write_text
@@ -22,7 +21,7 @@ from peerveil.core.text import on_one_line
 from peerveil.study.actions import find_action
 from peerveil.web.common import database_time
 from peerveil.web.common.errors import Conflict, NotFound
-from peerveil.web.console.app import new_id
+from peerveil.web.console.app import ConsoleApp, new_id
 from peerveil.web.console.jobs import enqueue, progress_of
 from peerveil.web.console.schema import runs
 from peerveil.web.console.studies import study_text
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from peerveil.web.console.app import ConsoleApp
     from peerveil.web.console.users import User
 
 STATES: Final = {
@@ -45,6 +43,7 @@ STATES: Final = {
 }
 """The states of a run, in words."""
 WORKING: Final = ("checking", "queued", "running")
+_HIDDEN: Final = ("outcome.json", "journal.json", "lock", "report.json", "study.toml")
 
 
 @dataclass(frozen=True)
@@ -79,49 +78,29 @@ class ConsoleRun:
         """The folder of what may be published; of a simulation nothing may."""
         return self.out / ("simulated" if self.simulated else "public")
 
-    @property
-    def private(self) -> Path:
-        """The folder of what only the owner may see."""
-        return self.out / "private"
-
     def report(self, *, public: bool) -> Path:
         """The report of a finished run, complete or without its private parts."""
         if not public:
             return self.out / "report.html"
         return self.public / ("simulated-report.html" if self.simulated else "report.html")
 
-    def public_files(self) -> list[str]:
-        """The paths of everything that may be published, sorted."""
-        return _paths(self.public)
-
-    def private_files(self) -> list[str]:
-        """The paths of what only the owner may see (without the journal and stored outcomes), sorted."""
-        return _paths(self.private, but={"outcome.json", "journal.json", "lock", "report.json", "study.toml"})
-
-
-def _paths(folder: Path, but: frozenset[str] | set[str] = frozenset()) -> list[str]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in but)
-    return [str(path.relative_to(folder)) for path in files]
+    def files(self, *, public: bool) -> dict[str, Path]:
+        """Everything that may be published, or what only the owner may see (without what the runner keeps for itself)."""
+        folder, hidden = (self.public, ()) if public else (self.out / "private", _HIDDEN)
+        paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in hidden)
+        return {str(path.relative_to(folder)): path for path in paths}
 
 
 def _from_row(app: ConsoleApp, row: Any) -> ConsoleRun:
-    return ConsoleRun(
-        **{name: getattr(row, name) for name in ("id", "owner", "title", "state", "study", "problem", "created")},
-        simulated=bool(row.simulated),
-        shared=bool(row.shared),
-        steps=json.loads(row.content)["steps"],
-        check=json.loads(row.check or "{}"),
-        folder=app.runs_folder / row.id,
-    )
+    return ConsoleRun(**row._mapping, folder=app.runs_folder / row.id)
 
 
 def listed(app: ConsoleApp, user: User, limit: int = 100) -> list[ConsoleRun]:
     """The runs that the user may see, newest first: their own, and shared ones."""
     query = select(runs).order_by(desc(runs.c.created)).limit(limit)
     if not user.sees_all:
-        query = query.where((runs.c.owner == user.id) | (runs.c.shared == 1))
-    with app.reading() as connection:
-        return [_from_row(app, row) for row in connection.execute(query)]
+        query = query.where((runs.c.owner == user.id) | runs.c.shared)
+    return [_from_row(app, row) for row in app.rows(query)]
 
 
 def owns(user: User, run: ConsoleRun) -> bool:
@@ -131,8 +110,7 @@ def owns(user: User, run: ConsoleRun) -> bool:
 
 def find(app: ConsoleApp, user: User, run: str) -> ConsoleRun:
     """A run that the user may see. Of other users' runs only shared ones exist, and of these only the public part."""
-    with app.reading() as connection:
-        row = connection.execute(select(runs).where(runs.c.id == run)).first()
+    row = app.first(select(runs).where(runs.c.id == run))
     result = None if row is None else _from_row(app, row)
     if result is None or not (owns(user, result) or result.shared):
         raise NotFound("there is no such run")
@@ -157,12 +135,10 @@ def draft(
     run = new_id()
     text = study_text(app, user, title, steps, seed=int(run[:6], 16) if simulated else None)
     write_text(app.runs_folder / run / "study.toml", text, private=True)
-    content = json.dumps({"steps": list(steps)}, ensure_ascii=False)
-    row = {"id": run, "owner": user.id, "title": title, "simulated": int(simulated), "content": content, "study": text}
-    fresh = {"state": "checking", "shared": 0, "check": "", "problem": "", "ended": 0}
-    with app.writing() as connection:
+    row = {"id": run, "owner": user.id, "title": title, "simulated": simulated, "steps": list(steps), "study": text}
+    fresh = {"state": "checking", "shared": False, "check": {}, "problem": ""}
+    with app.logged(user.id, "drafted a run", run) as connection:
         connection.execute(insert(runs).values(**row, **fresh, created=database_time(connection)))
-        app.log(connection, user.id, "drafted a run", run)
         enqueue(connection, "check", run)
     return run
 
@@ -187,22 +163,20 @@ TRANSITIONS: Final = {
 def advance(app: ConsoleApp, user: User, run: str, name: str) -> None:
     """Start, check again or resume a run."""
     current, transition = find_own(app, user, run), TRANSITIONS[name]
-    with app.writing() as connection:
+    with app.logged(user.id, transition.activity, run) as connection:
         allowed = update(runs).where(runs.c.id == run, runs.c.state.in_(transition.sources))
         if connection.execute(allowed.values(state=transition.target, problem="")).rowcount != 1:
             raise Conflict(f"this run is {STATES[current.state]}: nothing was done")
-        app.log(connection, user.id, transition.activity, run)
         enqueue(connection, transition.job, run)
 
 
 def discard(app: ConsoleApp, user: User, run: str) -> None:
     """Delete a draft. What was executed stays."""
     current = find_own(app, user, run)
-    with app.writing() as connection:
+    with app.logged(user.id, "deleted a draft", run) as connection:
         draft = delete(runs).where(runs.c.id == run, runs.c.state.in_(("ready", "refused")))
         if connection.execute(draft).rowcount != 1:
             raise Conflict(f"this run is {STATES[current.state]}: only drafts can be deleted")
-        app.log(connection, user.id, "deleted a draft", run)
     shutil.rmtree(current.folder, ignore_errors=True)
 
 
@@ -211,9 +185,9 @@ def share(app: ConsoleApp, user: User, run: str, *, shared: bool) -> None:
     current = find_own(app, user, run)
     if current.simulated or current.state != "done":
         raise Conflict("only finished runs that are no simulations can be shared")
-    with app.writing() as connection:
-        connection.execute(update(runs).where(runs.c.id == run).values(shared=int(shared)))
-        app.log(connection, user.id, "shared a run with readers" if shared else "hid a run from readers", run)
+    action = "shared a run with readers" if shared else "hid a run from readers"
+    with app.logged(user.id, action, run) as connection:
+        connection.execute(update(runs).where(runs.c.id == run).values(shared=shared))
 
 
 def progress(app: ConsoleApp, run: ConsoleRun) -> tuple[float, str]:
@@ -260,11 +234,11 @@ def public_zip(run: ConsoleRun) -> bytes:
     """Everything that may be published, in one file."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in run.public_files():
-            archive.write(run.public / path, path)
+        for name, path in run.files(public=True).items():
+            archive.write(path, name)
     return buffer.getvalue()
 
 
-def set_state(connection: Any, run: str, state: str, **values: Any) -> None:
+def set_state(connection: Connection, run: str, state: str, **values: Any) -> None:
     """For workers: the new state of a run."""
     connection.execute(update(runs).where(runs.c.id == run).values(state=state, **values))

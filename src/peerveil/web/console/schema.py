@@ -3,117 +3,75 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import BigInteger, Column, Float, Integer, MetaData, Table, Text, insert
+from sqlalchemy import JSON, BigInteger, Boolean, Column, Connection, Float, Integer, MetaData, Table, Text, insert
 
 from peerveil.storage import Schema, version_table
 
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-
-def _required(name: str, kind: Any = Text, **options: Any) -> Column[Any]:
-    """A column without nulls. Where ``key`` is given, the database has another name than the code."""
-    return Column(name, kind, nullable=False, **options)
-
-
 metadata = MetaData()
-book = version_table("console_book", metadata, _required("secret"))  # form tokens are derived from the secret
-users = Table(
-    "console_people",
-    metadata,
-    Column("id", Text, primary_key=True),
-    _required("name", unique=True),
-    _required("role"),  # operator, analyst or reader
-    _required("password"),  # argon2id
-    _required("state"),  # good or off
-    _required("made", BigInteger, key="created"),
+
+
+def _table(table: str, /, *, unique: str = "", **columns: Any) -> Table:
+    """A table whose first column is its key; no column has nulls."""
+    key = next(iter(columns))
+    parts = (
+        Column(column, kind, primary_key=column == key, unique=column == unique, nullable=False)
+        for column, kind in columns.items()
+    )
+    return Table(f"console_{table}", metadata, *parts)
+
+
+book = version_table(
+    "console_book", metadata, Column("secret", Text, nullable=False)
+)  # form tokens are derived from it
+# role: operator, analyst or reader; password: argon2id; state: good or off
+users = _table("users", id=Text, name=Text, role=Text, password=Text, state=Text, created=BigInteger, unique="name")
+sessions = _table("sessions", hash=Text, user_id=Text, created=BigInteger, last_seen=BigInteger)  # hash: of the cookie
+# hash: of the link's token; an invitation that was used is deleted
+invitations = _table("invitations", hash=Text, id=Text, role=Text, by=Text, expires=BigInteger, unique="id")
+attempts = _table("attempts", bucket=Text, tries=Integer, since=BigInteger)  # bucket: the hash of a name or an address
+files = _table(
+    "files",
+    id=Text,
+    owner=Text,
+    name=Text,
+    path=Text,
+    copied=Boolean,  # whether it is the console's own copy, or stays where it is
+    size=BigInteger,
+    state=Text,  # reading, readable or unreadable
+    kind=Text,  # what to read it as; empty: detected
+    columns=JSON,  # our names to the file's
+    inspection=JSON,  # what the file contains
+    created=BigInteger,
 )
-sessions = Table(
-    "console_sessions",
-    metadata,
-    Column("hash", Text, primary_key=True),  # of the cookie
-    _required("person", key="user_id"),
-    _required("made", BigInteger, key="created"),
-    _required("seen", BigInteger, key="last_seen"),
+runs = _table(
+    "runs",
+    id=Text,
+    owner=Text,
+    title=Text,
+    state=Text,  # see peerveil.web.console.runs.STATES
+    simulated=Boolean,
+    shared=Boolean,  # whether readers and other analysts see what may be published of it
+    steps=JSON,  # actions with their data, accounts and settings
+    study=Text,  # the study file
+    check=JSON,  # what would be spent and published
+    problem=Text,  # why it was refused or failed
+    created=BigInteger,
 )
-invitations = Table(
-    "console_invitations",
-    metadata,
-    Column("hash", Text, primary_key=True),  # of the link's token
-    _required("id", unique=True),
-    _required("role"),
-    _required("by"),
-    _required("expires", BigInteger),
-    _required("used", Integer),
+jobs = _table(
+    "jobs",
+    number=Integer,
+    queue=Text,  # checks, simulations or runs
+    kind=Text,  # inspect, check, simulate or run
+    subject=Text,
+    state=Text,  # queued or working
+    attempts=Integer,
+    progress=Float,  # from 0 to 1
+    message=Text,  # what is being done
 )
-attempts = Table(
-    "console_attempts",
-    metadata,
-    Column("bucket", Text, primary_key=True),  # the hash of a name or of an address
-    _required("tries", Integer),
-    _required("since", BigInteger),
-)
-files = Table(
-    "console_files",
-    metadata,
-    Column("id", Text, primary_key=True),
-    _required("owner"),
-    _required("name"),
-    _required("path"),
-    _required("kept", Integer, key="copied"),  # 1: the console's own copy; 0: stays where it is
-    _required("size", BigInteger),
-    _required("state"),  # reading, readable or unreadable
-    _required("kind"),  # what to read it as; empty: detected
-    _required("columns"),  # JSON: our names to the file's
-    _required("look", key="inspection"),  # JSON: what the file contains
-    _required("made", BigInteger, key="created"),
-)
-runs = Table(
-    "console_runs",
-    metadata,
-    Column("id", Text, primary_key=True),
-    _required("owner"),
-    _required("title"),
-    _required("state"),  # see peerveil.web.console.runs.STATES
-    _required("simulated", Integer),
-    _required("shared", Integer),  # 1: readers and other analysts see what may be published of it
-    _required("content"),  # JSON: data, accounts and steps
-    _required("study"),  # the study file
-    _required("check"),  # JSON: what would be spent and published
-    _required("problem"),  # why it was refused or failed
-    _required("made", BigInteger, key="created"),
-    _required("ended", BigInteger),
-)
-jobs = Table(
-    "console_jobs",
-    metadata,
-    Column("number", Integer, primary_key=True),
-    _required("lane", key="queue"),  # checks, simulations or runs
-    _required("kind"),  # inspect, check, simulate or run
-    _required("subject"),
-    _required("state"),  # queued or working
-    _required("attempts", Integer),
-    _required("progress", Float),  # from 0 to 1
-    _required("saying", key="message"),  # what is being done
-)
-simulations = Table(
-    "console_simulations",
-    metadata,
-    Column("key", Text, primary_key=True),
-    _required("room", key="module"),
-    _required("content"),  # JSON
-)
-activity = Table(
-    "console_trail",
-    metadata,
-    Column("number", Integer, primary_key=True),
-    _required("at", BigInteger),
-    _required("who", key="user_id"),
-    _required("what", key="action"),
-    _required("about", key="subject"),
-)
+simulations = _table("simulations", key=Text, content=Text)  # JSON
+activity = _table("activity", number=Integer, at=BigInteger, user_id=Text, action=Text, subject=Text)
 
 
 def _create(connection: Connection) -> None:

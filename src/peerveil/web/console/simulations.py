@@ -6,7 +6,7 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Connection, delete, insert, select
 
 from peerveil.web.console import explore
 from peerveil.web.console.jobs import enqueue, progress_of
@@ -14,8 +14,6 @@ from peerveil.web.console.schema import simulations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from sqlalchemy import Connection
 
     from peerveil.web.console.app import ConsoleApp
 
@@ -28,8 +26,7 @@ def subject(module: str, file: str) -> str:
 def store(connection: Connection, key: str, content: Mapping[str, Any]) -> None:
     """Store a simulation, or why it failed."""
     connection.execute(delete(simulations).where(simulations.c.key == key))
-    row = {"key": key, "module": key.partition(":")[0], "content": json.dumps(content, allow_nan=False)}
-    connection.execute(insert(simulations).values(**row))
+    connection.execute(insert(simulations).values(key=key, content=json.dumps(content, allow_nan=False)))
 
 
 def forget_file(connection: Connection, file: str) -> None:
@@ -47,12 +44,11 @@ def discard(app: ConsoleApp, module: str, file: str) -> None:
 def ready(app: ConsoleApp, module: str, file: str) -> str | None:
     """The text of a simulation; if there is none that this version can show, it is requested, and None is returned."""
     key = subject(module, file)
-    with app.reading() as connection:
-        text = connection.execute(select(simulations.c.content).where(simulations.c.key == key)).scalar_one_or_none()
-    if text is not None:
-        content = parsed(text)
+    row = app.first(select(simulations).where(simulations.c.key == key))
+    if row is not None:
+        content = parsed(row.content)
         if "failed" in content or content.get("version") == explore.VERSION:
-            return str(text)
+            return str(row.content)
         discard(app, module, file)
     with app.writing() as connection:
         enqueue(connection, "simulate", key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.core.errors import BadInput
-from peerveil.study.actions import find_action
+from peerveil.study.actions import Action, Parameter, find_action
 from peerveil.study.refusals import Refusals
 from peerveil.study.toml import SuggestedStep, toml_value
 from peerveil.web.console import files
@@ -13,7 +13,6 @@ from peerveil.web.console import files
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from peerveil.study.actions import Action, Parameter
     from peerveil.web.console.app import ConsoleApp
     from peerveil.web.console.users import User
 

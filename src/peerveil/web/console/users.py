@@ -12,23 +12,20 @@ import hmac
 import secrets
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from sqlalchemy import delete, insert, select, update
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+from sqlalchemy import Connection, delete, insert, select, update
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.text import on_one_line
 from peerveil.web.common import database_time
-from peerveil.web.common.database import SECOND
+from peerveil.web.common.database import DAY, SECOND
 from peerveil.web.common.errors import Forbidden, NotFound, ServiceError
 from peerveil.web.common.tokens import hash_token
-from peerveil.web.console.app import LOCAL_USER, new_id
+from peerveil.web.console.app import LOCAL_USER, ConsoleApp, new_id
 from peerveil.web.console.schema import attempts, invitations, sessions, users
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from peerveil.web.console.app import ConsoleApp
 
 ROLES: Final = {
     "reader": "sees the public part of shared runs, and the ledger",
@@ -37,30 +34,22 @@ ROLES: Final = {
 }
 """From the least to the most: each may do what those before may."""
 _MINUTE: Final = 60 * SECOND
-_DAY: Final = 24 * 60 * _MINUTE
 IDLE: Final = 8 * 60 * _MINUTE
-LONGEST_SESSION: Final = 7 * _DAY
-INVITATION_LIFETIME: Final = 3 * _DAY
+LONGEST_SESSION: Final = 7 * DAY
+INVITATION_LIFETIME: Final = 3 * DAY
 SHORTEST_PASSWORD: Final = 12
 _LONGEST_PASSWORD: Final = 1000
 _ATTEMPT_WINDOW: Final = 15 * _MINUTE
 _ATTEMPTS_BY_NAME, _ATTEMPTS_BY_ADDRESS = 10, 50
-_INVALID_INVITATION: Final = "this invitation was used, withdrawn, or has expired; ask for a new one"
+_HASHER: Final = PasswordHasher()
 
 
-class TooManyAttempts(ServiceError):
+class TooManyAttempts(ServiceError, status=429, name="too_many", retry_after=900):
     """Too many attempts to sign in."""
 
-    status = 429
-    name = "too_many"
-    retry_after = 900
 
-
-class WrongPassword(ServiceError):
+class WrongPassword(ServiceError, status=403, name="wrong_password"):
     """The name or the password is wrong; the answer does not reveal which."""
-
-    status = 403
-    name = "wrong_password"
 
 
 @dataclass(frozen=True)
@@ -110,23 +99,15 @@ def form_token(app: ConsoleApp, token: str) -> str:
 # ---- passwords -------------------------------------------------------------------------------------------------------
 
 
-def _hasher() -> Any:
-    from argon2 import PasswordHasher
-
-    return PasswordHasher()
-
-
 @cache
 def _unknown_hash() -> str:
     """The hash of a password that nobody knows: checking it takes as long as checking a real one."""
-    return str(_hasher().hash(secrets.token_hex(32)))
+    return _HASHER.hash(secrets.token_hex(32))
 
 
 def _matches(stored: str, password: str) -> bool:
-    from argon2.exceptions import InvalidHashError, VerificationError
-
     try:
-        return bool(_hasher().verify(stored, password[:_LONGEST_PASSWORD]))
+        return _HASHER.verify(stored, password[:_LONGEST_PASSWORD])
     except (VerificationError, InvalidHashError):
         return False
 
@@ -153,13 +134,12 @@ def change_password(app: ConsoleApp, user: User, old: str, new: str) -> None:
         raise Forbidden("nobody signs in at this console, so there is no password to change")
     _check_new(user.name, new)
     own = users.c.id == user.id
-    with app.writing() as connection:
+    with app.logged(user.id, "changed their password") as connection:
         if not _matches(connection.execute(select(users.c.password).where(own)).scalar_one(), old):
             raise WrongPassword("the old password is wrong")
-        connection.execute(update(users).where(own).values(password=_hasher().hash(new)))
+        connection.execute(update(users).where(own).values(password=_HASHER.hash(new)))
         others = (sessions.c.user_id == user.id) & (sessions.c.hash != hash_token(user.token))
         connection.execute(delete(sessions).where(others))
-        app.log(connection, user.id, "changed their password")
 
 
 # ---- sessions --------------------------------------------------------------------------------------------------------
@@ -173,17 +153,15 @@ def sign_in(app: ConsoleApp, name: str, password: str, address: str) -> str:
         _count_attempt(connection, {by_name: _ATTEMPTS_BY_NAME, by_address: _ATTEMPTS_BY_ADDRESS})
         row = connection.execute(select(users).where(users.c.name == normalized)).first()
     correct = _matches(_unknown_hash() if row is None else row.password, password)
-    with app.writing() as connection:
-        if row is not None and correct and row.state == "good":
-            # successful attempts do not count; those against a name are deleted once its owner has signed in
-            connection.execute(delete(attempts).where(attempts.c.bucket == by_name))
-            connection.execute(
-                update(attempts).where(attempts.c.bucket == by_address).values(tries=attempts.c.tries - 1)
-            )
-            app.log(connection, row.id, "signed in")
-            return new_session(connection, row.id)
-        app.log(connection, "", "failed to sign in")
-    raise WrongPassword("the name or the password is wrong")
+    if row is None or not correct or row.state != "good":
+        with app.writing() as connection:
+            app.log(connection, "", "failed to sign in")
+        raise WrongPassword("the name or the password is wrong")
+    with app.logged(row.id, "signed in") as connection:
+        # successful attempts do not count; those against a name are deleted once its owner has signed in
+        connection.execute(delete(attempts).where(attempts.c.bucket == by_name))
+        connection.execute(update(attempts).where(attempts.c.bucket == by_address).values(tries=attempts.c.tries - 1))
+        return new_session(connection, row.id)
 
 
 def _count_attempt(connection: Connection, limits: dict[str, int]) -> None:
@@ -228,9 +206,8 @@ def session_user(app: ConsoleApp, token: str) -> User | None:
 
 def sign_out(app: ConsoleApp, user: User) -> None:
     """End a session, on the server too."""
-    with app.writing() as connection:
+    with app.logged(user.id, "signed out") as connection:
         connection.execute(delete(sessions).where(sessions.c.hash == hash_token(user.token)))
-        app.log(connection, user.id, "signed out")
 
 
 # ---- invitations and registration ------------------------------------------------------------------------------------
@@ -238,42 +215,41 @@ def sign_out(app: ConsoleApp, user: User) -> None:
 
 def invite(app: ConsoleApp, user: User, role: str) -> str:
     """The token of a new invitation: shown once, valid once."""
-    if role not in ROLES:
-        raise BadInput("role", got=role, want=" or ".join(ROLES))
+    _check_role(role)
     token = secrets.token_urlsafe(32)
-    with app.writing() as connection:
-        row = {"hash": hash_token(token), "id": new_id(), "role": role, "by": user.id, "used": 0}
+    with app.logged(user.id, f"invited {with_article(role)}") as connection:
+        row = {"hash": hash_token(token), "id": new_id(), "role": role, "by": user.id}
         connection.execute(insert(invitations).values(**row, expires=database_time(connection) + INVITATION_LIFETIME))
-        app.log(connection, user.id, f"invited {with_article(role)}")
     return token
 
 
-def invitation(connection: Connection, token: str) -> Any:
-    """An invitation that can still be used."""
-    row = connection.execute(select(invitations).where(invitations.c.hash == hash_token(token))).first()
-    if row is None or row.used or row.expires < database_time(connection):
-        raise NotFound(_INVALID_INVITATION)
+def _check_role(role: str) -> None:
+    if role not in ROLES:
+        raise BadInput("role", got=role, want=" or ".join(ROLES))
+
+
+def invitation(connection: Connection, token: str, *, claim: bool = False) -> Any:
+    """An invitation that can still be used; with ``claim`` it is deleted, so that of two who come with it one gets it."""
+    this = invitations.c.hash == hash_token(token)
+    query = delete(invitations).where(this).returning(invitations) if claim else select(invitations).where(this)
+    row = connection.execute(query).first()
+    if row is None or row.expires < database_time(connection):
+        raise NotFound("this invitation was used, withdrawn, or has expired; ask for a new one")
     return row
 
 
 def withdraw(app: ConsoleApp, user: User, invitation_id: str) -> None:
     """Invalidate an invitation."""
-    with app.writing() as connection:
+    with app.logged(user.id, "withdrew an invitation") as connection:
         if connection.execute(delete(invitations).where(invitations.c.id == invitation_id)).rowcount == 0:
             raise NotFound("there is no such invitation")
-        app.log(connection, user.id, "withdrew an invitation")
 
 
 def accept(app: ConsoleApp, token: str, name: str, password: str) -> str:
-    """Register with an invitation; the token of a first session."""
-    _check_new(name, password)
+    """Register with an invitation, which is deleted; the token of a first session."""
     with app.writing() as connection:
-        row = invitation(connection, token)
-        user = _register(app, connection, name, password, row.role, by="")
-        used = update(invitations).where(invitations.c.hash == row.hash, invitations.c.used == 0).values(used=1)
-        if connection.execute(used).rowcount != 1:
-            raise NotFound(_INVALID_INVITATION)
-        return new_session(connection, user)
+        row = invitation(connection, token, claim=True)
+        return _register(app, connection, name, password, row.role, by="")
 
 
 def register_first(app: ConsoleApp, name: str, password: str) -> str:
@@ -281,39 +257,40 @@ def register_first(app: ConsoleApp, name: str, password: str) -> str:
     with app.writing() as connection:
         if connection.execute(select(users.c.id)).first() is not None:
             raise Forbidden("somebody is registered already: ask an operator for an invitation")
-        return new_session(connection, _register(app, connection, name, password, "operator", by=LOCAL_USER))
+        return _register(app, connection, name, password, "operator", by=LOCAL_USER)
 
 
 def _register(app: ConsoleApp, connection: Connection, name: str, password: str, role: str, by: str) -> str:
-    """A new user; their id."""
-    normalized = _check_new(name, password)
+    """A new user; the token of their first session."""
+    normalized, user = _check_new(name, password), new_id()
     if connection.execute(select(users.c.id).where(users.c.name == normalized)).first() is not None:
         raise BadInput("name", got=Verbatim("a name that is taken"), want="another name")
-    row = {"id": new_id(), "name": normalized, "role": role, "password": _hasher().hash(password), "state": "good"}
+    row = {"id": user, "name": normalized, "role": role, "password": _HASHER.hash(password), "state": "good"}
     connection.execute(insert(users).values(**row, created=database_time(connection)))
     app.log(connection, by, f"registered as {role}", normalized)
-    return str(row["id"])
+    return new_session(connection, user)
 
 
 def listed(app: ConsoleApp) -> tuple[list[Any], list[Any]]:
     """All users, and invitations that can still be used."""
     with app.reading() as connection:
         rows = connection.execute(select(users).order_by(users.c.name)).all()
-        usable = (invitations.c.used == 0) & (invitations.c.expires > database_time(connection))
+        usable = invitations.c.expires > database_time(connection)
         return list(rows), list(connection.execute(select(invitations).where(usable)).all())
 
 
-def change(app: ConsoleApp, user: User, other: str, *, role: str | None = None, state: str | None = None) -> None:
-    """Give another user another role, or block them (their sessions end at once) or unblock them."""
+def change(app: ConsoleApp, user: User, other: str, role: str, state: str) -> None:
+    """Give another user another role; or, if it is empty, block them (their sessions end at once) or unblock them."""
     if other == user.id:
         raise Forbidden("nobody can change their own role or block themselves: another operator can")
-    if role not in (None, *ROLES) or state not in (None, "good", "off"):
-        raise BadInput("role", got=role, want=" or ".join(ROLES))
-    values = {"role": role} if role is not None else {"state": state}
-    with app.writing() as connection:
+    if role:
+        _check_role(role)
+    elif state not in ("good", "off"):
+        raise BadInput("state", got=state, want="good or off")
+    values = {"role": role} if role else {"state": state}
+    what = f"gave a user the role {role}" if role else f"{'blocked' if state == 'off' else 'unblocked'} a user"
+    with app.logged(user.id, what, other) as connection:
         if connection.execute(update(users).where(users.c.id == other).values(**values)).rowcount == 0:
             raise NotFound("there is no such user")
-        if state == "off":
+        if values.get("state") == "off":
             connection.execute(delete(sessions).where(sessions.c.user_id == other))
-        what = f"gave a user the role {role}" if role else f"{'blocked' if state == 'off' else 'unblocked'} a user"
-        app.log(connection, user.id, what, other)

@@ -7,21 +7,22 @@ ends when the server is gone, after its current job.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from pydantic import TypeAdapter
 
 from peerveil.core.errors import PeerveilError
 from peerveil.core.exact import printed
 from peerveil.ledger import BudgetExceeded
-from peerveil.web.common import Journal, database_time
+from peerveil.web.common import Journal
+from peerveil.web.common.serving import end_processes
 from peerveil.web.console import explore, files, jobs, simulations
 from peerveil.web.console.app import ConsoleApp, ConsoleSettings
 from peerveil.web.console.limits import admit
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from peerveil.web.console.jobs import QueuedJob
 
 VARIABLE: Final = "PEERVEIL_CONSOLE_SETTINGS"
+_SETTINGS: Final = TypeAdapter(ConsoleSettings)
 _PAUSE_SECONDS: Final = 0.15
 _FIRST: Final = {"runs": ("runs", "checks"), "simulations": ("simulations",)}
 """Queues whose jobs start a process: a check is usually followed by a run."""
@@ -78,7 +80,7 @@ class JobWorker:
                 simulations.store(connection, job.subject, {"failed": reason})
             else:
                 state = "refused" if job.kind == "check" else "failed"
-                set_state(connection, job.subject, state, problem=reason, ended=database_time(connection))
+                set_state(connection, job.subject, state, problem=reason)
             jobs.finish(connection, job)
 
     def _inspect(self, job: QueuedJob) -> None:
@@ -107,7 +109,7 @@ class JobWorker:
             }
             for row, step in zip(checked.rows(), checked.planned, strict=True)
         ]
-        check = json.dumps({"spends": costs, "steps": steps}, ensure_ascii=False)
+        check = {"spends": costs, "steps": steps}
         with self.app.writing() as connection:
             set_state(connection, job.subject, "ready", check=check, problem="")
             jobs.finish(connection, job)
@@ -131,7 +133,7 @@ class JobWorker:
             set_state(connection, job.subject, "running")
         run_study(self._study(job), self.app.runs_folder / job.subject / "out", progress=False, on_step=on_step)
         with self.app.writing() as connection:
-            set_state(connection, job.subject, "done", ended=database_time(connection), problem="")
+            set_state(connection, job.subject, "done", problem="")
             jobs.finish(connection, job)
 
     def _simulate(self, job: QueuedJob) -> None:
@@ -155,18 +157,6 @@ def _over_budget(error: BudgetExceeded) -> str:
 
 
 # ---- processes -------------------------------------------------------------------------------------------------------
-
-
-def environment(settings: ConsoleSettings) -> dict[str, str]:
-    """The environment of a worker; addresses of databases may contain passwords, so they are not arguments."""
-    return {**os.environ, VARIABLE: json.dumps(asdict(settings), default=str)}
-
-
-def settings_from(text: str) -> ConsoleSettings:
-    """The settings that :func:`environment` wrote."""
-    values = json.loads(text)
-    paths = {name: Path(values[name]) for name in ("folder", "data_folder") if values[name] is not None}
-    return ConsoleSettings(**{**values, **paths})
 
 
 class WorkerProcesses:
@@ -206,21 +196,17 @@ class WorkerProcesses:
         if process is not None:
             self._journal.write("worker", level="warning", reason=queue, status=process.returncode)
         command = [sys.executable, "-m", "peerveil.web.console.worker", queue]
+        # addresses of databases may contain passwords, so the settings are not arguments
+        settings = {VARIABLE: _SETTINGS.dump_json(self._app.settings).decode()}
         self._processes[queue] = subprocess.Popen(  # noqa: S603
-            command, env=environment(self._app.settings), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            command, env={**os.environ, **settings}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
 
     def stop(self) -> None:
         """End all processes; a current run continues when the console is started again."""
         self._stop.set()
         self._thread.join(5)
-        for process in self._processes.values():
-            process.send_signal(signal.SIGTERM)
-        for process in self._processes.values():
-            try:
-                process.wait(5)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        end_processes(self._processes.values(), 5)
 
 
 def main(queue: str) -> int:
@@ -229,7 +215,7 @@ def main(queue: str) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the server, which then stops its workers
     parent = os.getppid()
     os.nice(10 if queue == "simulations" else 0)
-    settings = settings_from(os.environ[VARIABLE])
+    settings = _SETTINGS.validate_json(os.environ[VARIABLE])
     try:
         with ConsoleApp(settings) as app, (settings.folder / f"{queue}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # a worker of an earlier server finishes its job first

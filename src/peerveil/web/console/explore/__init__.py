@@ -3,8 +3,8 @@
 - :func:`simulate`: everything that takes time, for all values of all controls, as JSON values to be stored;
 - :func:`explore`: what one setting means, from a simulation, as an :class:`Exploration`.
 
-Each module is a file with four functions: ``public_facts(table)``, ``simulate(facts, progress)``, ``controls(simulation)``
-and ``explore(simulation, chosen)``.
+Each module is a file with its ``CONTROLS`` and the functions ``simulate(facts, progress)`` and ``explore(simulation, chosen)``;
+where public facts of a file are used, also ``public_facts(table)``. A simulation may change values or defaults of controls.
 
 **Nothing private goes in.** ``public_facts`` is the only function that receives a table. Simulations are functions of what it
 returns, and explorations are functions of simulations. :attr:`Exploration.about` says what counts as public.
@@ -14,19 +14,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.web.console.explore.charts import Control, draw
-from peerveil.web.console.explore.common import Exploration
+from peerveil.web.console.explore.common import Control, Exploration, Progress, Values, draw
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-VERSION: Final = 3
+VERSION: Final = 4
 """Of the simulations: increase it when one changes, so that stored ones are made anew."""
 
-__all__ = ["MODULES", "Control", "Exploration", "Module", "explore", "simulate"]
+__all__ = ["MODULES", "Control", "Exploration", "Module", "explore", "public_facts", "simulate"]
 
 
 class Module(NamedTuple):
@@ -53,7 +49,7 @@ MODULES: Final = {
 """The five modules."""
 
 
-def simulate(module: str, table: Any | None, progress: Callable[[float], None] | None = None) -> dict[str, Any]:
+def simulate(module: str, table: Any | None, progress: Progress = float) -> dict[str, Any]:
     """Everything that takes time, for all values of all controls, as JSON values.
 
     Parameters
@@ -63,16 +59,17 @@ def simulate(module: str, table: Any | None, progress: Callable[[float], None] |
     progress
         Called with the completed share, from 0 to 1.
     """
-    explorer = _explorer(module)
-    advance = progress if progress is not None else float
-    facts = explorer.public_facts(table)
-    advance(0.0)
-    results = explorer.simulate(facts, advance)
-    advance(1.0)
+    results = _explorer(module).simulate(public_facts(module, table), progress)
     return {"module": module, "version": VERSION, **results}
 
 
-def explore(module: str, simulation: Mapping[str, Any], choices: Mapping[str, str]) -> Exploration:
+def public_facts(module: str, table: Any | None) -> Values:
+    """All of a table that a simulation depends on; nothing, where only synthetic data are used."""
+    facts: Values = _explorer(module).public_facts(table) if MODULES[module].from_file else {}
+    return facts
+
+
+def explore(module: str, simulation: Values, choices: Values) -> Exploration:
     """What a setting means. Controls without a choice are at their defaults; unknown names are ignored.
 
     Raises
@@ -84,7 +81,8 @@ def explore(module: str, simulation: Mapping[str, Any], choices: Mapping[str, st
     if (simulation.get("module"), simulation.get("version")) != (module, VERSION):
         want = f"what simulate({module!r}, ...) of this version returns"
         raise BadInput("simulation", got=Verbatim(f"one of {simulation.get('module')}"), want=want)
-    controls = explorer.controls(simulation)
+    changes = simulation.get("controls", {})
+    controls = tuple(replace(control, **changes.get(control.name, {})) for control in explorer.CONTROLS)
     chosen = {control.name: control.read(choices.get(control.name, control.default)) for control in controls}
     answer: Exploration = explorer.explore(simulation, chosen)
     return replace(

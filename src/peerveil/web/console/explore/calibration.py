@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from peerveil.calibration import Conference, Threshold, fit_miscalibration
 from peerveil.calibration.plan import plan_conference
 from peerveil.data import synthetic_conference
-from peerveil.web.console.explore.charts import Chart, Control, Series
-from peerveil.web.console.explore.common import Attack, Exploration, percent, sweep
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from peerveil.web.console.explore.common import (
+    Attack,
+    Chart,
+    Control,
+    Exploration,
+    Progress,
+    Series,
+    Values,
+    percent,
+    sweep,
+)
 
 ERRORS: Final = ("0", "0.2", "0.4", "0.5", "0.6", "0.7", "0.8")
 """The adversary errors to choose from."""
@@ -24,7 +30,7 @@ _ABOUT: Final = (
     f"Computed on a synthetic conference of {_PAPERS} papers and its synthetic past, from which reviewer bias was learned. Your "
     "files were not used, so expect other numbers with the same pattern. The step also needs a past conference of yours."
 )
-_CONTROLS: Final = (
+CONTROLS: Final = (
     Control(
         "adversary_error",
         "Required adversary error",
@@ -44,12 +50,7 @@ _CONTROLS: Final = (
 )
 
 
-def public_facts(table: object) -> dict[str, Any]:  # noqa: ARG001
-    """None: the conference is synthetic."""
-    return {}
-
-
-def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dict[str, Any]:  # noqa: ARG001
+def simulate(facts: Values, progress: Progress) -> dict[str, Any]:  # noqa: ARG001
     """The trade-off of a synthetic conference, for every quota and group size; the last demand is all that can be had."""
     past, now = (synthetic_conference(_PAPERS, 90, seed=seed, people_seed=7).reviews for seed in (1, 2))
     fit = fit_miscalibration(past, iterations=600)
@@ -65,12 +66,7 @@ def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dic
     return {"tradeoffs": sweep(progress, tradeoff, ACCEPTED, SIZES)}
 
 
-def controls(simulation: Mapping[str, Any]) -> tuple[Control, ...]:  # noqa: ARG001
-    """Required error, quota, and group size."""
-    return _CONTROLS
-
-
-def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Exploration:
+def explore(simulation: Values, chosen: Values) -> Exploration:
     """What requiring one adversary error means."""
     demand, accepted, size = chosen["adversary_error"], chosen["accepted"], chosen["group_size"]
     tradeoff, place, count = simulation["tradeoffs"][f"{accepted} {size}"], ERRORS.index(demand), len(ERRORS)

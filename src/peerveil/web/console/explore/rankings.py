@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,12 +12,16 @@ from peerveil.data import Rankings
 from peerveil.rankings import power_of
 from peerveil.rankings.plan import pair_bias
 from peerveil.rankings.uniformity import TAKE_PARTIAL
-from peerveil.web.console.explore.charts import Chart, Control, Series
 from peerveil.web.console.explore.common import (
     EPSILONS,
     SMOOTHED,
     Attack,
+    Chart,
+    Control,
     Exploration,
+    Progress,
+    Series,
+    Values,
     epsilon_control,
     first_epsilon,
     percent,
@@ -27,9 +31,6 @@ from peerveil.web.console.explore.common import (
     sweep,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 LEVELS: Final = ("0.01", "0.05", "0.1")
 AGREEMENTS: Final = ("51", "52", "55", "60")
 _PRIOR: Final = Fraction(1, 10)  # an attacker's guess today
@@ -38,7 +39,7 @@ _QUICK: Final = 50_000  # rankings times squared items, beyond which only the qu
 _MOST: Final = 100_000  # ranks in one simulated data set
 _POWER: Final = 0.8
 _TARGET: Final = "one person's ranking"
-_CONTROLS: Final = (
+CONTROLS: Final = (
     epsilon_control("Epsilon, for one person's ranking"),
     Control(
         "level", "Level", LEVELS, "0.05", "How often purely random rankings may be mistaken for agreement: 0.05 is 5%."
@@ -66,7 +67,7 @@ def public_facts(table: Rankings | None) -> dict[str, Any]:
     return {"built_in": False, **counts}
 
 
-def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dict[str, Any]:
+def simulate(facts: Values, progress: Progress) -> dict[str, Any]:
     """Power for every epsilon, level and agreement."""
     items = facts["items"]
     people = min(facts["rankings"], max(2, _MOST // items))
@@ -99,12 +100,7 @@ def spread_of(items: int, agreement: float) -> float:
     return (low + high) / 2
 
 
-def controls(simulation: Mapping[str, Any]) -> tuple[Control, ...]:  # noqa: ARG001
-    """Epsilon, level, and how strongly people agree."""
-    return _CONTROLS
-
-
-def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Exploration:
+def explore(simulation: Values, chosen: Values) -> Exploration:
     """What one epsilon and one level mean."""
     epsilon, level, agreement = chosen["epsilon"], chosen["level"], chosen["agreement"]
     powers = simulation["power"]
@@ -154,7 +150,7 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
     )
 
 
-def _about(simulation: Mapping[str, Any]) -> str:
+def _about(simulation: Values) -> str:
     people, items, complete = simulation["rankings"], simulation["items"], simulation["complete"]
     if simulation["built_in"]:
         return f"Computed for {people:,} synthetic rankings of {items} items. With a file of rankings, its own numbers are used."

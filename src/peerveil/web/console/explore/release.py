@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,21 +13,22 @@ from peerveil.core.errors import BadInput
 from peerveil.data import Reviews, synthetic_conference
 from peerveil.release import PublicScores, plan_release
 from peerveil.release.weights import WEIGHTS
-from peerveil.web.console.explore.charts import Chart, Control, Series
 from peerveil.web.console.explore.common import (
     EPSILONS,
     SMOOTHED,
     Attack,
+    Chart,
+    Control,
     Exploration,
+    Progress,
+    Series,
+    Values,
     epsilon_control,
     falling,
     success_chart,
     success_percent,
     sweep,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _TRIALS: Final = 10
 _DEGREES: Final = {"0.5": "moderately", "1": "strongly"}  # how strongly reviewers differ
@@ -54,6 +55,18 @@ _CRITERIA: Final = (
     "are not."
 )
 _GAINS: Final = ((0.2, "clearly more"), (0.02, "a little more"), (-np.inf, "hardly more"))
+CONTROLS: Final = (
+    epsilon_control("Epsilon, for the author of one review"),
+    Control(
+        "weight",
+        "What is averaged per reviewer",
+        WEIGHTS,
+        "miscalibration",
+        "miscalibration: strictness relative to the paper's other reviewers; rating: the score; normalized and subjectivity: "
+        "based on the scores on criteria.",
+        "choice",
+    ),
+)
 
 
 def public_facts(table: Reviews | None) -> dict[str, Any]:
@@ -77,7 +90,7 @@ def public_facts(table: Reviews | None) -> dict[str, Any]:
     }
 
 
-def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dict[str, Any]:
+def simulate(facts: Values, progress: Progress) -> dict[str, Any]:
     """A plan for every weight."""
 
     def plan_of(weight: str) -> dict[str, Any]:
@@ -105,6 +118,7 @@ def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dic
         "reviews": int(loads.sum()),
         "reviewers": int(loads.size),
         "typical": int(np.median(loads)),
+        "controls": {"weight": {"values": list(facts["weights"])}},
         "plans": sweep(progress, plan_of, facts["weights"]),
     }
 
@@ -114,23 +128,7 @@ def _nearest(epsilon: float) -> str:
     return min(EPSILONS, key=lambda value: abs(float(value) - epsilon))
 
 
-def controls(simulation: Mapping[str, Any]) -> tuple[Control, ...]:
-    """Epsilon, and which weight."""
-    return (
-        epsilon_control("Epsilon, for the author of one review"),
-        Control(
-            "weight",
-            "What is averaged per reviewer",
-            tuple(simulation["plans"]),
-            "miscalibration",
-            "miscalibration: strictness relative to the paper's other reviewers; rating: the score; normalized and subjectivity: "
-            "based on the scores on criteria.",
-            "choice",
-        ),
-    )
-
-
-def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Exploration:
+def explore(simulation: Values, chosen: Values) -> Exploration:
     """What one epsilon means for one weight."""
     epsilon, weight = chosen["epsilon"], chosen["weight"]
     plan, place, noun = simulation["plans"][weight], EPSILONS.index(epsilon), _NOUNS[weight]
@@ -179,7 +177,7 @@ def _detectable(wider: float) -> str:
     return f"that reviewers differ at all, if it makes their means at least {100 * wider:.0f}% wider"
 
 
-def _recommend(plan: Mapping[str, Any]) -> tuple[str, str]:
+def _recommend(plan: Values) -> tuple[str, str]:
     for degree, how in _DEGREES.items():
         epsilon = plan["worthwhile"].get(degree)
         if epsilon is not None and float(epsilon) > _LARGEST:
@@ -195,7 +193,7 @@ def _recommend(plan: Mapping[str, Any]) -> tuple[str, str]:
     return "1", f"Publishing is not recommended: no epsilon up to 10 adds clearly to public data. {plan['advice']}"
 
 
-def _error_chart(plan: Mapping[str, Any], noun: str) -> Chart:
+def _error_chart(plan: Values, noun: str) -> Chart:
     return Chart(
         f"How far off a reviewer's {noun} is, in points. Lower is more accurate.",
         f"error of {noun}",
@@ -209,7 +207,7 @@ def _error_chart(plan: Mapping[str, Any], noun: str) -> Chart:
     )
 
 
-def _about_file(simulation: Mapping[str, Any]) -> str:
+def _about_file(simulation: Values) -> str:
     low, high = simulation["scale"]
     criteria = _CRITERIA if len(simulation["plans"]) > 2 else ""
     return _FROM_FILE.format(**{**simulation, "low": low, "high": high, "criteria": criteria})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,20 +15,21 @@ from peerveil.core.randomness import Randomness
 from peerveil.data import synthetic_conference
 from peerveil.timing import FollowUp, linkage_attack, optimal_attack, post
 from peerveil.timing.durations import in_words, parse_duration
-from peerveil.web.console.explore.charts import Chart, Control, Series
 from peerveil.web.console.explore.common import (
     EPSILONS,
     Attack,
+    Chart,
+    Control,
     Exploration,
+    Progress,
+    Series,
+    Values,
     epsilon_control,
     percent,
     success_bound,
     success_percent,
     sweep,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 GAPS: Final = ("20m", "30m", "45m", "1h", "2h", "4h", "8h")
 WINDOWS: Final = ("1m", "5m", "15m")
@@ -42,7 +43,7 @@ _ABOUT: Final = (
     "Delays and guarantees are exact, from closed forms. Links between posts were counted on a synthetic log of a conference of "
     "120 papers. Your log was not used: who posted when is private."
 )
-_CONTROLS: Final = (
+CONTROLS: Final = (
     epsilon_control("Epsilon, for two posts of one person"),
     Control(
         "gap",
@@ -64,12 +65,7 @@ _CONTROLS: Final = (
 )
 
 
-def public_facts(table: object) -> dict[str, Any]:  # noqa: ARG001
-    """None: in a log everything is private, even its length."""
-    return {}
-
-
-def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dict[str, Any]:  # noqa: ARG001
+def simulate(facts: Values, progress: Progress) -> dict[str, Any]:  # noqa: ARG001
     """The precision of links by time on a synthetic log, before and after, for every setting."""
     log = synthetic_conference(papers=120, reviewers=90, seed=1).events
     before = {
@@ -99,12 +95,7 @@ def _mechanism(epsilon: str, gap: str, window: str) -> FollowUp:
     return FollowUp(epsilon=epsilon, gap=parse_duration(gap, "gap"), window=parse_duration(window, "window"))
 
 
-def controls(simulation: Mapping[str, Any]) -> tuple[Control, ...]:  # noqa: ARG001
-    """Epsilon, gap, window, and the attacker's required error."""
-    return _CONTROLS
-
-
-def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Exploration:
+def explore(simulation: Values, chosen: Values) -> Exploration:
     """What one delay means."""
     epsilon, gap, window = chosen["epsilon"], chosen["gap"], chosen["window"]
     mechanism, place = _mechanism(epsilon, gap, window), EPSILONS.index(epsilon)
@@ -166,7 +157,7 @@ def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Explora
     )
 
 
-def _recommend(chosen: Mapping[str, str]) -> tuple[dict[str, str], str]:
+def _recommend(chosen: Values) -> tuple[dict[str, str], str]:
     """The weakest guarantee that leaves the attacker the required error, and the longest gap with acceptable delays."""
     required, window = int(chosen["tolerated"]) / 100, chosen["window"]
     enough = [value for value in EPSILONS if 1 - float(success_bound(value, _PRIOR)) >= required]

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import ONE_ANSWER
 from peerveil.core.randomness import Randomness
 from peerveil.data import Labels
 from peerveil.truth import PrivateDawidSkene, randomize_answers, simulate_crowd
-from peerveil.web.console.explore.charts import Chart, Control, Series
 from peerveil.web.console.explore.common import (
     EPSILONS,
     SMOOTHED,
     Attack,
+    Chart,
+    Control,
     Exploration,
+    Progress,
+    Series,
+    Values,
     epsilon_control,
     first_epsilon,
     percent,
@@ -26,9 +30,6 @@ from peerveil.web.console.explore.common import (
     sweep,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 UNITS: Final = ("answer", "person")
 ABILITIES: Final = ("60", "70", "80")
 ANSWERS: Final = ("3", "5", "10", "20")
@@ -37,6 +38,26 @@ _TASKS: Final = 300  # of a simulated crowd
 _SEED: Final = 11
 _STRENGTH: Final = 6.0  # how much people differ: the sum of the Beta distribution's parameters, as in usual crowds
 _LOSS: Final = 0.05  # share of labels that may be lost to privacy
+CONTROLS: Final = (
+    epsilon_control("Epsilon"),
+    Control(
+        "unit",
+        "What epsilon protects",
+        UNITS,
+        "answer",
+        "answer: each answer by itself; person: all answers of one person together, which is far stronger.",
+        "choice",
+    ),
+    Control(
+        "ability",
+        "Correct answers (%)",
+        ABILITIES,
+        "70",
+        "How able people are. This is an assumption: the answers are not read for it.",
+    ),
+    Control("answers", "Answers per task", ANSWERS, ANSWERS[0], "How many people answer each task."),
+    Control("classes", "Possible answers", CLASSES, "2", "How many answers there are to choose from."),
+)
 
 
 def public_facts(table: Labels | None) -> dict[str, Any]:
@@ -49,7 +70,7 @@ def public_facts(table: Labels | None) -> dict[str, Any]:
     return {"built_in": False, "tasks": tasks, "people": people, "answers": len(table)}
 
 
-def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dict[str, Any]:
+def simulate(facts: Values, progress: Progress) -> dict[str, Any]:
     """The share of correct labels for every setting, and without privacy."""
     tasks = max(1, min(facts["tasks"], _TASKS))
     load = max(1, min(round(facts["answers"] / facts["people"]), tasks))
@@ -73,7 +94,7 @@ def simulate(facts: Mapping[str, Any], progress: Callable[[float], None]) -> dic
     usual = facts["answers"] / facts["tasks"]
     default = min(ANSWERS, key=lambda value: abs(math.log(int(value) / usual)))
     correct = sweep(progress, accuracies, ABILITIES, ANSWERS, CLASSES)
-    return {**facts, "load": load, "default": default, "correct": correct}
+    return {**facts, "load": load, "controls": {"answers": {"default": default}}, "correct": correct}
 
 
 def _accuracy(crowd: Any, classes: int, epsilon: str | None = None, unit: str = "answer") -> float:
@@ -91,31 +112,7 @@ def _accuracy(crowd: Any, classes: int, epsilon: str | None = None, unit: str = 
     return float(result.accuracy(crowd.truth)[0])
 
 
-def controls(simulation: Mapping[str, Any]) -> tuple[Control, ...]:
-    """Epsilon and its unit; how able people are, how many answer a task, and how many answers are possible."""
-    return (
-        epsilon_control("Epsilon"),
-        Control(
-            "unit",
-            "What epsilon protects",
-            UNITS,
-            "answer",
-            "answer: each answer by itself; person: all answers of one person together, which is far stronger.",
-            "choice",
-        ),
-        Control(
-            "ability",
-            "Correct answers (%)",
-            ABILITIES,
-            "70",
-            "How able people are. This is an assumption: the answers are not read for it.",
-        ),
-        Control("answers", "Answers per task", ANSWERS, simulation["default"], "How many people answer each task."),
-        Control("classes", "Possible answers", CLASSES, "2", "How many answers there are to choose from."),
-    )
-
-
-def explore(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> Exploration:
+def explore(simulation: Values, chosen: Values) -> Exploration:
     """What randomizing answers with one epsilon means."""
     epsilon, unit, answers, classes = (chosen[name] for name in ("epsilon", "unit", "answers", "classes"))
     correct = simulation["correct"][f"{chosen['ability']} {answers} {classes}"]
@@ -171,7 +168,7 @@ def _cost(epsilon: str, unit: str, load: int) -> str:
     return f"epsilon {epsilon} per answer; a person with {load} answers spends {total:g} in total"
 
 
-def _compensation(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> str:
+def _compensation(simulation: Values, chosen: Values) -> str:
     """How many answers per task give with privacy what the chosen number gives without."""
     place, answers = EPSILONS.index(chosen["epsilon"]), chosen["answers"]
     correct = {value: simulation["correct"][f"{chosen['ability']} {value} {chosen['classes']}"] for value in ANSWERS}
@@ -183,7 +180,7 @@ def _compensation(simulation: Mapping[str, Any], chosen: Mapping[str, str]) -> s
     return f"more than {ANSWERS[-1]} answers per task would be needed"
 
 
-def _about(simulation: Mapping[str, Any]) -> str:
+def _about(simulation: Values) -> str:
     crowds = (
         f"synthetic crowds of at most {_TASKS} tasks, in which everybody errs evenly and gives {simulation['load']} answers; "
         "real crowds may do worse"

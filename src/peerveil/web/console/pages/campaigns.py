@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.web.collect import Campaign
+from peerveil.web.collect import Campaign, Store
 from peerveil.web.collect import export as export_reports
 from peerveil.web.collect.campaign import KINDS
 from peerveil.web.collect.exporting import SUFFIXES, count_answers
 from peerveil.web.collect.results import found_labels, operator_page, stored_result
-from peerveil.web.collect.store import invitation_links
+from peerveil.web.collect.store import Known, invitation_links
 from peerveil.web.collect.tasks import SUFFIXES as TASK_SUFFIXES
 from peerveil.web.collect.tasks import lines_of_tasks, read_tasks, tasks_of_lines
 from peerveil.web.common.errors import Conflict, NotFound
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
-    from peerveil.web.collect import Store
-    from peerveil.web.collect.store import Known
     from peerveil.web.console.pages.request import PageRequest
 
 DEFAULTS: Final = {
@@ -177,7 +175,7 @@ def create(request: PageRequest) -> Response:
         campaign = campaign_of(form)
         if step == "create":
             request.app.services.store(create=True).add(campaign)
-            _log(request, "created a campaign", campaign.id)
+            request.log("created a campaign", campaign.id)
             return _campaign(request, campaign.id, "campaign")
     except BadInput as error:
         return _form(request, form, str(error))
@@ -226,11 +224,6 @@ def _campaign(request: PageRequest, campaign: str, done: str) -> Response:
     return request.redirect(f"/services/collect/{campaign}", done)
 
 
-def _log(request: PageRequest, action: str, subject: str) -> None:
-    with request.app.writing() as connection:
-        request.app.log(connection, request.user.id, action, subject)
-
-
 def invite(request: PageRequest) -> Response:
     """New invitations as a text to be saved: links, then the same ones as codes. They cannot be shown again."""
     store, known = _known(request)
@@ -243,7 +236,7 @@ def invite(request: PageRequest) -> Response:
         raise BadInput("count", got=count, want=want)
     invitation_links(site, campaign.id, [])  # refuses a bad address before anything is made
     tokens = store.invite(known, count)
-    _log(request, "made invitations", f"{count:,} for {campaign.id}")
+    request.log("made invitations", f"{count:,} for {campaign.id}")
     lines = [
         f"# {count:,} invitations to the campaign {campaign.id} ({campaign.title}): one line per person.",
         "# They are shown only once. Do not record who got which.",
@@ -266,7 +259,7 @@ def infer(request: PageRequest, *, so_far: bool = False) -> Response:
     _require_reports(store, known)
     if not request.app.services.inferrer()(campaign, so_far=so_far):
         raise Conflict("it is running already; reload the page in a moment")
-    _log(request, "started an estimate" if so_far else "started an inference", campaign)
+    request.log("started an estimate" if so_far else "started an inference", campaign)
     return _campaign(request, campaign, "estimating" if so_far else "inferring")
 
 
@@ -281,7 +274,7 @@ def close(request: PageRequest) -> Response:
     if request.field("sure") != "yes":
         raise BadInput("sure", got="nothing", want="the box checked: a closed campaign cannot be opened again")
     store.end(known, now=True)
-    _log(request, "closed a campaign", known.campaign.id)
+    request.log("closed a campaign", known.campaign.id)
     return _campaign(request, known.campaign.id, "closed")
 
 
@@ -300,7 +293,7 @@ def export(request: PageRequest) -> Response:
     folder = Path(tempfile.mkdtemp(prefix="peerveil-reports-"))
     try:
         path = _export_into(folder, store, known, suffix)
-        _log(request, "exported answers", known.campaign.id)
+        request.log("exported answers", known.campaign.id)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -317,7 +310,7 @@ def truth(request: PageRequest) -> Response:
         path = _export_into(Path(folder), store, known, ".csv")
         with path.open("rb") as content:
             file = files.upload(request.app, request.user, path.name, content)
-    _log(request, "added answers of a campaign to the data", known.campaign.id)
+    request.log("added answers of a campaign to the data", known.campaign.id)
     return request.redirect(f"/data/{file}", "reports")
 
 

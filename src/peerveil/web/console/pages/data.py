@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from peerveil.core.errors import BadInput
+from peerveil.data.readers.recognize import FORMATS
 from peerveil.study.actions import KINDS
 from peerveil.web.console import files
 from peerveil.web.console.explore import MODULES
+from peerveil.web.console.pages.request import PageRequest, operation
 
 if TYPE_CHECKING:
     from starlette.responses import Response
-
-    from peerveil.web.console.pages.request import PageRequest
 
 
 def overview(request: PageRequest) -> Response:
@@ -21,7 +21,7 @@ def overview(request: PageRequest) -> Response:
     return request.page(
         "data.html",
         files=own,
-        formats=files.FORMATS,
+        formats=FORMATS,
         reading=any(file.state == "reading" for file in own),
         paths=request.user.is_local or settings.data_folder is not None,
         data_folder=settings.data_folder,
@@ -37,17 +37,6 @@ def upload(request: PageRequest) -> Response:
     return request.redirect(f"/data/{file}", "added")
 
 
-def add_path(request: PageRequest) -> Response:
-    """Add a file that stays where it is."""
-    return request.redirect(f"/data/{files.add_path(request.app, request.user, request.field('path'))}", "added")
-
-
-def add_synthetic(request: PageRequest) -> Response:
-    """Add a synthetic conference."""
-    files.add_synthetic(request.app, request.user)
-    return request.redirect("/data", "synthetic")
-
-
 def file_page(request: PageRequest) -> Response:
     """What a file contains."""
     file = files.find(request.app, request.user, request.path("file"))
@@ -58,11 +47,10 @@ def file_page(request: PageRequest) -> Response:
     return request.page(
         "file.html",
         file=file,
-        formats=files.FORMATS,
+        formats=FORMATS,
         kinds=KINDS,
         kind=kind,
         columns=files.COLUMNS[kind],
-        optional={ours for ours in files.COLUMNS[kind] if (kind, ours) in files.OPTIONAL},
         mapping=dict(file.columns) or (guess.get("columns", {}) if kind == guess.get("kind") else {}),
         modules={name: module for name, module in MODULES.items() if module.kind in file.tables},
     )
@@ -71,12 +59,11 @@ def file_page(request: PageRequest) -> Response:
 def map_columns(request: PageRequest) -> Response:
     """Set what the file and its columns contain."""
     file, kind = request.path("file"), request.field("kind")
-    columns = {ours: request.field(f"column-{ours}") for ours in files.COLUMNS.get(kind, {})}
+    columns = {column.name: request.field(f"column-{column.name}") for column in files.COLUMNS.get(kind, ())}
     files.map_columns(request.app, request.user, file, kind, columns)
     return request.redirect(f"/data/{file}", "mapped")
 
 
-def remove(request: PageRequest) -> Response:
-    """Remove a file."""
-    files.remove(request.app, request.user, request.path("file"))
-    return request.redirect("/data", "removed")
+add_path = operation(files.add_path, "path", to="/data/{result}", done="added")
+add_synthetic = operation(files.add_synthetic, to="/data", done="synthetic")
+remove = operation(files.remove, "file", to="/data", done="removed")

@@ -70,8 +70,7 @@ def open_account(request: PageRequest) -> Response:
             want = f"at most {_LARGE}, or “I am sure” checked: above 5 hardly anybody is protected, and an account is permanent"
             raise BadInput("epsilon", got=epsilon, want=want)
         ledger.account(name, epsilon=epsilon)
-    with request.app.writing() as connection:
-        request.app.log(connection, request.user.id, "opened an account", name)
+    request.log("opened an account", name)
     target = request.field("next")
     return request.redirect(target if target in {f"/{module}" for module in MODULES} else "/ledger", "opened")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from peerveil.core.errors import BadInput
-from peerveil.study.actions import actions_of
+from peerveil.study.actions import Action, Parameter, actions_of
 from peerveil.web.common.errors import NotFound
 from peerveil.web.console import files, runs, simulations
 from peerveil.web.console.explore import MODULES
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
-    from peerveil.study.actions import Action, Parameter
     from peerveil.web.console.files import DataFile
     from peerveil.web.console.pages.request import PageRequest
 

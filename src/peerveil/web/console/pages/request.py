@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hmac
 import secrets
-import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -30,15 +29,13 @@ from peerveil import __version__
 from peerveil.core.errors import BadInput, PeerveilError
 from peerveil.web.common.errors import Forbidden, NotFound, ServiceError
 from peerveil.web.console import users
-from peerveil.web.console.app import LOCAL_USER
+from peerveil.web.console.app import LOCAL_USER, ConsoleApp
 from peerveil.web.console.users import User
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from starlette.requests import Request
-
-    from peerveil.web.console.app import ConsoleApp
 
 COOKIE: Final = "peerveil_session"
 POLICY: Final = (
@@ -82,11 +79,8 @@ DONE: Final = {
 """What a page may say was done: only these, so that no link can make the console say anything else."""
 
 
-class SignInFirst(ServiceError):
+class SignInFirst(ServiceError, status=401, name="sign_in"):
     """Nobody is signed in."""
-
-    status = 401
-    name = "sign_in"
 
 
 @dataclass
@@ -114,6 +108,11 @@ class PageRequest:
     def field(self, name: str) -> str:
         """A field of the form; empty if it is missing."""
         return self.form.get(name, "")
+
+    def log(self, action: str, subject: str) -> None:
+        """Add to the activity log what the user did elsewhere: in the ledger, or with a service."""
+        with self.app.logged(self.user.id, action, subject):
+            pass
 
     @property
     def form_token(self) -> str:
@@ -155,6 +154,20 @@ class PageRequest:
         return response
 
 
+def operation(call: Callable[..., object], *names: str, to: str, done: str) -> Callable[[PageRequest], Response]:
+    """A handler that calls a function of the console with fields of the form or parts of the path, and opens another page.
+
+    ``to`` may name parts of the path, and ``{result}``.
+    """
+
+    def handler(request: PageRequest) -> Response:
+        parts = request.http.path_params
+        result = call(request.app, request.user, *(request.path(n) if n in parts else request.field(n) for n in names))
+        return request.redirect(to.format(result=result, **parts), done)
+
+    return handler
+
+
 # ---- checks ----------------------------------------------------------------------------------------------------------
 
 
@@ -194,11 +207,10 @@ def authenticate(app: ConsoleApp, http: Request) -> PageRequest:
             raise Forbidden(
                 "this console is for one user on this machine: open it at http://127.0.0.1 or http://localhost"
             )
-        return PageRequest(app, http, User(LOCAL_USER, "you", "operator", token or str(new_token)), new_token=new_token)
-    user = users.session_user(app, token)
-    if user is None:
-        return PageRequest(app, http, User("", "", "reader", token or str(new_token)), new_token=new_token)
-    return PageRequest(app, http, user)
+        user = User(LOCAL_USER, "you", "operator", token or str(new_token))
+    else:
+        user = users.session_user(app, token) or User("", "", "reader", token or str(new_token))
+    return PageRequest(app, http, user, new_token=new_token)
 
 
 def check_origin(http: Request) -> None:
@@ -273,7 +285,7 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(ago=ago, clock=clock, bytes=size_text, with_article=users.with_article)
+    environment.filters.update(clock=clock, with_article=users.with_article)
     environment.globals.update(version=__version__)
     return environment
 
@@ -281,29 +293,3 @@ def templates() -> Environment:
 def clock(microseconds: int) -> str:
     """A time in UTC."""
     return f"{datetime.fromtimestamp(microseconds / 1e6, UTC):%Y-%m-%d %H:%M} UTC"
-
-
-def ago(microseconds: int) -> str:
-    """How long ago.
-
-    >>> ago(int((time.time() - 7300) * 1e6))
-    '2 hours ago'
-    """
-    seconds = max(0, time.time() - microseconds / 1e6)
-    for length, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
-        if seconds >= length:
-            count = int(seconds // length)
-            return f"{count} {unit}{'s' if count > 1 else ''} ago"
-    return "just now"
-
-
-def size_text(count: int) -> str:
-    """A number of bytes.
-
-    >>> size_text(1_500_000)
-    '1.5 MB'
-    """
-    for length, unit in ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")):
-        if count >= length:
-            return f"{count / length:.3g} {unit}"
-    return f"{count} bytes"

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
-
-from starlette.responses import JSONResponse
 
 from peerveil.study.report import saved_page
 from peerveil.web.common.errors import NotFound
 from peerveil.web.console import runs
+from peerveil.web.console.pages.request import PageRequest, operation
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from starlette.responses import Response
 
-    from peerveil.web.console.pages.request import PageRequest
     from peerveil.web.console.runs import ConsoleRun
 
 _MEDIA_TYPES: Final = {".csv": "text/csv", ".json": "application/json", ".svg": "image/svg+xml", ".toml": "text/plain"}
@@ -58,23 +55,16 @@ def run_page(request: PageRequest) -> Response:
         publishes=run.simulated or run.publishes,
         private_view=private_view,
         report=saved_page(run.out, public=not private_view) if done else None,
-        public_files=run.public_files() if done else [],
-        private_files=run.private_files() if done and owner else [],
+        public_files=run.files(public=True) if done else {},
+        private_files=run.files(public=False) if done and owner else {},
     )
 
 
-def progress(request: PageRequest) -> Response:
-    """For the page's script: the state and the progress."""
-    run = runs.find_own(request.app, request.user, request.path("run"))
-    share, message = runs.progress(request.app, run)
-    return request.finish(JSONResponse({"state": run.state, "share": share, "message": message}))
-
-
-def advance(request: PageRequest, transition: str) -> Response:
-    """Start a run, check it again, or resume it."""
-    run = request.path("run")
-    runs.advance(request.app, request.user, run, transition)
-    return request.redirect(f"/runs/{run}", transition)
+advance = {
+    name: operation(partial(runs.advance, name=name), "run", to="/runs/{run}", done=name) for name in runs.TRANSITIONS
+}
+"""Start a run, check it again, or resume it."""
+discard = operation(runs.discard, "run", to="/runs", done="discarded")
 
 
 def share(request: PageRequest) -> Response:
@@ -82,12 +72,6 @@ def share(request: PageRequest) -> Response:
     run, shared = request.path("run"), request.field("shared") == "yes"
     runs.share(request.app, request.user, run, shared=shared)
     return request.redirect(f"/runs/{run}", "shared" if shared else "unshared")
-
-
-def discard(request: PageRequest) -> Response:
-    """Delete a draft."""
-    runs.discard(request.app, request.user, request.path("run"))
-    return request.redirect("/runs", "discarded")
 
 
 def study(request: PageRequest) -> Response:
@@ -110,16 +94,17 @@ def public_zip(request: PageRequest) -> Response:
     return request.download(runs.public_zip(run), name, "application/zip")
 
 
-def public_file(request: PageRequest) -> Response:
-    """A file that may be published."""
-    run = _done(request)
-    return _send(request, run.public, run.public_files())
+def file(request: PageRequest, *, public: bool) -> Response:
+    """A file that may be published, or, for the owner of the run, one that must not be.
 
-
-def private_file(request: PageRequest) -> Response:
-    """A file that must not be published, for the owner of the run."""
+    A path that is not on the list does not exist, whatever it is.
+    """
     run = _done(request)
-    return _send(request, run.private, run.private_files() if runs.owns(request.user, run) else [])
+    path = run.files(public=public).get(request.path("path")) if public or runs.owns(request.user, run) else None
+    if path is None:
+        raise NotFound("there is no such file")
+    kind = _MEDIA_TYPES.get(path.suffix, "application/octet-stream")
+    return request.download(path.read_bytes(), path.name, kind)
 
 
 def _done(request: PageRequest) -> ConsoleRun:
@@ -127,13 +112,3 @@ def _done(request: PageRequest) -> ConsoleRun:
     if run.state != "done":
         raise NotFound("this run has no files yet")
     return run
-
-
-def _send(request: PageRequest, folder: Path, listed: list[str]) -> Response:
-    """A file of a list; a path that is not on the list does not exist, whatever it is."""
-    name = request.path("path")
-    if name not in listed:
-        raise NotFound("there is no such file")
-    file = folder / name
-    kind = _MEDIA_TYPES.get(file.suffix, "application/octet-stream")
-    return request.download(file.read_bytes(), file.name, kind)

@@ -78,7 +78,5 @@ def confirm_clock(request: PageRequest) -> Response:
     if gateway.in_doubt() is None:
         raise Conflict("the clock is not in doubt; nothing was done")
     moved_seconds = gateway.confirm_clock(what) / 1e6
-    with request.app.writing() as connection:
-        subject = f"{CLOCK[what]}; held posts moved by {moved_seconds:,.0f} s"
-        request.app.log(connection, request.user.id, "confirmed the gateway's clock", subject)
+    request.log("confirmed the gateway's clock", f"{CLOCK[what]}; held posts moved by {moved_seconds:,.0f} s")
     return request.redirect("/services/gateway", "clock")

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 from peerveil.web.common.errors import Forbidden
 from peerveil.web.console import users
+from peerveil.web.console.pages.request import PageRequest, operation
 
 if TYPE_CHECKING:
     from starlette.responses import Response
-
-    from peerveil.web.console.pages.request import PageRequest
 
 
 def _target(path: str) -> str:
@@ -92,26 +91,12 @@ def invite(request: PageRequest) -> Response:
     return overview(request, f"{scheme}://{request.http.headers.get('host', '')}/join/{token}")
 
 
-def withdraw(request: PageRequest) -> Response:
-    """Withdraw an invitation."""
-    users.withdraw(request.app, request.user, request.field("invitation"))
-    return request.redirect("/users", "removed")
-
-
-def change(request: PageRequest) -> Response:
-    """Change a user's role, or block or unblock them."""
-    role, state = request.form.get("role"), request.form.get("state")
-    users.change(request.app, request.user, request.path("user"), role=role, state=state)
-    return request.redirect("/users", "changed")
-
-
 def profile(request: PageRequest) -> Response:
     """One's own page."""
     may = users.ROLES[request.user.role]
     return request.page("profile.html", may=may, shortest=users.SHORTEST_PASSWORD)
 
 
-def change_password(request: PageRequest) -> Response:
-    """Change one's own password."""
-    users.change_password(request.app, request.user, request.field("old"), request.field("new"))
-    return request.redirect("/me", "password")
+withdraw = operation(users.withdraw, "invitation", to="/users", done="removed")
+change = operation(users.change, "user", "role", "state", to="/users", done="changed")
+change_password = operation(users.change_password, "old", "new", to="/me", done="password")

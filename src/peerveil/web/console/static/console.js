@@ -76,25 +76,14 @@ if (form) {
   }
 }
 
-// ---- running jobs: fetch the progress; when the state changes, reload the page
-const job = document.querySelector("[data-progress]");
-if (job) {
-  const poll = async () => {
-    try {
-      const response = await fetch(job.dataset.progress, { credentials: "same-origin" });
-      if (response.ok) {
-        const { state, share, message } = await response.json();
-        if (state !== job.dataset.state) { location.replace(location.pathname); return; }
-        job.querySelector("progress").value = share;
-        if (message) job.querySelector("p").textContent = `${message[0].toUpperCase()}${message.slice(1)}…`;
-      }
-    } catch { /* the server does not answer; try again */ }
-    setTimeout(poll, 700);
-  };
-  setTimeout(poll, 500);
+// ---- what was done is said once, not again when the page is loaded again
+const address = new URL(location.href);
+if (address.searchParams.has("done")) {
+  address.searchParams.delete("done");
+  history.replaceState(null, "", address);
 }
 
-// ---- pages that wait for a file to be read or a simulation
+// ---- pages that wait for a file to be read, a simulation or a run
 if (document.querySelector("[data-poll]")) {
   let typed = false; // a reload must not lose what the user has typed
   document.addEventListener("input", () => { typed = true; });
@@ -110,7 +99,7 @@ if (document.querySelector("[data-poll]")) {
       const progress = page.querySelector("progress"), bar = document.querySelector("progress");
       if (progress && bar) bar.value = progress.value;
       const status = page.querySelector("[data-poll]");
-      if (status.matches("[role=status]")) document.querySelector("[data-poll]").textContent = status.textContent;
+      if (status.matches("[role=status]")) document.querySelector("[data-poll]").innerHTML = status.innerHTML;
     } catch { /* the server does not answer; try again */ }
     setTimeout(poll, 900);
   };
