@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import BigInteger, Column, Float, Integer, MetaData, Table, Text, insert
+from sqlalchemy import BigInteger, Column, Float, Integer, MetaData, Table, Text
 
 from peerveil.storage import Schema, version_table
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
 
 
 def _required(name: str, kind: Any = Text, **options: Any) -> Column[Any]:
@@ -115,10 +112,4 @@ activity = Table(
     _required("about", key="subject"),
 )
 
-
-def _create(connection: Connection) -> None:
-    metadata.create_all(connection, checkfirst=False)
-    connection.execute(insert(book).values(id=1, version=1, secret=secrets.token_hex(32)))
-
-
-SCHEMA = Schema(1, book, _create)
+SCHEMA = Schema(1, book, lambda: {book: {"secret": secrets.token_hex(32)}})
