@@ -16,7 +16,7 @@ import psycopg
 from benchmarks.timing import Row
 from peerveil.truth import Client
 from peerveil.web.collect import Campaign, Store
-from peerveil.web.collect.exporting import count_answers
+from peerveil.web.collect.answers import count_answers
 
 ROOT = Path(__file__).parents[1]
 

@@ -17,9 +17,9 @@ from sqlalchemy import insert, text
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness
 from peerveil.ledger import Ledger
+from peerveil.ledger.database import entries
 from peerveil.ledger.entry import Entry
 from peerveil.ledger.records import entry_row
-from peerveil.ledger.schema import entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness
 from peerveil.ledger import Account, BudgetExceeded, DataBound, Ledger, LedgerError
-from peerveil.ledger.account import LIBRARY
 from peerveil.ledger.records import append, read_account
 
 if TYPE_CHECKING:
@@ -43,13 +42,13 @@ class UnlockedAccount(Account):
 
     __slots__ = ()
 
-    def _debit(self, guarantee: Guarantee, debit: Fraction, **fields: str) -> Entry:
+    def _debit(self, debit: Fraction, **fields: Any) -> Entry:
         with self._database.reading() as connection:
             read_account(connection, self._number).afford(debit)
         time.sleep(0.01)
         with self._database.writing("spend") as connection:
             state = read_account(connection, self._number, lock=True)
-            return append(connection, state, guarantee=guarantee, debit=debit, library=LIBRARY, **fields)
+            return append(connection, state, exact_debit=debit, **fields)
 
 
 def promise(epsilon: str) -> Guarantee:

@@ -6,20 +6,14 @@ import re
 import sqlite3
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from sqlalchemy import text
 
 from peerveil.core.errors import BadInput, PeerveilError
-from peerveil.ledger import Ledger, LedgerError, schema
+from peerveil.ledger import Ledger, LedgerError
 from peerveil.storage import Address
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-
-NEXT = schema.VERSION + 1
 
 
 def test_every_way_to_name_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,38 +147,6 @@ def test_a_ledger_of_a_version_without_keys_is_refused(ledger_url: str) -> None:
         LedgerError, match=r"older peerveil .version 2.*this library knows 3.*begin with a new database"
     ):
         Ledger.open(ledger_url)
-
-
-def test_an_older_ledger_is_migrated_once(ledger_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    steps: list[int] = []
-
-    def step(connection: Connection) -> None:
-        steps.append(1)
-        connection.execute(text("CREATE TABLE peerveil_new (a INTEGER)"))
-
-    Ledger.open(ledger_url).close()
-    monkeypatch.setattr(schema, "VERSION", NEXT)
-    monkeypatch.setattr(schema, "MIGRATIONS", {NEXT - 1: step})
-    for _ in range(2):
-        with Ledger.open(ledger_url) as ledger, ledger._database.reading() as connection:
-            assert connection.execute(text("SELECT version FROM peerveil_ledger")).scalar() == NEXT
-            assert connection.execute(text("SELECT count(*) FROM peerveil_new")).scalar() == 0
-    assert steps == [1]
-
-
-def test_a_migration_that_fails_changes_nothing(ledger_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def step(connection: Connection) -> None:
-        connection.execute(text("CREATE TABLE peerveil_new (a INTEGER)"))
-        connection.execute(text("SELECT * FROM missing"))
-
-    Ledger.open(ledger_url).close()
-    with monkeypatch.context() as patch:
-        patch.setattr(schema, "VERSION", NEXT)
-        patch.setattr(schema, "MIGRATIONS", {NEXT - 1: step})
-        with pytest.raises(LedgerError, match="missing.*nothing was changed"):
-            Ledger.open(ledger_url)
-    with Ledger.open(ledger_url) as ledger, ledger._database.reading() as connection:
-        assert connection.execute(text("SELECT version FROM peerveil_ledger")).scalar() == NEXT - 1
 
 
 @pytest.mark.parametrize("patience", [-1, float("nan"), "soon", 1e9, None])

@@ -174,8 +174,8 @@ def export(campaign: str, to: Path, force: bool, db: str, as_json: bool) -> None
     """Write all reports of a campaign, for `peerveil truth infer` or `peerveil rankings aggregate`."""
     from peerveil.core.progress import progress_bar
     from peerveil.web.collect import Store
-    from peerveil.web.collect.exporting import count_answers
-    from peerveil.web.collect.exporting import export as write
+    from peerveil.web.collect.answers import count_answers
+    from peerveil.web.collect.answers import export as write
 
     check_file(to, force)
     with Store(db) as store:
@@ -224,7 +224,7 @@ def infer(campaign: str, so_far: bool, model: str, engine: str, level: float, db
     """Infer the result of a closed campaign from its reports, and store it. This may be repeated."""
     from peerveil.core.progress import progress_bar
     from peerveil.web.collect import Store
-    from peerveil.web.collect.exporting import count_answers
+    from peerveil.web.collect.answers import count_answers
     from peerveil.web.collect.inference import infer as run
 
     with Store(db) as store:

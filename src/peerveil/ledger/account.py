@@ -1,26 +1,139 @@
-"""An account: a budget of epsilon for one body of data, and the entries that have used it."""
+"""An account: a budget of epsilon for one body of data, the entries that have used it, and its statement.
+
+The statement says what the account's releases guarantee together, unit by unit, in words.
+"""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import printed
+from peerveil.core.exact import printed, words
 from peerveil.ledger.checks import fingerprint, read_guarantee, read_key, read_purpose, require_secure
 from peerveil.ledger.records import AccountState, append, find_entry, read_account, read_entries
-from peerveil.ledger.statement import Statement, make_statement
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sqlalchemy import Connection
 
-    from peerveil.core.guarantee import Guarantee
+    from peerveil.core.guarantee import Guarantee, Notion
     from peerveil.core.randomness import Randomness
     from peerveil.ledger.database import LedgerDatabase
     from peerveil.ledger.entry import Entry
 
 LIBRARY = version("peerveil")
+
+EXPLANATION = (
+    "What adds up is the subtotal of one line: all releases of that line together keep its guarantee, with the "
+    "subtotal as epsilon, for the unit and the neighbors named there. Releases under another line protect "
+    "something else and are not bounded by it. The account is debited by the plain sum, so no subtotal can "
+    "exceed its budget."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subtotal:
+    """The releases of an account that share a notion, a unit and neighbors."""
+
+    notion: Notion
+    unit: str
+    neighbors: str
+    releases: int
+    data_sets: int
+    exact_epsilon: Fraction | None
+
+    @property
+    def epsilon(self) -> float | None:
+        """The sum of the debited epsilons, rounded up; ``None`` where they do not add up."""
+        return None if self.exact_epsilon is None else printed(self.exact_epsilon, "up")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, exactly, as JSON values."""
+        values = asdict(self)
+        epsilon = values.pop("exact_epsilon")
+        return values | {"notion": self.notion.value, "epsilon": None if epsilon is None else str(epsilon)}
+
+    def __str__(self) -> str:
+        count = f"{self.releases} release{'s' if self.releases != 1 else ''}"
+        whom = f"{self.unit} ({self.notion.value}; neighbors: {self.neighbors})"
+        if self.exact_epsilon is not None:
+            together = " together" if self.releases > 1 else ""
+            return f"{whom}: {count}, epsilon {words(self.exact_epsilon, 'up')}{together}"
+        each = "it holds" if self.releases == 1 else "each holds by itself, they do not add up"
+        return f"{whom}: {count} recorded, nothing debited ({each})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """An account's budget and its subtotals; ``str()`` is for a program chair."""
+
+    account: str
+    exact_epsilon: Fraction
+    exact_spent: Fraction
+    data_sets: int
+    subtotals: tuple[Subtotal, ...]
+
+    @property
+    def exact_remaining(self) -> Fraction:
+        """What is left."""
+        return self.exact_epsilon - self.exact_spent
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, exactly, as JSON values."""
+        return {
+            "account": self.account,
+            "epsilon": str(self.exact_epsilon),
+            "spent": str(self.exact_spent),
+            "remaining": str(self.exact_remaining),
+            "data_sets": self.data_sets,
+            "subtotals": [subtotal.to_dict() for subtotal in self.subtotals],
+            "explanation": EXPLANATION,
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"Account {self.account!r}: epsilon {words(self.exact_spent, 'up')} of "
+            f"{words(self.exact_epsilon, 'up')} is spent, "
+            f"{words(self.exact_remaining, 'down')} remains."
+        ]
+        lines += [f"- {subtotal}" for subtotal in self.subtotals]
+        if self.subtotals:
+            which, it = (
+                ("1 data set belongs", "it") if self.data_sets == 1 else (f"{self.data_sets} data sets belong", "them")
+            )
+            lines += [EXPLANATION, f"{which} to this account: no other account can spend on {it}."]
+        return "\n".join(lines)
+
+
+def make_statement(state: AccountState, entries: Iterable[Entry]) -> Statement:
+    """Group an account's entries by what they guarantee to whom."""
+    groups: dict[tuple[Notion, str, str], list[Entry]] = {}
+    data_sets = set()
+    for entry in entries:
+        guarantee = entry.guarantee
+        data_sets.add(entry.fingerprint)
+        groups.setdefault((guarantee.notion, guarantee.unit, guarantee.neighbors), []).append(entry)
+    return Statement(
+        account=state.name,
+        exact_epsilon=state.epsilon,
+        exact_spent=state.spent,
+        data_sets=len(data_sets),
+        subtotals=tuple(
+            Subtotal(
+                notion=notion,
+                unit=unit,
+                neighbors=neighbors,
+                releases=len(group),
+                data_sets=len({entry.fingerprint for entry in group}),
+                exact_epsilon=sum((entry.exact_debit for entry in group), Fraction(0)) if notion.adds_up else None,
+            )
+            for (notion, unit, neighbors), group in groups.items()
+        ),
+    )
 
 
 class Account:
@@ -92,15 +205,15 @@ class Account:
         what = fingerprint(data, self._secret)
         debit = guarantee.exact_epsilon if guarantee.notion.adds_up else Fraction(0)
         assert debit is not None  # read_guarantee refused it
-        words = str(guarantee)  # here, not under the lock
-        return self._debit(guarantee, debit, purpose=why, key=key, words=words, fingerprint=what, lane=lane)
+        texts = {"purpose": why, "words": str(guarantee), "lane": lane, "library": LIBRARY}  # here, not under the lock
+        return self._debit(debit, guarantee=guarantee, key=key, fingerprint=what, **texts)
 
-    def _debit(self, guarantee: Guarantee, debit: Fraction, **fields: Any) -> Entry:
+    def _debit(self, debit: Fraction, **fields: Any) -> Entry:
         """Look and write under one lock, in one transaction."""
         with self._database.writing("spend") as connection:
             state = read_account(connection, self._number, lock=True)
             state.afford(debit)
-            return append(connection, state, guarantee=guarantee, debit=debit, library=LIBRARY, **fields)
+            return append(connection, state, exact_debit=debit, **fields)
 
     # ---- what it says --------------------------------------------------------------------------------------
 
@@ -137,8 +250,7 @@ class Account:
     @property
     def head(self) -> str:
         """``serial:digest`` of the last entry. Keep it outside the ledger for :meth:`Ledger.verify`."""
-        state = self._state()
-        return f"{state.entries}:{state.head}"
+        return self._state().serial_and_head
 
     def entries(self, *, last: int | None = None) -> list[Entry]:
         """The account's entries in order, or the last few of them."""
@@ -189,15 +301,12 @@ class Account:
 def account_dict(connection: Connection, state: AccountState) -> dict[str, Any]:
     """An account as JSON values: exact numbers as strings, and nothing that is secret."""
     entries = list(read_entries(connection, state))
+    record = state.to_record()
     return {
-        "number": state.number,
-        "name": state.name,
-        "epsilon": str(state.epsilon),
-        "spent": str(state.spent),
         "remaining": str(state.remaining),
-        "opened": state.opened.isoformat(timespec="microseconds"),
-        "count": state.entries,
-        "digest": state.head,
+        "count": record.pop("entries"),
+        "digest": record.pop("head"),
+        **record,
         "statement": make_statement(state, entries).to_dict(),
         "data": list(dict.fromkeys(entry.fingerprint for entry in entries)),
         "entries": [entry.to_dict() for entry in entries],

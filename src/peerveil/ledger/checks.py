@@ -20,9 +20,9 @@ from peerveil.core.randomness.source import SecureRandomness
 from peerveil.core.text import on_one_line
 from peerveil.ledger.errors import SimulationRefused
 
-LONGEST_NAME: Final = 100
-LONGEST_PURPOSE: Final = 500
-LONGEST_KEY: Final = 200
+_LONGEST_NAME: Final = 100
+_LONGEST_PURPOSE: Final = 500
+_LONGEST_KEY: Final = 200
 
 
 def read_name(name: object, argument: str = "name") -> str:
@@ -31,13 +31,7 @@ def read_name(name: object, argument: str = "name") -> str:
     >>> read_name("ICLR 2026, reviews")
     'ICLR 2026, reviews'
     """
-    want = f"1 to {LONGEST_NAME} printable characters, with no space at either end"
-    if not isinstance(name, str):
-        raise BadInput(argument, got=name, want=want)
-    text = unicodedata.normalize("NFC", name)
-    if not (1 <= len(text) <= LONGEST_NAME and text.isprintable() and text == text.strip()):
-        raise BadInput(argument, got=name, want=want)
-    return text
+    return _printable(unicodedata.normalize("NFC", name) if isinstance(name, str) else name, argument, _LONGEST_NAME)
 
 
 def read_purpose(purpose: object) -> str:
@@ -46,11 +40,9 @@ def read_purpose(purpose: object) -> str:
     >>> read_purpose(" mean score per area, for the report ")
     'mean score per area, for the report'
     """
-    want = f"1 to {LONGEST_PURPOSE} characters on one line, no control characters: what is released, for whom"
-    if not isinstance(purpose, str):
-        raise BadInput("purpose", got=purpose, want=want)
-    text = purpose.strip(" ")
-    if not 1 <= len(text) <= LONGEST_PURPOSE or not text.strip() or not on_one_line(text):
+    text = purpose.strip(" ") if isinstance(purpose, str) else ""
+    if not 1 <= len(text) <= _LONGEST_PURPOSE or not text.strip() or not on_one_line(text):
+        want = f"1 to {_LONGEST_PURPOSE} characters on one line, no control characters: what is released, for whom"
         raise BadInput("purpose", got=purpose, want=want)
     return text
 
@@ -61,9 +53,13 @@ def read_key(key: object) -> str:
     >>> read_key("run 7, step means")
     'run 7, step means'
     """
-    if not isinstance(key, str) or not (1 <= len(key) <= LONGEST_KEY and key.isprintable() and key == key.strip()):
-        raise BadInput("key", got=key, want=f"1 to {LONGEST_KEY} printable characters, with no space at either end")
-    return key
+    return _printable(key, "key", _LONGEST_KEY)
+
+
+def _printable(text: object, argument: str, longest: int) -> str:
+    if not isinstance(text, str) or not 1 <= len(text) <= longest or not text.isprintable() or text != text.strip():
+        raise BadInput(argument, got=text, want=f"1 to {longest} printable characters, with no space at either end")
+    return text
 
 
 def read_guarantee(guarantee: object) -> Guarantee:
@@ -125,14 +121,12 @@ def _content(data: Any) -> bytes:
             raise BadInput("data", got=Verbatim(f"an array of {data.size} x {data.dtype}"), want=want)
         head = f"array:{data.dtype.str}:{data.shape}:".encode()
         return head + np.ascontiguousarray(data).tobytes()
-    if isinstance(data, (bytes, bytearray, memoryview)):
-        raw = bytes(data)
-        if not raw:
-            raise BadInput("data", got=Verbatim("no bytes"), want=want)
-        return b"bytes:" + raw
+    binary = isinstance(data, (bytes, bytearray, memoryview))
+    if binary and bytes(data):
+        return b"bytes:" + bytes(data)
     text = data if isinstance(data, str) else getattr(data, "identity", None) or getattr(data, "fingerprint", None)
-    if not isinstance(text, str):
-        raise BadInput("data", got=Verbatim(f"a {type(data).__name__}"), want=want)
-    if not text.strip():
-        raise BadInput("data", got=Verbatim("an empty text"), want=want)
+    if not isinstance(text, str) or not text.strip():
+        kind = type(data).__name__
+        got = f"an empty {kind}" if binary or isinstance(text, str) else f"a {kind}"
+        raise BadInput("data", got=Verbatim(got), want=want)
     return b"text:" + text.encode("utf-8", "surrogatepass")

@@ -105,15 +105,14 @@ class Entry:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Entry:
         """The entry that :meth:`to_dict` wrote."""
-        values = {f.name: data[f.name] for f in fields(cls) if f.name in data}
-        return cls(
-            **values
-            | {
-                "when": datetime.fromisoformat(data["when"]),
-                "guarantee": Guarantee.from_dict(data["guarantee"]),
-                "exact_debit": Fraction(data["debit"]),
-            }
-        )
+        return cls.read(data, Guarantee.from_dict(data["guarantee"]))
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any], guarantee: Guarantee) -> Entry:
+        """The entry with the values of :meth:`to_dict`, its guarantee read already."""
+        values = {field.name: data[field.name] for field in fields(cls) if field.name in data}
+        when, debit = datetime.fromisoformat(data["when"]), Fraction(data["debit"])
+        return cls(**values | {"when": when, "guarantee": guarantee, "exact_debit": debit})
 
     @classmethod
     def sealed(cls, **values: Any) -> Entry:
@@ -127,22 +126,14 @@ class Entry:
 
     def _body(self) -> dict[str, Any]:
         epsilon = self.exact_epsilon
-        return {
-            "account": self.account,
-            "serial": self.serial,
+        plain = ("account", "serial", "purpose", "key", "words", "fingerprint", "lane", "library", "previous")
+        return {name: getattr(self, name) for name in plain} | {
             "when": timestamp(self.when),
-            "purpose": self.purpose,
-            "key": self.key,
             "notion": self.notion.value,
             "epsilon": None if epsilon is None else str(epsilon),
             "debited": self.debited,
             "debit": str(self.exact_debit),
             "guarantee": self.guarantee.to_dict(),
-            "words": self.words,
-            "fingerprint": self.fingerprint,
-            "lane": self.lane,
-            "library": self.library,
-            "previous": self.previous,
         }
 
     def __str__(self) -> str:
@@ -163,19 +154,6 @@ def canonical(value: object) -> str:
 def seal(body: Mapping[str, object]) -> str:
     """The SHA-256 of the canonical JSON of a record."""
     return hashlib.sha256(canonical(body).encode("ascii")).hexdigest()
-
-
-def opening_seal(*, ledger: str, number: int, name: str, epsilon: Fraction, opened: datetime) -> str:
-    """The digest that an account's first entry continues."""
-    return seal(
-        {
-            "ledger": ledger,
-            "number": number,
-            "account": name,
-            "epsilon": str(epsilon),
-            "opened": timestamp(opened),
-        }
-    )
 
 
 def timestamp(moment: datetime) -> str:

@@ -54,29 +54,14 @@ class BudgetExceeded(PeerveilError):
 
     def __init__(self, account: str, *, requested: Fraction, remaining: Fraction) -> None:
         self.account = account
-        self.exact_requested = requested
-        self.exact_remaining = remaining
+        self.exact_requested, self.exact_remaining = requested, remaining
         self.exact_difference = requested - remaining
+        self.requested, self.remaining = printed(requested, "up"), printed(remaining, "down")
+        self.difference = printed(self.exact_difference, "up")
         super().__init__(
-            f"account {account!r}: requested {words(requested, 'up')}, "
-            f"remaining {words(remaining, 'down')}, "
+            f"account {account!r}: requested {words(requested, 'up')}, remaining {words(remaining, 'down')}, "
             f"{words(self.exact_difference, 'up')} too much; nothing was spent"
         )
-
-    @property
-    def requested(self) -> float:
-        """The epsilon that was asked for, rounded up."""
-        return printed(self.exact_requested, "up")
-
-    @property
-    def remaining(self) -> float:
-        """The epsilon that is left, rounded down."""
-        return printed(self.exact_remaining, "down")
-
-    @property
-    def difference(self) -> float:
-        """The epsilon that is missing, rounded up."""
-        return printed(self.exact_difference, "up")
 
     def __reduce__(self) -> tuple[object, ...]:
         exact = {"requested": self.exact_requested, "remaining": self.exact_remaining}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -16,25 +17,37 @@ from peerveil.core.exact import exact, words
 from peerveil.core.guarantee import read_epsilon
 from peerveil.ledger.account import LIBRARY, Account, account_dict
 from peerveil.ledger.checks import fingerprint, read_name
-from peerveil.ledger.database import LedgerDatabase
-from peerveil.ledger.entry import opening_seal, timestamp
+from peerveil.ledger.database import SCHEMA, LedgerDatabase, accounts, header, secret
 from peerveil.ledger.errors import DataBound
 from peerveil.ledger.records import AccountState, all_accounts, find_account, find_owner, read_entries, refuse_second
-from peerveil.ledger.schema import VERSION, accounts, header, prepare
 from peerveil.ledger.verify import Verification, verify_database
-from peerveil.storage import Address
+from peerveil.storage import open_tables
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from sqlalchemy import Connection
 
     from peerveil.core.exact import Number
+    from peerveil.ledger.entry import Entry
 
 _LARGEST_BUDGET: Final = 10**300
 _LONGEST_PATIENCE: Final = 86_400  # seconds
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would run a text that begins so
+_BUDGET_COLUMNS: Final = ("epsilon", "debited", "remaining")
+_COLUMNS: Final = (
+    "account",
+    "entry",
+    "when",
+    "purpose",
+    "notion",
+    "unit",
+    *_BUDGET_COLUMNS,
+    "guarantee",
+    "data",
+    "digest",
+)
 
 
 class Ledger:
@@ -67,15 +80,11 @@ class Ledger:
         seconds = exact(patience, "patience", want="a number of seconds")
         if not 0 <= seconds <= _LONGEST_PATIENCE:
             raise BadInput("patience", got=patience, want="a number of seconds, from 0 to a day")
-        database = LedgerDatabase(Address.read(url), float(seconds))
-        try:
-            if create:
-                database.create_file()
-            name, secret = prepare(database, create=create)
-        except BaseException:
-            database.close()
-            raise
-        return cls(database, name, secret)
+        database = open_tables(LedgerDatabase, url, SCHEMA, create=create, patience=float(seconds))
+        with database.reading("open") as connection:
+            name = connection.execute(select(header.c.ledger)).scalar_one()
+            key = connection.execute(select(secret.c.key)).scalar_one()
+        return cls(database, str(name), bytes(key))
 
     def close(self) -> None:
         """Give all connections back; the ledger can no longer be used through this object."""
@@ -124,28 +133,10 @@ class Ledger:
         present = find_account(connection, name)
         if present is not None:
             return present
-        opened = datetime.now(UTC)
-        head = opening_seal(ledger=self._id, number=count + 1, name=name, epsilon=epsilon, opened=opened)
-        state = AccountState(
-            number=count + 1,
-            name=name,
-            epsilon=epsilon,
-            opened=opened,
-            spent=Fraction(0),
-            entries=0,
-            head=head,
-        )
-        connection.execute(
-            insert(accounts).values(
-                number=state.number,
-                name=name,
-                epsilon=str(epsilon),
-                opened=timestamp(opened),
-                spent="0",
-                entries=0,
-                head=head,
-            )
-        )
+        opened = {"number": count + 1, "name": name, "epsilon": epsilon, "opened": datetime.now(UTC)}
+        state = AccountState(**opened, spent=Fraction(0), entries=0, head="")
+        state = replace(state, head=state.opening_seal(self._id))
+        connection.execute(insert(accounts).values(**state.to_record()))
         connection.execute(update(header).where(header.c.id == 1).values(accounts=count + 1))
         return state
 
@@ -191,7 +182,7 @@ class Ledger:
             states = all_accounts(connection)
             return {
                 "ledger": self._id,
-                "version": VERSION,
+                "version": SCHEMA.version,
                 "library": LIBRARY,
                 "accounts": [account_dict(connection, state) for state in states],
             }
@@ -205,39 +196,15 @@ class Ledger:
 
         ``account`` restricts it to one account.
         """
-        rows: list[dict[str, Any]] = []
         with self._database.reading() as connection:
-            for state in all_accounts(connection):
-                if account is not None and state.name != account:
-                    continue
-                left = state.epsilon
-                for entry in read_entries(connection, state):
-                    left -= entry.exact_debit
-                    epsilon = entry.exact_epsilon
-                    rows.append(
-                        {
-                            "account": entry.account,
-                            "entry": entry.serial,
-                            "when": entry.when.strftime("%Y-%m-%d %H:%M:%S"),
-                            "purpose": entry.purpose,
-                            "notion": entry.notion.value,
-                            "unit": entry.guarantee.unit,
-                            "epsilon": "" if epsilon is None else words(epsilon, "up"),
-                            "debited": words(entry.exact_debit, "up"),
-                            "remaining": words(left, "down"),
-                            "guarantee": entry.words,
-                            "data": entry.fingerprint,
-                            "digest": entry.digest,
-                        }
-                    )
-        return rows
+            states = [state for state in all_accounts(connection) if account in (None, state.name)]
+            return [row for state in states for row in _table_rows(state, read_entries(connection, state))]
 
     def to_csv(self, *accounts: str) -> str:
         """:meth:`table` as CSV, of some accounts or of all. A text that a spreadsheet would take for a formula gets a ``'``."""
         rows = [row for account in accounts or (None,) for row in self.table(account)]
-        columns = ["account", "entry", "when", "purpose", "notion", "unit", "epsilon", "debited", "remaining"]
         out = io.StringIO()
-        writer = csv.DictWriter(out, [*columns, "guarantee", "data", "digest"], lineterminator="\n")
+        writer = csv.DictWriter(out, _COLUMNS, lineterminator="\n")
         writer.writeheader()
         for row in rows:
             safe = {k: f"'{v}" if isinstance(v, str) and v.startswith(_FORMULA) else v for k, v in row.items()}
@@ -246,3 +213,15 @@ class Ledger:
 
     def __repr__(self) -> str:
         return f"<Ledger at {self._database.shown}>"
+
+
+def _table_rows(state: AccountState, entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
+    left = state.epsilon
+    for entry in entries:
+        left -= entry.exact_debit
+        when = f"{entry.when:%Y-%m-%d %H:%M:%S}"
+        epsilon = "" if entry.exact_epsilon is None else words(entry.exact_epsilon, "up")
+        about = (entry.purpose, entry.notion.value, entry.guarantee.unit)
+        budget = (epsilon, words(entry.exact_debit, "up"), words(left, "down"))
+        values = (entry.account, entry.serial, when, *about, *budget, entry.words, entry.fingerprint, entry.digest)
+        yield dict(zip(_COLUMNS, values, strict=True))

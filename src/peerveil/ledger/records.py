@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
@@ -14,12 +14,12 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.guarantee import Guarantee, Notion
-from peerveil.ledger.entry import Entry, canonical
+from peerveil.ledger.database import accounts, bindings, entries
+from peerveil.ledger.entry import Entry, canonical, seal, timestamp
 from peerveil.ledger.errors import BudgetExceeded, DataBound, LedgerError
-from peerveil.ledger.schema import accounts, bindings, entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from sqlalchemy import Connection, Row
 
@@ -62,21 +62,36 @@ class AccountState:
         """What is left."""
         return self.epsilon - self.spent
 
+    @property
+    def serial_and_head(self) -> str:
+        """``serial:digest`` of its last entry."""
+        return f"{self.entries}:{self.head}"
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> AccountState:
+        """The account with the values of :meth:`to_record`."""
+        values = {field.name: record[field.name] for field in fields(cls)}
+        exact = {name: Fraction(record[name]) for name in ("epsilon", "spent")}
+        return cls(**values | exact | {"opened": datetime.fromisoformat(record["opened"])})
+
     @classmethod
     def from_row(cls, row: Row[Any]) -> AccountState:
         """The account in a row; a row that was spoilt is a :class:`LedgerError`."""
         try:
-            return cls(
-                number=int(row.number),
-                name=str(row.name),
-                epsilon=Fraction(row.epsilon),
-                opened=datetime.fromisoformat(row.opened),
-                spent=Fraction(row.spent),
-                entries=int(row.entries),
-                head=str(row.head),
-            )
+            return cls.from_record(row._asdict())
         except (ValueError, TypeError, ArithmeticError):
             raise LedgerError(f"the row of account {row.name!r} cannot be read: run verify()") from None
+
+    def to_record(self) -> dict[str, Any]:
+        """All values as its row holds them."""
+        texts = {"epsilon": str(self.epsilon), "opened": timestamp(self.opened), "spent": str(self.spent)}
+        return {**asdict(self), **texts}
+
+    def opening_seal(self, ledger: str) -> str:
+        """The digest that its first entry continues."""
+        record = self.to_record()
+        opening = {name: record[name] for name in ("number", "epsilon", "opened")}
+        return seal({"ledger": ledger, "account": self.name, **opening})
 
     def afford(self, debit: Fraction) -> None:
         """Refuse what the account cannot cover, and a total that could no longer be written down exactly."""
@@ -116,13 +131,10 @@ def append(
     state: AccountState,
     *,
     guarantee: Guarantee,
-    debit: Fraction,
-    purpose: str,
+    exact_debit: Fraction,
     key: str | None,
-    words: str,
     fingerprint: str,
-    lane: str,
-    library: str,
+    **fields: str,
 ) -> Entry:
     """Bind the data, write the next entry and the account's new total; the caller holds the lock and asked ``afford``."""
     if key is not None and (earlier := find_entry(connection, state, key)) is not None:
@@ -135,18 +147,15 @@ def append(
         account=state.name,
         serial=state.entries + 1,
         when=datetime.now(UTC),
-        purpose=purpose,
         key=key,
         guarantee=guarantee,
-        exact_debit=debit,
-        words=words,
+        exact_debit=exact_debit,
         fingerprint=fingerprint,
-        lane=lane,
-        library=library,
         previous=state.head,
+        **fields,
     )
     connection.execute(_INSERT, {"account": state.number, **entry_row(entry)})
-    total = {"spent": str(state.spent + debit), "entries": entry.serial, "head": entry.digest}
+    total = {"spent": str(state.spent + exact_debit), "entries": entry.serial, "head": entry.digest}
     connection.execute(_UPDATE, {"which": state.number, **total})
     return entry
 
@@ -192,17 +201,8 @@ def entry_row(entry: Entry) -> dict[str, Any]:
 def entry_from_row(row: Row[Any], account: str) -> Entry | None:
     """The entry in a row; ``None`` if the row does not hold exactly what :func:`entry_row` writes."""
     stored = row._mapping
-    values = {field.name: stored[field.name] for field in fields(Entry) if field.name in stored}
     try:
-        entry = Entry(
-            **values
-            | {
-                "account": account,
-                "when": datetime.fromisoformat(row.at),
-                "guarantee": _guarantee(row.guarantee),
-                "exact_debit": Fraction(row.debit),
-            }
-        )
+        entry = Entry.read({**stored, "account": account, "when": row.at}, _guarantee(row.guarantee))
         written = entry_row(entry)
     except (ValueError, TypeError, ArithmeticError):
         return None

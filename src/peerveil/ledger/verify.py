@@ -9,17 +9,16 @@ Keep ``account.head`` elsewhere (in a mail, in the minutes): with it, that is no
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
 
 from peerveil.core.errors import BadInput
-from peerveil.ledger.entry import Entry, opening_seal
+from peerveil.ledger.database import accounts, bindings, entries, header
+from peerveil.ledger.entry import Entry
 from peerveil.ledger.errors import LedgerError
 from peerveil.ledger.records import AccountState, entry_from_row, entry_rows
-from peerveil.ledger.schema import accounts, bindings, entries, header
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -63,69 +62,48 @@ class Verification:
 
 def verify_database(connection: Connection, ledger: str, known: Mapping[str, str] | None) -> Verification:
     """Check every account of a ledger, in one consistent view of it."""
-    expected = read_heads(known)
-    problems: list[str] = []
-    heads: dict[str, str] = {}
-    checked = 0
-    owners: dict[str, str] = {}
+    check = _Check(ledger, read_heads(known))
     rows = connection.execute(select(accounts).order_by(accounts.c.number)).all()
     written = connection.execute(select(header.c.accounts)).scalar_one()
     if [row.number for row in rows] != list(range(1, written + 1)):
-        problems.append(f"{written} accounts were opened, but the ledger holds numbers {[r.number for r in rows]}")
+        check.problems.append(
+            f"{written} accounts were opened, but the ledger holds numbers {[r.number for r in rows]}"
+        )
     for row in rows:
         try:
             state = AccountState.from_row(row)
         except LedgerError as error:
-            problems.append(str(error))
+            check.problems.append(str(error))
             continue
-        rows_of = ((r.serial, entry_from_row(r, state.name)) for r in entry_rows(connection, state.number))
-        report = _check(ledger, state, rows_of, expected.pop(state.name, None), owners)
-        problems += report.problems
-        checked += report.entries
-        heads |= report.heads
-    problems += _check_bindings(connection, owners)
+        check.account(state, ((r.serial, entry_from_row(r, state.name)) for r in entry_rows(connection, state.number)))
+    check.problems += _check_bindings(connection, check.owners)
     strays = connection.execute(
         select(func.count()).where(entries.c.account.not_in([row.number for row in rows]) | (entries.c.serial < 1))
     ).scalar_one()
     if strays:
-        problems.append(f"{strays} entries belong to no account")
-    problems += [f"account {name!r}, whose head was kept, is gone" for name in expected]
-    return Verification(problems=tuple(problems), accounts=len(rows), entries=checked, heads=heads)
+        check.problems.append(f"{strays} entries belong to no account")
+    return check.result(len(rows))
 
 
 def verify_export(data: Mapping[str, Any], *, known: Mapping[str, str] | None = None) -> Verification:
     """Check what :meth:`Ledger.to_dict` wrote, without the ledger: for whoever receives the exported JSON."""
-    expected = read_heads(known)
-    problems: list[str] = []
-    heads: dict[str, str] = {}
-    owners: dict[str, str] = {}
-    checked = 0
+    heads = read_heads(known)
     try:
+        check = _Check(data["ledger"], heads)
         for record in data["accounts"]:
-            state = AccountState(
-                number=record["number"],
-                name=record["name"],
-                epsilon=Fraction(record["epsilon"]),
-                opened=datetime.fromisoformat(record["opened"]),
-                spent=Fraction(record["spent"]),
-                entries=record["count"],
-                head=record["digest"],
-            )
-            entries_of = ((item["serial"], _exported(item)) for item in record["entries"])
-            report = _check(data["ledger"], state, entries_of, expected.pop(state.name, None), owners)
+            state = AccountState.from_record({**record, "entries": record["count"], "head": record["digest"]})
+            check.account(state, ((item["serial"], _exported(item)) for item in record["entries"]))
             named = dict.fromkeys(item["fingerprint"] for item in record["entries"])
             if record["data"] != list(named):
-                problems.append(f"account {state.name!r}: the data sets listed for it are not those of its entries")
-            problems += report.problems
-            checked += report.entries
-            heads |= report.heads
+                check.problems.append(
+                    f"account {state.name!r}: the data sets listed for it are not those of its entries"
+                )
         numbers = [record["number"] for record in data["accounts"]]
     except (KeyError, TypeError, ValueError, ArithmeticError):
         raise BadInput("data", got=data, want="what Ledger.to_dict() returns") from None
     if numbers != list(range(1, len(numbers) + 1)):
-        problems.append(f"the export holds accounts number {numbers}")
-    problems += [f"account {name!r}, whose head was kept, is gone" for name in expected]
-    return Verification(problems=tuple(problems), accounts=len(numbers), entries=checked, heads=heads)
+        check.problems.append(f"the export holds accounts number {numbers}")
+    return check.result(len(numbers))
 
 
 def _exported(item: Mapping[str, Any]) -> Entry | None:
@@ -136,64 +114,70 @@ def _exported(item: Mapping[str, Any]) -> Entry | None:
     return entry if entry.to_dict() == item else None
 
 
-def _check(
-    ledger: str,
-    state: AccountState,
-    found: Iterable[tuple[int, Entry | None]],
-    known: tuple[int, str] | None,
-    owners: dict[str, str],
-) -> Verification:
-    """Walk one account's chain from its opening to its head; ``owners`` gathers which account has which data."""
-    name = f"account {state.name!r}"
-    problems: list[str] = []
-    digest = opening = opening_seal(
-        ledger=ledger, number=state.number, name=state.name, epsilon=state.epsilon, opened=state.opened
-    )
-    total = Fraction(0)
-    known_digest = opening if known is not None and known[0] == 0 else None
-    keys: dict[str, int] = {}
-    last = seen = 0
-    for serial, entry in found:
-        seen += 1
-        where = f"{name}, entry {serial}"
-        if serial != last + 1:
-            problems.append(f"{name}: entry {last + 1} is missing, entry {serial} stands in its place")
-        last = serial
-        if entry is None:
-            problems.append(f"{where} was changed: it cannot be read")
-            continue
-        if entry.digest != entry.true_digest():
-            problems.append(f"{where} was changed: its digest does not fit its fields")
-        if entry.previous != digest:
-            problems.append(f"{where} does not continue what stands before it: changed, removed, reordered or inserted")
-        if entry.key is not None and (first := keys.setdefault(entry.key, serial)) != serial:
-            problems.append(f"{where} has the key of entry {first}: what has a key is debited once")
-        owner = owners.setdefault(entry.fingerprint, state.name)
-        if owner != state.name:
-            problems.append(f"{where} spends on data of account {owner!r}: the budgets of both add up for these data")
-        owed = entry.exact_epsilon if entry.notion.adds_up else Fraction(0)
-        if entry.exact_debit != owed:
-            problems.append(f"{where} debits {entry.exact_debit}, its guarantee says {owed}")
-        digest = entry.digest
-        total += entry.exact_debit
-        if known is not None and serial == known[0]:
-            known_digest = digest
-    if state.entries != last:
-        problems.append(f"{name}: {state.entries} entries were written, the last one here is number {last}")
-    if state.head != digest:
-        problems.append(f"{name}: its last digest is not that of its last entry, or its name or budget was changed")
-    if state.spent != total:
-        problems.append(f"{name}: its row says {state.spent} spent, its entries add up to {total}")
-    if total > state.epsilon:
-        problems.append(f"{name}: {total} is spent, more than its budget of {state.epsilon}")
-    if known is not None and known_digest != known[1]:
-        problems.append(f"{name}: entry {known[0]} is not the one whose digest was kept")
-    return Verification(
-        problems=tuple(problems),
-        accounts=1,
-        entries=seen,
-        heads={state.name: f"{state.entries}:{state.head}"},
-    )
+class _Check:
+    """What was found so far; ``owners`` gathers which account has which data."""
+
+    def __init__(self, ledger: str, known: Mapping[str, tuple[int, str]]) -> None:
+        self._ledger = ledger
+        self._known = known
+        self._heads: dict[str, str] = {}
+        self._entries = 0
+        self.problems: list[str] = []
+        self.owners: dict[str, str] = {}
+
+    def result(self, count: int) -> Verification:
+        """The outcome, after all accounts."""
+        gone = [f"account {name!r}, whose head was kept, is gone" for name in self._known if name not in self._heads]
+        problems = (*self.problems, *gone)
+        return Verification(problems=problems, accounts=count, entries=self._entries, heads=self._heads)
+
+    def account(self, state: AccountState, found: Iterable[tuple[int, Entry | None]]) -> None:
+        """Walk one account's chain from its opening to its head."""
+        name, problems = f"account {state.name!r}", self.problems
+        known_serial, known_head = self._known.get(state.name, (None, None))
+        digest = state.opening_seal(self._ledger)
+        known_digest = digest if known_serial == 0 else None
+        total, keys, last = Fraction(0), dict[str, int](), 0
+        for serial, entry in found:
+            self._entries += 1
+            where = f"{name}, entry {serial}"
+            if serial != last + 1:
+                problems.append(f"{name}: entry {last + 1} is missing, entry {serial} stands in its place")
+            last = serial
+            if entry is None:
+                problems.append(f"{where} was changed: it cannot be read")
+                continue
+            if entry.digest != entry.true_digest():
+                problems.append(f"{where} was changed: its digest does not fit its fields")
+            if entry.previous != digest:
+                problems.append(
+                    f"{where} does not continue what stands before it: changed, removed, reordered or inserted"
+                )
+            if entry.key is not None and (first := keys.setdefault(entry.key, serial)) != serial:
+                problems.append(f"{where} has the key of entry {first}: what has a key is debited once")
+            owner = self.owners.setdefault(entry.fingerprint, state.name)
+            if owner != state.name:
+                problems.append(
+                    f"{where} spends on data of account {owner!r}: the budgets of both add up for these data"
+                )
+            owed = entry.exact_epsilon if entry.notion.adds_up else Fraction(0)
+            if entry.exact_debit != owed:
+                problems.append(f"{where} debits {entry.exact_debit}, its guarantee says {owed}")
+            digest = entry.digest
+            total += entry.exact_debit
+            if serial == known_serial:
+                known_digest = digest
+        if state.entries != last:
+            problems.append(f"{name}: {state.entries} entries were written, the last one here is number {last}")
+        if state.head != digest:
+            problems.append(f"{name}: its last digest is not that of its last entry, or its name or budget was changed")
+        if state.spent != total:
+            problems.append(f"{name}: its row says {state.spent} spent, its entries add up to {total}")
+        if total > state.epsilon:
+            problems.append(f"{name}: {total} is spent, more than its budget of {state.epsilon}")
+        if known_digest != known_head:
+            problems.append(f"{name}: entry {known_serial} is not the one whose digest was kept")
+        self._heads[state.name] = state.serial_and_head
 
 
 def _check_bindings(connection: Connection, owners: Mapping[str, str]) -> list[str]:

@@ -1,31 +1,56 @@
-"""Versions of tables: made once, migrated step by step, each step inside the transaction that records it."""
+"""The tables of one ledger or service: declared in short, made once, refused if another version wrote them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Column, Integer, MetaData, Table, inspect, select, update
+from sqlalchemy import Column, Integer, MetaData, Table, insert, inspect, select
 
 from peerveil.core.errors import BadInput, Verbatim
+from peerveil.storage.address import Address
+from peerveil.storage.transactions import Database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    import os
+    from collections.abc import Callable, Mapping, Sequence
 
     from sqlalchemy import Connection
 
-    from peerveil.storage.transactions import Database
+Kind = TypeVar("Kind", bound=Database)
 
 
-def version_table(name: str, metadata: MetaData, *more: Column[object]) -> Table:
+def keys(**kinds: Any) -> list[Column[Any]]:
+    """The columns of a primary key, by name."""
+    return [Column(name, kind, primary_key=True, autoincrement=False) for name, kind in kinds.items()]
+
+
+def required(**kinds: Any) -> list[Column[Any]]:
+    """Columns without nulls, by name."""
+    return [Column(name, kind, nullable=False) for name, kind in kinds.items()]
+
+
+def version_table(name: str, metadata: MetaData, *more: Column[Any]) -> Table:
     """A table with one row: id 1, the version of all the tables, and whatever else there is once."""
-    return Table(
-        name,
-        metadata,
-        Column("id", Integer, primary_key=True, autoincrement=False),  # always 1
-        Column("version", Integer, nullable=False),
-        *more,
-    )
+    return Table(name, metadata, *keys(id=Integer), *required(version=Integer), *more)
+
+
+def guard(table: str, refusal: str, *, fixed: str = "") -> dict[str, list[str]]:
+    """For each kind of database, triggers that refuse to change rows of a table (or its ``fixed`` columns) or remove them."""
+    change = f"UPDATE OF {fixed}" if fixed else "UPDATE"
+    function = f"EXECUTE FUNCTION {table}_guard()"
+    return {
+        "sqlite": [
+            f"CREATE TRIGGER {table}_no_{name} BEFORE {event} ON {table} BEGIN SELECT RAISE(ABORT, '{refusal}'); END"
+            for name, event in (("update", change), ("delete", "DELETE"))
+        ],
+        "postgresql": [
+            f"CREATE FUNCTION {table}_guard() RETURNS trigger LANGUAGE plpgsql AS $$ "
+            f"BEGIN RAISE EXCEPTION '{refusal}'; END $$",
+            f"CREATE TRIGGER {table}_no_change BEFORE {change} OR DELETE ON {table} FOR EACH ROW {function}",
+            f"CREATE TRIGGER {table}_no_truncate BEFORE TRUNCATE ON {table} FOR EACH STATEMENT {function}",
+        ],
+    }
 
 
 @dataclass(frozen=True)
@@ -37,51 +62,67 @@ class Schema:
     version : int
         The version that this library writes.
     header : sqlalchemy.Table
-        Where the version stands, as :func:`version_table` makes it.
-    create : callable
-        Makes all tables and the row of ``header``.
-    migrations : mapping
-        From each older version, the step to the next.
+        Where the version stands, as :func:`version_table` makes it; the other tables share its metadata.
+    first : callable
+        The first row of each table that has one, all with id 1.
+    guards : sequence
+        Triggers, as :func:`guard` makes them.
     alone : bool
         Whether a SQLite file with other tables is refused.
     """
 
     version: int
     header: Table
-    create: Callable[[Connection], None]
-    migrations: Mapping[int, Callable[[Connection], None]] = field(default_factory=dict)
+    first: Callable[[], Mapping[Table, Mapping[str, Any]]] = dict
+    guards: Sequence[Mapping[str, Sequence[str]]] = ()
     alone: bool = True
 
+    def create(self, connection: Connection) -> None:
+        """Make all tables, their triggers and their first rows."""
+        self.header.metadata.create_all(connection, checkfirst=False)
+        for triggers in self.guards:
+            for statement in triggers.get(connection.dialect.name, ()):
+                connection.exec_driver_sql(statement)
+        for table, row in {self.header: {}, **self.first()}.items():
+            version = {"version": self.version} if table is self.header else {}
+            connection.execute(insert(table).values(id=1, **version, **row))
 
-def prepare(database: Database, schema: Schema, *, create: bool) -> None:
-    """Make or migrate the tables where needed.
 
-    Tables that are up to date are only read, so a write-protected copy can still be opened and shown. Whoever comes
-    first creates; the others wait for the same lock and find it done.
+def open_tables(
+    kind: type[Kind], url: str | os.PathLike[str], schema: Schema, *, create: bool, patience: float
+) -> Kind:
+    """Open the database at an address, and make its tables if there are none and ``create`` says so."""
+    database = kind(Address.read(url), patience)
+    try:
+        if create:
+            database.create_file()
+        _prepare(database, schema, create=create)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _prepare(database: Database, schema: Schema, *, create: bool) -> None:
+    """Tables that exist are only read, so a write-protected copy can still be opened and shown. Whoever comes first
+    creates; the others wait for the same lock and find it done.
     """
     with database.reading("open") as connection:
         version = _version(connection, database, schema)
     if version is None and not create:
         raise database.error(f"there is no {database.noun} at {database.shown}{database.remedy}")
-    if version is None or version < schema.version:
+    if version is None:
         with database.writing("open", whole=True) as connection:
             version = _version(connection, database, schema)
             if version is None:
                 schema.create(connection)
                 version = schema.version
-            if any(step not in schema.migrations for step in range(version, schema.version)):
-                raise database.error(
-                    f"the {database.noun} at {database.shown} was written by an older peerveil (version {version} of the "
-                    f"tables; this library knows {schema.version}), and there is no migration: begin with a new database"
-                )
-            for step in range(version, schema.version):
-                schema.migrations[step](connection)
-                connection.execute(update(schema.header).values(version=step + 1))
-            version = max(version, schema.version)
-    if version > schema.version:
+    if version != schema.version:
+        older = version < schema.version
+        remedy = "there is no migration, begin with a new database" if older else "upgrade peerveil"
         raise database.error(
-            f"the {database.noun} at {database.shown} was written by a newer peerveil (version {version} of the "
-            f"tables; this library knows {schema.version}): upgrade peerveil"
+            f"the {database.noun} at {database.shown} was written by {'an older' if older else 'a newer'} peerveil (version "
+            f"{version} of the tables; this library knows {schema.version}): {remedy}"
         )
 
 
@@ -96,6 +137,5 @@ def _version(connection: Connection, database: Database, schema: Schema) -> int 
             raise database.error(f"the {database.noun} at {database.shown} has lost its version row: restore a copy")
         return int(version)
     if names and schema.alone and database.is_sqlite:
-        want = f"a {database.noun}, or the name of a file that does not exist yet"
-        raise BadInput(database.shown, got=Verbatim("a database with other tables"), want=want)
+        raise BadInput(database.shown, got=Verbatim("a database with other tables"), want=database.wanted)
     return None

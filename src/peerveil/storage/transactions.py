@@ -86,7 +86,8 @@ class Database:
         return ""
 
     @property
-    def _wanted(self) -> str:
+    def wanted(self) -> str:
+        """What an address should lead to."""
         return f"a {self.noun}, or the name of a file that does not exist yet"
 
     @property
@@ -115,7 +116,7 @@ class Database:
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             except FileExistsError:
                 if not path.exists():
-                    raise BadInput(self.shown, got=Verbatim("a file among its folders"), want=self._wanted) from None
+                    raise BadInput(self.shown, got=Verbatim("a file among its folders"), want=self.wanted) from None
             except OSError as error:
                 raise self.error(f"cannot make a {self.noun} at {self.shown}: {error.strerror}") from None
 
@@ -219,7 +220,7 @@ class Database:
         code = error_code(error)
         seconds = f"{self._patience:g} s"
         if code.startswith("SQLITE_NOTADB"):
-            return BadInput(self.shown, got=Verbatim("a file that is not a SQLite database"), want=self._wanted)
+            return BadInput(self.shown, got=Verbatim("a file that is not a SQLite database"), want=self.wanted)
         if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "55P03")):
             reason = f"somebody else has kept it locked for more than {seconds}"
         elif code.startswith(("SQLITE_FULL", "53100")):

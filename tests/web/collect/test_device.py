@@ -24,8 +24,7 @@ from tests.web.collect.test_page import answer
 
 from peerveil.core.errors import BadInput, PeerveilError
 from peerveil.web.collect import Campaign, CollectClient, Store
-from peerveil.web.collect.client import _service_of
-from peerveil.web.collect.device import TermsChanged
+from peerveil.web.collect.client import TermsChanged, _service_of
 from peerveil.web.collect.service import build_app
 from peerveil.web.common import Journal
 

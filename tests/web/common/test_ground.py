@@ -43,15 +43,10 @@ records = record_table("test_records", metadata)
 things = Table("test_things", metadata, Column("id", Integer, primary_key=True), Column("name", Text, unique=True))
 
 
-def create(connection: Connection) -> None:
-    metadata.create_all(connection, checkfirst=False)
-    connection.execute(insert(book).values(id=1, version=1))
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServiceDatabase]:
     url = str(tmp_path / "service.db") if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    found = open_database(url, Schema(1, book, create), create=True)
+    found = open_database(url, Schema(1, book), create=True)
     yield found
     found.close()
 

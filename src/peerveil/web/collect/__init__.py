@@ -22,9 +22,9 @@ times as likely in one case as in the other, and a 50:50 guess between the two i
 reader knows (neighbors: one person gives any other answers to the same tasks; which tasks were answered is not hidden).
 """
 
+from peerveil.web.collect.answers import export
 from peerveil.web.collect.campaign import Campaign
 from peerveil.web.collect.client import CollectClient
-from peerveil.web.collect.exporting import export
 from peerveil.web.collect.inference import infer
 from peerveil.web.collect.store import Store
 

@@ -16,7 +16,7 @@ from peerveil.audit.check import Neighbors
 from peerveil.audit.claims import Claim, register
 from peerveil.core.guarantee import Guarantee
 from peerveil.truth.wire import Client, invitation
-from peerveil.web.collect.device import Device
+from peerveil.web.collect.client import Device
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

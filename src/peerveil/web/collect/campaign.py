@@ -34,23 +34,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
-from peerveil.core.files import read_toml
+from peerveil.core.files import read_toml, regular_file
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness import Response
 from peerveil.rankings import LocalProtocol
 from peerveil.study.spec import only, words
 from peerveil.truth.randomize import PERSON
 from peerveil.truth.wire import FORMAT as LABELS_FORMAT
-from peerveil.web.collect.tasks import read_tasks
 from peerveil.web.common.values import read_flag, read_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
     from fractions import Fraction
 
 RANKINGS_FORMAT: Final = "peerveil-rankings/1"
 KINDS: Final = ("labels", "rankings")
+TASK_SUFFIXES: Final = (".csv", ".jsonl", ".parquet", ".txt")
+"""How the name of a file of tasks may end."""
 _MOST_TASKS: Final = 100_000
 _MOST_CLASSES: Final = 100
 _MOST_ITEMS: Final = 10_000
@@ -217,7 +218,8 @@ class Campaign:
         name = content.get("id")
         if not isinstance(name, str) or not _ID.fullmatch(name):
             raise BadInput("id", got=name, want="small letters, digits and -, 40 at most")
-        opens, closes = (read_time(content.get(key), key) for key in ("opens", "closes"))
+        times = {key: content.get(key) for key in ("opens", "closes")}
+        opens, closes = (None if value is None else read_time(value, key) for key, value in times.items())
         if opens is not None and closes is not None and closes <= opens:
             raise BadInput("closes", got=_time_text(closes), want="a time after opens")
         own = _labels(content) if kind == "labels" else _rankings(content)
@@ -324,3 +326,55 @@ def _origins(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(v, str) and _ORIGIN.fullmatch(v) for v in value):
         raise BadInput("embed", got=value, want='a list of sites such as "https://example.org"')
     return tuple(value)
+
+
+# ---- tasks as people write them down: one per line, or a table with columns task and text ----------------------------
+
+
+def tasks_of_lines(text: str) -> list[dict[str, str]]:
+    r"""One task per line: its text, or its id, a tab and its text (as spreadsheets copy two columns). Empty lines are skipped.
+
+    >>> tasks_of_lines("Picture 1\n\n2\tPicture 2")
+    [{'id': 'Picture 1'}, {'id': '2', 'text': 'Picture 2'}]
+    """
+    parts = [line.strip().partition("\t") for line in text.splitlines()]
+    return [
+        {"id": name.strip(), "text": shown.strip()} if tab else {"id": name.strip()}
+        for name, tab, shown in parts
+        if name.strip()
+    ]
+
+
+def lines_of_tasks(tasks: Iterable[tuple[str, str]]) -> str:
+    r"""Ids and texts as lines that :func:`tasks_of_lines` reads back.
+
+    >>> lines_of_tasks([("Picture 1", "Picture 1"), ("2", "Picture 2")])
+    'Picture 1\n2\tPicture 2'
+    """
+    return "\n".join(name if name == shown else f"{name}\t{shown}" for name, shown in tasks)
+
+
+def read_tasks(path: Path) -> list[dict[str, str]]:
+    """Tasks from a table with columns task and text (CSV, JSON lines or Parquet), or from lines of text."""
+    import polars as pl
+
+    place = regular_file(path, "tasks")
+    if place.suffix not in TASK_SUFFIXES:
+        raise BadInput("tasks", got=place.name, want=f"a file that ends in {', '.join(TASK_SUFFIXES)}")
+    try:
+        if place.suffix == ".txt":
+            return tasks_of_lines(place.read_text(encoding="utf-8-sig"))
+        if place.suffix == ".csv":
+            frame = pl.read_csv(place, infer_schema=False)
+        else:
+            frame = pl.read_parquet(place) if place.suffix == ".parquet" else pl.read_ndjson(place)
+    except UnicodeDecodeError:
+        raise BadInput("tasks", got=place.name, want="a text file in UTF-8") from None
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = " ".join(str(error).split())
+        raise BadInput("tasks", got=place.name, want=f"a table with columns task and text ({reason})") from None
+    if "task" not in frame.columns:
+        raise BadInput("tasks", got=Verbatim(f"columns {', '.join(frame.columns)}"), want="columns task and text")
+    texts = frame["text"] if "text" in frame.columns else frame["task"]
+    rows = zip(frame["task"].cast(pl.String).to_list(), texts.cast(pl.String).to_list(), strict=True)
+    return [{"id": task, "text": text} for task, text in rows]

@@ -27,7 +27,7 @@ from peerveil.rankings.aggregate import aggregate_sums
 from peerveil.report import Svg, new_axes, safe_svg
 from peerveil.truth import PrivateDawidSkene, plan_truth
 from peerveil.truth.result import CONFIDENCE
-from peerveil.web.collect.exporting import count_answers, raw_pieces, write_parquet
+from peerveil.web.collect.answers import count_answers, raw_pieces, write_parquet
 from peerveil.web.collect.results import store_result
 from peerveil.web.collect.store import SILENT
 from peerveil.web.collect.tables import campaigns

@@ -20,12 +20,11 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     bindparam,
-    insert,
     select,
     update,
 )
 
-from peerveil.storage import Schema, version_table
+from peerveil.storage import Schema, keys, required, version_table
 from peerveil.web.common.database import among, insert_rows
 from peerveil.web.common.tokens import token_table
 
@@ -45,72 +44,51 @@ campaigns = Table(
     metadata,
     Column("number", Integer, primary_key=True),
     Column("id", Text, nullable=False, unique=True),
-    Column("spec", Text, nullable=False),  # the campaign's file, as JSON
-    Column("closed", Integer, nullable=False),  # 1 once nothing more is taken, by time or by the operator
-    Column("job", Text, nullable=False),  # inference: "", "running", "done" or "failed"
-    Column("beat", BigInteger, nullable=False),  # when it last said that it is alive, in microseconds
-    Column("stage", Text, nullable=False),
-    Column("done", BigInteger, nullable=False),
-    Column("total", BigInteger, nullable=False),
+    *required(
+        spec=Text,  # the campaign's file, as JSON
+        closed=Integer,  # 1 once nothing more is taken, by time or by the operator
+        job=Text,  # inference: "", "running", "done" or "failed"
+        beat=BigInteger,  # when it last said that it is alive, in microseconds
+        stage=Text,
+        done=BigInteger,
+        total=BigInteger,
+    ),
 )
 people = Table(
     "collect_people",
     metadata,
-    Column("hash", Text, primary_key=True),  # of the token
-    Column("campaign", Integer, nullable=False),
-    Column("person", BigInteger, nullable=False),
-    Column("left", Integer, nullable=False),  # answers that may still be given
+    *keys(hash=Text),  # of the token
+    *required(campaign=Integer, person=BigInteger, left=Integer),  # left: answers that may still be given
     UniqueConstraint("campaign", "person"),
     sqlite_with_rowid=False,
 )
-
-
-def _numbered(*names: str) -> list[Column[Any]]:
-    """The columns of a primary key."""
-    kinds = {"person": BigInteger}
-    return [Column(name, kinds.get(name, Integer), primary_key=True, autoincrement=False) for name in names]
-
-
 answers = Table(
     "collect_reports",
     metadata,
-    *_numbered("campaign", "person", "question"),
-    Column("code", SmallInteger, nullable=False),
+    *keys(campaign=Integer, person=BigInteger, question=Integer),
+    *required(code=SmallInteger),
     Column("key", LargeBinary, nullable=False, unique=True),
     sqlite_with_rowid=False,
 )
 results = Table(
     "collect_results",
     metadata,
-    *_numbered("campaign"),
-    Column("kind", Text, primary_key=True),  # "final" or "so far"
-    Column("made", BigInteger, nullable=False),
-    Column("content", Text, nullable=False),  # JSON
-    Column("figure", Text, nullable=False),  # SVG: its attributes and its content, as JSON
+    *keys(campaign=Integer, kind=Text),  # "final" or "so far"
+    *required(made=BigInteger, content=Text, figure=Text),  # JSON; SVG: its attributes and its content, as JSON
 )
 labels = Table(
     "collect_labels",
     metadata,
-    *_numbered("campaign", "question"),
-    Column("code", SmallInteger, nullable=False),
-    Column("confidence", Float, nullable=False),
+    *keys(campaign=Integer, question=Integer),
+    *required(code=SmallInteger, confidence=Float),
 )
 abilities = Table(
     "collect_abilities",
     metadata,
-    *_numbered("campaign", "person"),
-    Column("reports", Integer, nullable=False),
-    Column("ability", Float, nullable=False),
-    Column("standard_error", Float, nullable=False),
+    *keys(campaign=Integer, person=BigInteger),
+    *required(reports=Integer, ability=Float, standard_error=Float),
 )
-
-
-def _create(connection: Connection) -> None:
-    metadata.create_all(connection, checkfirst=False)
-    connection.execute(insert(version).values(id=1, version=SCHEMA.version))
-
-
-SCHEMA = Schema(2, version, _create)
+SCHEMA = Schema(2, version)
 
 # ---- what a batch of answers needs: five statements, however many answers there are -----------------------------------
 

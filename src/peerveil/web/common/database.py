@@ -17,7 +17,7 @@ from sqlalchemy import ARRAY, Column, ColumnElement, Connection, Table, bindpara
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql.expression import any_
 
-from peerveil.storage import Address, Database, Schema, prepare
+from peerveil.storage import Database, Schema, open_tables
 from peerveil.storage.transactions import error_code
 from peerveil.web.common.errors import Clash, Unavailable
 
@@ -63,16 +63,8 @@ class ServiceDatabase(Database):
 
 
 def open_database(url: str, schema: Schema, *, create: bool) -> ServiceDatabase:
-    """Open a service's database at an address and bring its tables up to date."""
-    database = ServiceDatabase(Address.read(url), _PATIENCE_SECONDS)
-    try:
-        if create:
-            database.create_file()
-        prepare(database, schema, create=create)
-    except BaseException:
-        database.close()
-        raise
-    return database
+    """Open a service's database at an address."""
+    return open_tables(ServiceDatabase, url, schema, create=create, patience=_PATIENCE_SECONDS)
 
 
 def database_time(connection: Connection) -> int:

@@ -12,8 +12,9 @@ import hmac
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import BigInteger, Column, Connection, LargeBinary, MetaData, Table, Text, delete, insert, select
+from sqlalchemy import BigInteger, Connection, LargeBinary, MetaData, Table, Text, delete, insert, select
 
+from peerveil.storage import keys, required
 from peerveil.web.common.database import end_of_day
 from peerveil.web.common.errors import BadRequest, Unprocessable
 
@@ -30,10 +31,8 @@ def record_table(name: str, metadata: MetaData) -> Table:
     return Table(
         name,
         metadata,
-        Column("key", Text, primary_key=True),
-        Column("body", Text, nullable=False),
-        Column("answer", LargeBinary, nullable=False),
-        Column("expires", BigInteger, nullable=False),  # microseconds, the start of a day
+        *keys(key=Text),
+        *required(body=Text, answer=LargeBinary, expires=BigInteger),  # expires: microseconds, the start of a day
         sqlite_with_rowid=False,
     )
 

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import Column, Connection, MetaData, Table, Text, insert, select, update
+from sqlalchemy import Connection, MetaData, Table, Text, insert, select, update
 
 from peerveil.core.errors import BadInput
 from peerveil.core.text import on_one_line
+from peerveil.storage import keys, required
 from peerveil.web.common.errors import Forbidden, Unauthorized
 
 if TYPE_CHECKING:
@@ -62,11 +63,8 @@ def token_table(name: str, metadata: MetaData) -> Table:
     return Table(
         name,
         metadata,
-        Column("hash", Text, primary_key=True),
-        Column("role", Text, nullable=False),
-        Column("scope", Text, nullable=False),
-        Column("actor", Text, nullable=False),  # sealed, in base64; empty where a service has no actors
-        Column("state", Text, nullable=False),  # good or withdrawn
+        *keys(hash=Text),
+        *required(role=Text, scope=Text, actor=Text, state=Text),  # actor: sealed, in base64; state: good or withdrawn
         sqlite_with_rowid=False,
     )
 

@@ -15,11 +15,9 @@ def read_flag(value: Any, where: str) -> bool:
     return value
 
 
-def read_time(value: Any, where: str) -> datetime | None:
+def read_time(value: Any, where: str) -> datetime:
     """A time with its zone, in UTC; TOML has times of its own, JSON has them as texts."""
     want = "a date and time with its zone, such as 2027-01-31T23:59:00Z"
-    if value is None:
-        return None
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)

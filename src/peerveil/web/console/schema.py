@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Boolean, Column, Connection, Float, Integer, MetaData, Table, Text, insert
+from sqlalchemy import JSON, BigInteger, Boolean, Column, Float, Integer, MetaData, Table, Text
 
 from peerveil.storage import Schema, version_table
 
@@ -73,10 +73,4 @@ jobs = _table(
 simulations = _table("simulations", key=Text, content=Text)  # JSON
 activity = _table("activity", number=Integer, at=BigInteger, user_id=Text, action=Text, subject=Text)
 
-
-def _create(connection: Connection) -> None:
-    metadata.create_all(connection, checkfirst=False)
-    connection.execute(insert(book).values(id=1, version=1, secret=secrets.token_hex(32)))
-
-
-SCHEMA = Schema(1, book, _create)
+SCHEMA = Schema(1, book, lambda: {book: {"secret": secrets.token_hex(32)}})

@@ -23,15 +23,9 @@ from peerveil.web.gateway.watch import LONGEST_PAUSE, TOLERANCE, Watch
 PREFIX: Final = "PEERVEIL_GATEWAY"
 DEFAULT: Final = Path("gateway.toml")
 """The configuration file, if none is named."""
-_OPTIONS: Final = {
-    "db": str,
-    "host": str,
-    "port": int,
-    "processes": int,
-    "key_file": str,
-    "clock_tolerance": str,
-    "longest_pause": str,
-}
+_OPTIONS: Final = {"port": int, "processes": int} | dict.fromkeys(
+    ("db", "host", "key_file", "clock_tolerance", "longest_pause"), str
+)
 
 EXAMPLE: Final = """\
 # A peerveil gateway. Everything can also be set in the environment: PEERVEIL_GATEWAY_PORT=8080 wins over port = ...

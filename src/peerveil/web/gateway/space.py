@@ -25,9 +25,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, time, timedelta
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -41,7 +41,7 @@ from peerveil.web.common.database import DAY, SECOND
 from peerveil.web.common.values import read_flag, read_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from peerveil.core.guarantee import Guarantee
     from peerveil.timing.mechanism import DelayMechanism
@@ -50,10 +50,6 @@ _MECHANISMS: Final = ("follow-up", "zero-inflated", "uniform")  # their longest 
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _FINEST_GRID: Final = SECOND // 1000
 _LONGEST_POST: Final = 200_000  # characters
-_KEYS: Final = (
-    "mechanism", "epsilon", "gap", "window", "gaps", "grid", "quiet", "deadline", "declared", "public", "longest",
-    "webhooks", "history", "percentile", "per",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -103,11 +99,11 @@ class Space:
     """
 
     name: str
-    mechanism: str
-    epsilon: str
     gap: float
-    window: float
-    gaps: Mapping[str, float] = field(default_factory=dict)
+    gaps: dict[str, float]
+    mechanism: str = "follow-up"
+    epsilon: str = "1"
+    window: float = 300.0
     grid: float = 60.0
     quiet: Quiet | None = None
     deadline: int | None = None
@@ -115,13 +111,11 @@ class Space:
     public: bool = False
     longest: int = 20_000
     webhooks: tuple[tuple[str, str], ...] = ()
-    _longest: dict[float, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise BadInput(
-                "space", got=self.name, want="a name of small letters, digits and hyphens, such as iclr-2027"
-            )
+            want = "a name of small letters, digits and hyphens, such as iclr-2027"
+            raise BadInput("space", got=self.name, want=want)
         if self.mechanism not in _MECHANISMS:
             raise BadInput(f"{self.name}.mechanism", got=self.mechanism, want=" or ".join(_MECHANISMS))
         if self.declared and self.base.follow_ups_only:
@@ -129,9 +123,8 @@ class Space:
             raise BadInput(f"{self.name}.declared", got=True, want=want)
         if not _FINEST_GRID <= self.grid_micros <= DAY:
             raise BadInput(f"{self.name}.grid", got=self.grid, want="a grid from a millisecond to a day")
-        whole(self.longest, f"{self.name}.longest", 1, _LONGEST_POST)
         for gap in {self.gap, *self.gaps.values()}:
-            _mechanism(self.mechanism, self.epsilon, gap, self.window)  # refuses what cannot be
+            self._mechanism(gap)  # refuses what cannot be
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
@@ -139,62 +132,42 @@ class Space:
     def read(cls, name: str, table: Mapping[str, Any], folder: str = ".") -> Space:
         """A space from its table in the configuration file."""
         where = f"spaces.{name}"
-        only(table, _KEYS, where)
-        window = read_seconds(table.get("window", "5m"), f"{where}.window")
+        only(table, (*_READERS, "gap", "gaps", "history", "percentile", "per"), where)
+        values = {key: read(table[key], f"{where}.{key}") for key, read in _READERS.items() if key in table}
         if "history" in table:
-            gap, gaps = _learn_gaps(table, window, where, folder)
+            gap, gaps = _learn_gaps(table, values.get("window", cls.window), where, folder)
         elif "gap" in table:
             gap = read_seconds(table["gap"], f"{where}.gap")
             gaps = {str(k): read_seconds(v, f"{where}.gaps.{k}") for k, v in table.get("gaps", {}).items()}
         else:
             raise BadInput(f"{where}.gap", got=None, want="a gap such as 45m, or a history to learn it from")
-        quiet = table.get("quiet")
-        if quiet is not None and (not isinstance(quiet, dict) or not {"start", "end"} <= set(quiet)):
-            raise BadInput(f"{where}.quiet", got=quiet, want='{ start = "22:00", end = "07:00", zone = "UTC" }')
-        deadline = read_time(table.get("deadline"), f"{where}.deadline")
-        return cls(
-            name=name,
-            mechanism=str(table.get("mechanism", "follow-up")),
-            epsilon=str(table.get("epsilon", "1")),
-            gap=gap,
-            window=window,
-            gaps=gaps,
-            grid=read_seconds(table.get("grid", "1m"), f"{where}.grid"),
-            quiet=None if quiet is None else Quiet(**{k: str(v) for k, v in quiet.items()}),
-            deadline=None if deadline is None else _micros(deadline),
-            declared=read_flag(table.get("declared", False), f"{where}.declared"),
-            public=read_flag(table.get("public", False), f"{where}.public"),
-            longest=table.get("longest", 20_000),
-            webhooks=_webhooks(table.get("webhooks", []), where),
-        )
+        return cls(name, gap, gaps, **values)
 
     def to_json(self) -> str:
         """The settings as the database keeps them."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__ if not name.startswith("_")}
-        values["quiet"] = None if self.quiet is None else [self.quiet.start, self.quiet.end, self.quiet.zone]
-        values["gaps"] = dict(self.gaps)
-        return json.dumps(values, sort_keys=True)
+        return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Space:
         """The settings from the database."""
         values = json.loads(text)
-        if "beta" in values:  # stored before the setting was renamed
-            values["window"] = values.pop("beta")
-        values["quiet"] = None if values["quiet"] is None else Quiet(*values["quiet"])
-        values["webhooks"] = tuple((a, b) for a, b in values["webhooks"])
-        return cls(**values)
+        quiet, webhooks = values["quiet"], values["webhooks"]
+        built = {"quiet": None if quiet is None else Quiet(**quiet), "webhooks": tuple(map(tuple, webhooks))}
+        return cls(**values | built)
 
     # ---- delays -------------------------------------------------------------------------------------------------
 
     @property
     def base(self) -> DelayMechanism:
         """The mechanism with the space's own gap."""
-        return _mechanism(self.mechanism, self.epsilon, self.gap, self.window)
+        return self._mechanism(self.gap)
 
     def mechanism_for(self, thread: str) -> DelayMechanism:
         """The mechanism for a post on a thread."""
-        return _mechanism(self.mechanism, self.epsilon, self.gaps.get(thread, self.gap), self.window)
+        return self._mechanism(self.gaps.get(thread, self.gap))
+
+    def _mechanism(self, gap: float) -> DelayMechanism:
+        return _mechanism(self.mechanism, self.epsilon, gap, self.window)
 
     @property
     def hold(self) -> int:
@@ -213,12 +186,16 @@ class Space:
 
     def longest_delay(self, thread: str) -> int:
         """Whole seconds within which a post on a thread appears, whatever was drawn: all that its author learns."""
-        gap = self.gaps.get(thread, self.gap)
-        if gap not in self._longest:
-            quiet = 0 if self.quiet is None else self.quiet.longest + self.grid_micros
-            longest = self.hold + math.ceil(self.mechanism_for(thread).max_delay * SECOND) + self.grid_micros + quiet
-            self._longest[gap] = -(-longest // SECOND)
-        return self._longest[gap]
+        return self._longest_delays[self.gaps.get(thread, self.gap)]
+
+    @cached_property
+    def _longest_delays(self) -> dict[float, int]:
+        quiet = 0 if self.quiet is None else self.quiet.longest + self.grid_micros
+        added = self.hold + self.grid_micros + quiet
+        return {
+            gap: -(-(added + math.ceil(self._mechanism(gap).max_delay * SECOND)) // SECOND)
+            for gap in {self.gap, *self.gaps.values()}
+        }
 
     def due_at(self, arrival: int, delay: int) -> int:
         """When a post is due, in microseconds: a function of arrival + delay and of public settings."""
@@ -290,24 +267,41 @@ def _clock_time(text: str) -> time:
 def read_seconds(value: Any, where: str) -> float:
     """Seconds from a duration of the configuration."""
     if not isinstance(value, str):
-        raise BadInput(
-            where, got=value, want='a duration with its unit in quotation marks: "90s", "5m", "1.5h" or "2d"'
-        )
+        want = 'a duration with its unit in quotation marks: "90s", "5m", "1.5h" or "2d"'
+        raise BadInput(where, got=value, want=want)
     if value.endswith("ms"):
         return parse_duration(value[:-2] + "s", where) / 1000
     return parse_duration(value, where)
 
 
-def _webhooks(value: Any, where: str) -> tuple[tuple[str, str], ...]:
-    want = '[{ url = "https://...", secret_env = "NAME_OF_A_VARIABLE" }]'
-    if not isinstance(value, list):
-        raise BadInput(f"{where}.webhooks", got=value, want=want)
-    for hook in value:
+def _read_quiet(value: Any, where: str) -> Quiet:
+    if not isinstance(value, dict) or not {"start", "end"} <= set(value) <= {"start", "end", "zone"}:
+        raise BadInput(where, got=value, want='{ start = "22:00", end = "07:00", zone = "UTC" }')
+    return Quiet(**{key: str(part) for key, part in value.items()})
+
+
+def _read_webhooks(value: Any, where: str) -> tuple[tuple[str, str], ...]:
+    for hook in value if isinstance(value, list) else [value]:
         if not isinstance(hook, dict) or set(hook) != {"url", "secret_env"}:
-            raise BadInput(f"{where}.webhooks", got=hook, want=want)
+            raise BadInput(where, got=hook, want='[{ url = "https://...", secret_env = "NAME_OF_A_VARIABLE" }]')
         if not str(hook["url"]).startswith(("https://", "http://")):
-            raise BadInput(f"{where}.webhooks.url", got=hook["url"], want="an address that begins with https://")
+            raise BadInput(f"{where}.url", got=hook["url"], want="an address that begins with https://")
     return tuple((str(hook["url"]), str(hook["secret_env"])) for hook in value)
+
+
+_READERS: Final[dict[str, Callable[[Any, str], Any]]] = {
+    "mechanism": lambda value, _: str(value),
+    "epsilon": lambda value, _: str(value),
+    "window": read_seconds,
+    "grid": read_seconds,
+    "quiet": _read_quiet,
+    "deadline": lambda value, where: _micros(read_time(value, where)),
+    "declared": read_flag,
+    "public": read_flag,
+    "longest": partial(whole, low=1, high=_LONGEST_POST),
+    "webhooks": _read_webhooks,
+}
+"""Of each key of a space's table, how it is read; defaults are those of :class:`Space`."""
 
 
 def _learn_gaps(table: Mapping[str, Any], window: float, where: str, folder: str) -> tuple[float, dict[str, float]]:

@@ -18,12 +18,10 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.web.collect import Campaign, Store
 from peerveil.web.collect import export as export_reports
-from peerveil.web.collect.campaign import KINDS
-from peerveil.web.collect.exporting import SUFFIXES, count_answers
+from peerveil.web.collect.answers import SUFFIXES, count_answers
+from peerveil.web.collect.campaign import KINDS, TASK_SUFFIXES, lines_of_tasks, read_tasks, tasks_of_lines
 from peerveil.web.collect.results import found_labels, operator_page, stored_result
 from peerveil.web.collect.store import Known, invitation_links
-from peerveil.web.collect.tasks import SUFFIXES as TASK_SUFFIXES
-from peerveil.web.collect.tasks import lines_of_tasks, read_tasks, tasks_of_lines
 from peerveil.web.common.errors import Conflict, NotFound
 from peerveil.web.console import files
 from peerveil.web.console.pages.services import collection
