@@ -36,16 +36,13 @@ from peerveil.rankings.uniformity import ranking_guarantee
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
+    from peerveil.core.arrays import Floats, Ints
     from peerveil.core.exact import Number
-
-    Floats = NDArray[np.float64]
 
 _EPSILON: Final = 1
 
 
-def all_rankings(items: int) -> NDArray[np.int64]:
+def all_rankings(items: int) -> Ints:
     """Every ranking of a few items."""
     if not 1 <= items <= 7:
         raise BadInput("items", got=items, want="from 1 to 7: all rankings are gone through")

@@ -20,9 +20,7 @@ from peerveil.rankings.local import FORMAT, LocalProtocol, RandomizedRanking, Ra
 from peerveil.rankings.uniformity import UniformityTest, read_level
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
+    from peerveil.core.arrays import Ints
 
 _TEXTS: Final = {
     "epsilon": pl.String,

@@ -23,12 +23,8 @@ from peerveil.rankings.kernels import bisected
 from peerveil.rankings.laws import Law, NoisyLaw, batches_null, concordance_null, normal_laplace_tail, squares_null
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from peerveil.core.arrays import Floats, Ints
     from peerveil.core.exact import Number
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 PRIVATE: Final = ("rank-norm", "clipped-norm", "clipped-batches", "pairs-norm")
 

@@ -25,9 +25,7 @@ from peerveil.rankings.kernels import batch_norms_of_shuffles, bisected
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from peerveil.core.arrays import Floats
 
 _SEED: Final = 2_021_061_2  # public: whoever repeats the simulation gets the same law
 _DRAWS: Final = 200_000

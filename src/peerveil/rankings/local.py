@@ -32,12 +32,11 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from peerveil.core.arrays import Ints
     from peerveil.core.exact import Number
     from peerveil.ledger import Account
-
-    Ints = NDArray[np.int64]
 
 QUESTIONS: Final = 3
 ASK: Final = ("items", "pairs")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    Ints = NDArray[np.int64]
+    from peerveil.core.arrays import Ints
 
 _CELLS: Final = 4_000_000  # uniform numbers held at once
 MOST_ITEMS: Final = 10_000_000

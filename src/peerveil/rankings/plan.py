@@ -28,11 +28,9 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
+    from peerveil.core.arrays import Floats
     from peerveil.core.exact import Number
-
-    Floats = NDArray[np.float64]
 
 LOCAL: Final = {"local": "items", "local-pairs": "pairs"}
 """Local tests by name, and what their questions are about."""

@@ -15,9 +15,7 @@ from peerveil.core.errors import BadInput
 from peerveil.rankings.mallows import distance_moments, log_thinning, read_items, read_number, read_spread
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from peerveil.core.arrays import Floats
 
 _NODES: Final = 400
 _WIDTH: Final = 9.0  # standard deviations of frequency: the characteristic function is below 1e-17 beyond

@@ -18,7 +18,7 @@ improved.
   :func:`peerveil.data.engines.connect` or of your own.
 
 How it is built: a model turns expected counts into parameters (``m_step``), an engine turns parameters into posteriors and
-expected counts (``e_step``). ``em`` holds both protocols and the loop; the models are in ``models``, ``grid``, ``majority`` and
+expected counts (``e_step``). ``em`` holds both protocols and the loop; the models are in ``models``, ``grid`` and
 ``choose``, the engines in ``memory`` and ``tables`` (DuckDB, Spark).
 
 >>> crowd = simulate_crowd(tasks=200, workers=30, answers=9, epsilon=2, seed=3)

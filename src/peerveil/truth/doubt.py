@@ -28,9 +28,7 @@ import numpy as np
 from peerveil.truth.models import Channel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from peerveil.core.arrays import Floats
 
 LARGEST_Z: Final = 6.0
 

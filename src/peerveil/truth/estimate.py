@@ -19,9 +19,17 @@ from peerveil.truth.choose import AutoModel, Pilot
 from peerveil.truth.doubt import NotRandomized
 from peerveil.truth.em import Limits
 from peerveil.truth.grid import BIAS, GridModel
-from peerveil.truth.majority import MajorityModel, likeliest_class
 from peerveil.truth.memory import MemoryEngine
-from peerveil.truth.models import STRENGTH, Channel, ClassPrior, CoinModel, ConfusionModel, history_counts
+from peerveil.truth.models import (
+    STRENGTH,
+    Channel,
+    ClassPrior,
+    CoinModel,
+    ConfusionModel,
+    MajorityModel,
+    history_counts,
+    likeliest_class,
+)
 from peerveil.truth.result import TruthResult, WorkerAbilities, labels_like, stated_guarantee
 from peerveil.truth.tables import TableEngine, count_answers, is_source, open_answers
 from peerveil.truth.wire import stated_answers
@@ -30,13 +38,11 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from ibis.backends import BaseBackend
-    from numpy.typing import NDArray
 
+    from peerveil.core.arrays import Floats
     from peerveil.core.exact import Number
     from peerveil.core.guarantee import Guarantee
     from peerveil.truth.em import Engine, Model
-
-    Floats = NDArray[np.float64]
 
 MODELS: Final = ("auto", "one-coin", "two-coin", "confusion")
 ENGINES: Final = ("auto", "memory", "duckdb", "spark")

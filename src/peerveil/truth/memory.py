@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from peerveil.core.arrays import Codes, Floats
     from peerveil.truth.answers import EncodedAnswers
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.integer]
 
 
 class MemoryEngine:
@@ -79,12 +77,12 @@ class MemoryEngine:
         total = table_pass(data.start, data.worker, data.label, weights, *step)
         return EStep(float(total), self._counts(self._by_worker))
 
-    def correct_moments(self) -> tuple[Floats, Floats]:
+    def correct_moments(self) -> Floats:
         """By worker the expected correct answers, and the sum of c (1 - c), c being the probability that one is correct."""
         data, workers = self.answers, len(self.workers)
         moments = np.zeros((2, workers))
         add_moments(data.start, data.worker, data.label, self._posterior, *moments)
-        return moments[0], moments[1]
+        return moments
 
     def posterior(self) -> tuple[pl.Series, Floats]:
         """The tasks' ids, sorted, and their posteriors."""
@@ -116,12 +114,12 @@ def _normalize(score: Floats, known: int) -> float:
 
 @nb.njit(cache=True)
 def table_pass(
-    start: Ints,
-    worker: Ints,
-    label: Ints,
+    start: Codes,
+    worker: Codes,
+    label: Codes,
     weights: Floats,
     log_prior: Floats,
-    gold: Ints,
+    gold: Codes,
     posterior: Floats,
     counts: Floats,
 ) -> float:
@@ -153,7 +151,7 @@ def table_pass(
 
 @nb.njit(cache=True)
 def coin_pass(
-    start: Ints, worker: Ints, label: Ints, crowd: Floats, log_prior: Floats, gold: Ints, posterior: Floats
+    start: Codes, worker: Codes, label: Codes, crowd: Floats, log_prior: Floats, gold: Codes, posterior: Floats
 ) -> float:
     """:func:`table_pass` for one-coin models, at a cost that does not grow with the number of classes.
 
@@ -179,7 +177,7 @@ def coin_pass(
 
 
 @nb.njit(cache=True)
-def count_answers(start: Ints, worker: Ints, label: Ints, posterior: Floats, counts: Floats) -> None:
+def count_answers(start: Codes, worker: Codes, label: Codes, posterior: Floats, counts: Floats) -> None:
     """The expected counts that belong to given posteriors."""
     counts[:] = 0.0
     for t in range(start.size - 1):
@@ -191,7 +189,7 @@ def count_answers(start: Ints, worker: Ints, label: Ints, posterior: Floats, cou
 
 @nb.njit(cache=True)
 def add_moments(
-    start: Ints, worker: Ints, label: Ints, posterior: Floats, correct: Floats, uncertainty: Floats
+    start: Codes, worker: Codes, label: Codes, posterior: Floats, correct: Floats, uncertainty: Floats
 ) -> None:
     """Add c and c (1 - c) of every answer to its worker, c being the probability that it is correct."""
     for t in range(start.size - 1):

@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
+    from peerveil.core.arrays import Floats, Ints
     from peerveil.core.exact import Number
     from peerveil.truth.choose import Evidence
-
-    Floats = NDArray[np.float64]
 
 CONFIDENCE: Final = (
     "Confidences assume that people err independently of each other. Where people share errors, confidences are too high; "
@@ -90,7 +89,7 @@ class TruthResult(Result):
     probabilities: Floats
     abilities: Floats = field(repr=False)
     standard_errors: Floats = field(repr=False)
-    loads: NDArray[np.int64] = field(repr=False)
+    loads: Ints = field(repr=False)
     model: str
     class_shares: Floats
     objective: float
@@ -230,7 +229,7 @@ class WorkerAbilities:
     """
 
     workers: pl.Series
-    loads: NDArray[np.int64]
+    loads: Ints
     abilities: Floats
     standard_errors: Floats
     prior_strength: float

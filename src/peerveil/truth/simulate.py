@@ -21,11 +21,8 @@ from peerveil.truth.result import TruthResult
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from peerveil.core.arrays import Floats, Ints
     from peerveil.core.exact import Number
-
-    Floats = NDArray[np.float64]
 
 CROWDS: Final = ("one-coin", "two-coin", "biased", "confusion", "spammers", "experts", "hard-tasks")
 
@@ -197,7 +194,7 @@ def _even(skill: Floats) -> Floats:
     return full
 
 
-def _distinct(tasks: int, workers: int, answers: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _distinct(tasks: int, workers: int, answers: int, rng: np.random.Generator) -> Ints:
     """Different workers for every task, uniformly."""
     if answers * 4 > workers:
         return np.asarray(rng.random((tasks, workers)).argpartition(answers - 1, axis=1)[:, :answers])
