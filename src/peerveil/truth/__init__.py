@@ -28,9 +28,9 @@ expected counts (``e_step``). ``em`` holds both protocols and the loop; the mode
 True
 """
 
-from peerveil.truth.doubt import NotRandomized
 from peerveil.truth.em import EMNotConverged
 from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
+from peerveil.truth.guarantee import NotRandomized
 from peerveil.truth.plan import TruthComparison, TruthPlan, compare_truth, plan_truth
 from peerveil.truth.randomize import CollectedAnswers, RandomizedAnswers, randomize, randomize_answers
 from peerveil.truth.result import TruthResult

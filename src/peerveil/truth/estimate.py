@@ -16,9 +16,9 @@ from peerveil.data import Labels
 from peerveil.data.engines import quiet
 from peerveil.truth.answers import EncodedAnswers, decode_classes, read_classes
 from peerveil.truth.choose import AutoModel, Pilot
-from peerveil.truth.doubt import NotRandomized
 from peerveil.truth.em import Limits
 from peerveil.truth.grid import BIAS, GridModel
+from peerveil.truth.guarantee import NotRandomized, stated_guarantee
 from peerveil.truth.memory import MemoryEngine
 from peerveil.truth.models import (
     STRENGTH,
@@ -30,7 +30,7 @@ from peerveil.truth.models import (
     history_counts,
     likeliest_class,
 )
-from peerveil.truth.result import TruthResult, WorkerAbilities, labels_like, stated_guarantee
+from peerveil.truth.result import TruthResult, WorkerAbilities, labels_like
 from peerveil.truth.tables import TableEngine, count_answers, is_source, open_answers
 from peerveil.truth.wire import stated_answers
 

@@ -39,6 +39,7 @@ class MemoryEngine:
         self.answers, self.workers, self.classes = answers, answers.workers, answers.classes
         self.loads = answers.loads
         self.gold = np.full(len(answers.tasks), -1, dtype=np.int32) if gold is None else gold
+        self._data = answers.start, answers.worker, answers.label
         self._posterior = np.empty((len(answers.tasks), answers.k))
         self._float_loads = self.loads.astype(np.float64)
 
@@ -61,27 +62,24 @@ class MemoryEngine:
         if one_coin:
             return self._counts(self.correct_moments()[0])
         self._by_worker = np.empty((len(self.workers), shape[1], shape[1]))
-        data = self.answers
-        count_answers(data.start, data.worker, data.label, self._posterior, self._by_worker)
+        count_answers(*self._data, self._posterior, self._by_worker)
         return self._counts(self._by_worker)
 
     def e_step(self, parameters: Parameters) -> EStep:
         """Update the posteriors; return the log-likelihood and the expected counts by worker and class."""
-        data, weights, log_prior = self.answers, parameters.weights, parameters.log_prior
+        weights, state = parameters.weights, (parameters.log_prior, self.gold, self._posterior)
         if isinstance(weights, CoinWeights):
             crowd = np.column_stack([weights.correct - weights.wrong, np.zeros(weights.wrong.size)])
-            total = coin_pass(data.start, data.worker, data.label, crowd, log_prior, self.gold, self._posterior)
+            total = coin_pass(*self._data, crowd, *state)
             total += float(self.loads @ weights.wrong)  # the least weight of every answer, whatever is correct
             return EStep(float(total), self._counts(crowd[:, 1].copy()))
-        step = (log_prior, self.gold, self._posterior, self._by_worker)
-        total = table_pass(data.start, data.worker, data.label, weights, *step)
+        total = table_pass(*self._data, weights, *state, self._by_worker)
         return EStep(float(total), self._counts(self._by_worker))
 
     def correct_moments(self) -> Floats:
         """By worker the expected correct answers, and the sum of c (1 - c), c being the probability that one is correct."""
-        data, workers = self.answers, len(self.workers)
-        moments = np.zeros((2, workers))
-        add_moments(data.start, data.worker, data.label, self._posterior, *moments)
+        moments = np.zeros((2, len(self.workers)))
+        add_moments(*self._data, self._posterior, *moments)
         return moments
 
     def posterior(self) -> tuple[pl.Series, Floats]:
@@ -161,8 +159,7 @@ def coin_pass(
     """
     k = log_prior.size
     crowd[:, 1] = 0.0
-    score = np.empty(k)
-    total = 0.0
+    score, total = np.empty(k), 0.0
     for t in range(start.size - 1):
         for z in range(k):
             score[z] = log_prior[z]

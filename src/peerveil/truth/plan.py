@@ -17,6 +17,7 @@ from peerveil.core.randomness import Randomness
 from peerveil.core.result import Plan, Result
 from peerveil.data import Labels
 from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
+from peerveil.truth.guarantee import check_unit
 from peerveil.truth.randomize import randomize_answers
 from peerveil.truth.simulate import simulate_crowd
 
@@ -331,8 +332,7 @@ def compare_truth(
     exact = [printed(read_epsilon(e, "epsilons"), "up") for e in epsilons]
     if not exact:
         raise BadInput("epsilons", got=epsilons, want="at least one epsilon")
-    if unit not in ("answer", "person"):
-        raise BadInput("unit", got=unit, want="'answer' or 'person'")
+    check_unit(unit)
     class_list = table.frame["label"].unique().sort().to_list() if classes is None else classes
     base = PrivateDawidSkene(epsilon=None, model=model, classes=class_list).fit(table)
     tasks = base.tasks.to_list()

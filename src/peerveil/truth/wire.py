@@ -26,7 +26,8 @@ from peerveil.core.files import write_text
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Response
 from peerveil.data import Labels
-from peerveil.truth.randomize import CollectedAnswers, task_guarantee
+from peerveil.truth.guarantee import task_guarantee
+from peerveil.truth.randomize import CollectedAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
