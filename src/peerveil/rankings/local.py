@@ -23,6 +23,7 @@ from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness import Randomness, Response
 from peerveil.core.result import Result
 from peerveil.rankings.ballots import Ballots
+from peerveil.rankings.figures import draw_randomized
 from peerveil.rankings.kernels import bisected
 from peerveil.rankings.mallows import read_items, read_randomness, read_ranking
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from fractions import Fraction
 
-    from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
     from peerveil.core.arrays import Ints
@@ -270,11 +270,7 @@ class RandomizedRankings(Result):
             raise BadInput("folder", got=got, want="a new or empty folder, or force=True to replace what is in it")
         return [*super().save(folder, force=force), write_text(path, self.text())]
 
-    def draw(self, ax: Axes) -> None:
-        """The share of randomized answers that say yes, by question."""
-        from peerveil.rankings.figures import draw_randomized
-
-        draw_randomized(self, ax)
+    draw = draw_randomized
 
 
 def randomize_rankings(

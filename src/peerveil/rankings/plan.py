@@ -17,6 +17,7 @@ from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import Randomness
 from peerveil.core.result import Plan
 from peerveil.rankings.central import PairsNorm, central_test
+from peerveil.rankings.figures import draw_power
 from peerveil.rankings.kernels import top_half
 from peerveil.rankings.laws import laplace_tail, squares_null
 from peerveil.rankings.local import QUESTIONS, LocalProtocol
@@ -26,8 +27,6 @@ from peerveil.rankings.uniformity import METHODS, check_epsilon, read_level, uni
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
-
-    from matplotlib.axes import Axes
 
     from peerveil.core.arrays import Floats
     from peerveil.core.exact import Number
@@ -94,11 +93,7 @@ class PowerCurve(Plan):
         rows = pl.DataFrame([asdict(row) for row in self.rows])
         return rows.select("method", pl.col("rankings").alias("people"), "power", standard_error="error")
 
-    def draw(self, ax: Axes) -> None:
-        """Power against people, one line per test."""
-        from peerveil.rankings.figures import draw_power
-
-        draw_power(self, ax)
+    draw = draw_power
 
 
 def plan_rankings(

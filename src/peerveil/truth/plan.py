@@ -17,14 +17,13 @@ from peerveil.core.randomness import Randomness
 from peerveil.core.result import Plan, Result
 from peerveil.data import Labels
 from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
+from peerveil.truth.figures import draw_comparison, draw_plan
 from peerveil.truth.guarantee import check_unit
 from peerveil.truth.randomize import randomize_answers
 from peerveil.truth.simulate import simulate_crowd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
-
-    from matplotlib.axes import Axes
 
     from peerveil.core.exact import Number
 
@@ -91,11 +90,7 @@ class TruthPlan(Plan):
         """Everything as JSON values."""
         return {**Plan.to_dict(self), "needed": {str(e).lower(): n for e, n in self.needed.items()}}
 
-    def draw(self, ax: Axes) -> None:
-        """Accuracy against answers per task, one line per epsilon."""
-        from peerveil.truth.figures import draw_plan
-
-        draw_plan(self, ax)
+    draw = draw_plan
 
 
 def _frame(rows: Sequence[TruthPlanRow | ComparisonRow]) -> pl.DataFrame:
@@ -282,11 +277,7 @@ class TruthComparison(Result):
         ]
         return "\n".join([*lines, super().__str__()])
 
-    def draw(self, ax: Axes) -> None:
-        """Agreement (and accuracy) against epsilon."""
-        from peerveil.truth.figures import draw_comparison
-
-        draw_comparison(self, ax)
+    draw = draw_comparison
 
 
 def compare_truth(

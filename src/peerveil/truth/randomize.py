@@ -28,6 +28,7 @@ from peerveil.data import Labels
 from peerveil.data.labels import check_classes
 from peerveil.data.table import plural
 from peerveil.truth.answers import full_sheet, missing_class
+from peerveil.truth.figures import draw_classes
 from peerveil.truth.guarantee import AnswersResult, check_unit, largest_load, task_guarantee
 from peerveil.truth.models import Channel
 from peerveil.truth.result import is_pandas
@@ -35,8 +36,6 @@ from peerveil.truth.result import is_pandas
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
     from fractions import Fraction
-
-    from matplotlib.axes import Axes
 
     from peerveil.core.exact import Number
     from peerveil.ledger import Account
@@ -176,11 +175,7 @@ class RandomizedAnswers(AnswersResult):
             **self._guarantees(),
         }
 
-    def draw(self, ax: Axes) -> None:
-        """Shares of the classes among the randomized answers, and estimated for the answers."""
-        from peerveil.truth.figures import draw_classes
-
-        draw_classes(self, ax)
+    draw = draw_classes
 
     def fit(self, *, model: str = "auto", **settings: Any) -> TruthResult:
         """Infer labels from these answers, with the response that randomized them and their guarantee."""

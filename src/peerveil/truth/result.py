@@ -15,13 +15,13 @@ from peerveil.core.guarantee import NOT_PRIVATE_MARK
 from peerveil.core.result import plain
 from peerveil.data import Labels
 from peerveil.data.table import plural, write_frame
+from peerveil.truth.figures import draw_abilities
 from peerveil.truth.guarantee import AnswersResult, NotRandomized, doubt
 
 if TYPE_CHECKING:
     from fractions import Fraction
     from pathlib import Path
 
-    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
     from peerveil.core.arrays import Floats, Ints
@@ -189,11 +189,7 @@ class TruthResult(AnswersResult):
         """
         return write_frame(self.frame(probabilities=True), path, private=private)
 
-    def draw(self, ax: Axes) -> None:
-        """Abilities with intervals of two standard errors, from the lowest to the highest, without names."""
-        from peerveil.truth.figures import draw_abilities
-
-        draw_abilities(self, ax)
+    draw = draw_abilities
 
 
 @dataclass(frozen=True, eq=False)
