@@ -204,9 +204,9 @@ def _central_ranking(rows: Any, weight: Ints) -> Ints:
 # ---- checks of arguments -------------------------------------------------------------------------------------------------
 
 
-def read_items(items: int) -> int:
-    """A number of items."""
-    return whole(items, "items", 1, MOST_ITEMS)
+def read_items(items: int, least: int = 1) -> int:
+    """A number of items; one item can be ranked in one way only."""
+    return whole(items, "items", least, MOST_ITEMS)
 
 
 def read_spread(spread: float) -> float:

@@ -218,7 +218,7 @@ def _friedman(ballots: Ballots, level: float) -> UniformityTest:
         concordance_null(k, m),
         (RankNorm(k, m).statistic(sums) / k) ** 2,
         level,
-        lambda w: w * k * (m - 1),
+        lambda w: w * (k * (m - 1)),
         guarantee=ranking_guarantee(None),
         method="friedman",
         rankings=k,

@@ -152,10 +152,8 @@ def spread_at(items: int, tolerance: float) -> float:
     >>> round(spread_at(100, 0.5), 4), round(total_variation(100, spread_at(100, 0.5)), 6)
     (0.992, 0.5)
     """
-    m = read_items(items)
+    m = read_items(items, 2)
     distance = read_number(tolerance, "tolerance", lambda x: 0 < x < 1, "a total variation distance between 0 and 1")
-    if m < 2:
-        raise BadInput("items", got=items, want="at least 2: with one item every model is uniform")
     if tolerance >= 1 - 1.0 / math.factorial(min(m, 20)):
         raise BadInput("tolerance", got=tolerance, want=f"less: {m} items allow only distances below 1 - 1/{m}!")
     return _spread_at(m, distance)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness, Response
@@ -92,8 +92,7 @@ def simulate_crowd(
     k = whole(classes, "classes", 2)
     if answers > workers:
         raise BadInput("answers", got=answers, want=f"at most one answer per worker: {workers}")
-    if kind not in CROWDS:
-        raise BadInput("kind", got=kind, want=f"one of {', '.join(CROWDS)}")
+    one_of(kind, "kind", CROWDS)
     rng = np.random.default_rng(seed)
     truth = rng.choice(k, tasks, p=None if shares is None else np.asarray(shares, dtype=float))
     matrices = _matrices(kind, workers, k, ability, rng)
