@@ -21,8 +21,7 @@ from peerveil.truth import (
     simulate_crowd,
     write_answers,
 )
-from peerveil.truth.doubt import LARGEST_Z, _divergence, agreement, doubt, largest_agreement
-from peerveil.truth.result import device_guarantee
+from peerveil.truth.guarantee import LARGEST_Z, _divergence, agreement, device_guarantee, doubt, largest_agreement
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])

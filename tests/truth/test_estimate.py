@@ -15,7 +15,7 @@ from peerveil import BadInput, Guarantee, PeerveilError
 from peerveil.data import BadTable, Labels
 from peerveil.truth import EMNotConverged, PrivateDawidSkene, PrivateMajority, TruthResult, simulate_crowd
 from peerveil.truth.answers import EncodedAnswers
-from peerveil.truth.result import device_guarantee
+from peerveil.truth.guarantee import device_guarantee
 from peerveil.truth.simulate import CROWDS
 
 MODELS = ["auto", "one-coin", "two-coin", "confusion"]

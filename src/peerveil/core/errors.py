@@ -58,6 +58,19 @@ def unknown(place: str, name: object, known: Iterable[str], noun: str) -> BadInp
     )
 
 
+def one_of(value: str, argument: str, options: Iterable[str]) -> str:
+    """A word that must be one of a few.
+
+    >>> one_of("fast", "mode", ("quick", "exact"))
+    Traceback (most recent call last):
+        ...
+    peerveil.core.errors.BadInput: mode: got 'fast', need one of quick, exact
+    """
+    if value not in options:
+        raise BadInput(argument, got=value, want=f"one of {', '.join(options)}")
+    return value
+
+
 class Verbatim(str):
     """Text that an error message shows as it is, without quotation marks."""
 

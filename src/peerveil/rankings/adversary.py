@@ -36,16 +36,13 @@ from peerveil.rankings.uniformity import ranking_guarantee
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
-
+    from peerveil.core.arrays import Floats, Ints
     from peerveil.core.exact import Number
-
-    Floats = NDArray[np.float64]
 
 _EPSILON: Final = 1
 
 
-def all_rankings(items: int) -> NDArray[np.int64]:
+def all_rankings(items: int) -> Ints:
     """Every ranking of a few items."""
     if not 1 <= items <= 7:
         raise BadInput("items", got=items, want="from 1 to 7: all rankings are gone through")
@@ -191,7 +188,7 @@ def _pairs_of_data(items: int = 20, rankings: int = 6) -> tuple[Neighbors, ...]:
 
 
 def _randomized(ranking: Any, count: int, randomness: Randomness) -> list[str]:
-    question, bits = LocalProtocol(6, epsilon=_EPSILON).draw(np.tile(ranking, (count, 1)), randomness=randomness)
+    question, bits = LocalProtocol(6, epsilon=_EPSILON).draw(np.tile(ranking, (count, 1)), randomness)
     return [f"{q}:{b}" for q, b in zip(question.tolist(), bits.tolist(), strict=True)]
 
 

@@ -20,9 +20,7 @@ from peerveil.rankings.local import FORMAT, LocalProtocol, RandomizedRanking, Ra
 from peerveil.rankings.uniformity import UniformityTest, read_level
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Ints = NDArray[np.int64]
+    from peerveil.core.arrays import Ints
 
 _TEXTS: Final = {
     "epsilon": pl.String,
@@ -120,21 +118,18 @@ def aggregate_sums(
         raise BadInput("answers", got=answers, want="1: only disjoint pairs are independent in a uniform ranking")
     people = int(counts.sum())
     unit = people / protocol.questions
-    law = squares_null(tuple(counts[counts > 0].tolist()))
-    square = sum(int(s) ** 2 for s in sums)
     single = protocol.guarantee
     guarantee = single.group(answers, unit=single.unit, neighbors=single.neighbors)
     return UniformityTest.of(
-        law.tail(float(square)),
+        squares_null(tuple(counts[counts > 0].tolist())),
+        float(sum(int(s) ** 2 for s in sums)),
         level,
+        lambda square: square / unit,
         guarantee=guarantee.as_simulated() if simulated else guarantee,
         method="local",
-        statistic=square / unit,
-        critical=law.critical(level) / unit,
         rankings=people,
         items=protocol.items,
         settings={"questions": protocol.questions, "ask": protocol.ask, "seed": protocol.seed},
-        null=law.mapped(lambda v: v / unit),
     )
 
 

@@ -16,11 +16,8 @@ from peerveil.data.table import is_frame
 from peerveil.rankings.kernels import add_pairs, first_bad_row
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from peerveil.core.arrays import Ints
     from peerveil.core.randomness import Randomness
-
-    Ints = NDArray[np.int64]
 
 MOST_HELD: Final = 20_000_000
 """Ranks held in memory; what is longer is read once, from beginning to end."""

@@ -8,6 +8,7 @@ Write u for a ranking's centered ranks, scaled to length 1, k for the number of 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -16,19 +17,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 from scipy.special import ndtr
 
-from peerveil.core.errors import BadInput
+from peerveil.core.errors import one_of
 from peerveil.core.randomness import laplace_scale
 from peerveil.rankings.clipped import GAP, clipped_length
 from peerveil.rankings.kernels import bisected
 from peerveil.rankings.laws import Law, NoisyLaw, batches_null, concordance_null, normal_laplace_tail, squares_null
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from peerveil.core.arrays import Floats, Ints
     from peerveil.core.exact import Number
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
 
 PRIVATE: Final = ("rank-norm", "clipped-norm", "clipped-batches", "pairs-norm")
 
@@ -42,7 +39,7 @@ _MOST_WORK: Final = 2_000_000_000  # products of a Newton step of the clipped no
 
 
 @dataclass(frozen=True, slots=True)
-class CentralTest:
+class CentralTest(ABC):
     """A statistic of ``rankings`` rankings of ``items`` items with its sensitivity and its law for uniform rankings."""
 
     name: ClassVar[str]
@@ -51,22 +48,22 @@ class CentralTest:
     items: int
 
     @property
+    @abstractmethod
     def sensitivity(self) -> Fraction:
         """How far one ranking can move the statistic."""
-        raise NotImplementedError
 
     @property
     def settings(self) -> dict[str, Any]:
         """Parameters chosen from public numbers."""
         return {}
 
+    @abstractmethod
     def from_rows(self, ranks: Any) -> float:
         """The statistic of complete rankings, one row each."""
-        raise NotImplementedError
 
+    @abstractmethod
     def null(self) -> Law:
         """The statistic's law for uniform rankings."""
-        raise NotImplementedError
 
     def scale(self, epsilon: Number) -> float:
         """The scale of the Laplace noise."""
@@ -137,11 +134,10 @@ class ClippedNorm(RankNorm):
         """
         deviation = 1 / math.sqrt(max(self.items - 1, 1))
 
-        def clips_too_much(z: float) -> bool:  # the expected excess over z deviations falls with z
-            excess = math.exp(-z * z / 2) / math.sqrt(2 * math.pi) - z * float(ndtr(-z))
-            return self.rankings * deviation * excess > _LOSS
+        def loss(z: float) -> float:  # from the expected excess over z deviations
+            return self.rankings * deviation * (_normal_density(z) - z * float(ndtr(-z)))
 
-        z = bisected(clips_too_much, 0.0, 40.0, steps=100)[1]
+        z = bisected(lambda z: loss(z) > _LOSS, 0.0, 40.0, steps=100)[1]
         return min(1.0, math.ceil((1 / math.sqrt(self.rankings) + deviation * z) * 2**20) / 2**20)
 
     @property
@@ -262,11 +258,15 @@ class ClippedBatches(CentralTest):
         low, high = (-clip - mean) / deviation, (clip - mean) / deviation
         below, above = float(ndtr(low)), float(ndtr(-high))
         inside = 1 - below - above
-        d_low, d_high = (math.exp(-z * z / 2) / math.sqrt(2 * math.pi) for z in (low, high))
+        d_low, d_high = _normal_density(low), _normal_density(high)
         first = mean * inside + deviation * (d_low - d_high) + clip * (above - below)
         second = (mean**2 + deviation**2) * inside + deviation * (d_low * (mean - clip) - d_high * (mean + clip))
         variance = max(second + clip**2 * (below + above) - first**2, 1e-12)
         return self.batches * first, math.sqrt(self.batches * variance)
+
+
+def _normal_density(z: float) -> float:
+    return math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
 
 
 # ---- the choice ----------------------------------------------------------------------------------------------------------
@@ -274,15 +274,13 @@ class ClippedBatches(CentralTest):
 
 def central_test(method: str, rankings: int, items: int, epsilon: float) -> Any:
     """A central test by name, its parameters chosen from public numbers."""
-    match method:
+    match one_of(method, "method", ("auto", *PRIVATE)):
         case "auto":
             return choose_central(rankings, items, epsilon)
         case "clipped-batches":
             return min(_batch_candidates(rankings, items), key=lambda test: signal_needed(test, epsilon))
-    for test in (RankNorm, ClippedNorm, PairsNorm):
-        if test.name == method:
-            return test(rankings, items)
-    raise BadInput("method", got=method, want=f"one of auto, {', '.join(PRIVATE)}")
+    kinds = {kind.name: kind for kind in (RankNorm, ClippedNorm, PairsNorm)}
+    return kinds[method](rankings, items)
 
 
 @lru_cache(maxsize=256)
@@ -322,15 +320,11 @@ def signal_needed(test: RankNorm | ClippedBatches, epsilon: float) -> float:
     scale = float(test.sensitivity) / epsilon
     mean, deviation = test.moments(0.0)
 
-    def rejects_too_often(x: float) -> bool:
-        return normal_laplace_tail(x - mean, deviation, scale) > _LEVEL
-
-    critical = bisected(rejects_too_often, mean, mean + 10 * deviation + 40 * scale, steps=80)[1]
-
-    def power(r: float) -> float:
+    def tail(x: float, r: float) -> float:
         center, spread = test.moments(r)
-        return normal_laplace_tail(critical - center, spread, scale)
+        return normal_laplace_tail(x - center, spread, scale)
 
-    if power(1.0) < _POWER:
-        return 2 + (1 - power(1.0))  # the least hopeless comes first
-    return bisected(lambda r: power(r) < _POWER, 1e-12, 1.0, steps=60, geometric=True)[1]
+    critical = bisected(lambda x: tail(x, 0.0) > _LEVEL, mean, mean + 10 * deviation + 40 * scale, steps=80)[1]
+    if tail(critical, 1.0) < _POWER:
+        return 2 + (1 - tail(critical, 1.0))  # the least hopeless comes first
+    return bisected(lambda r: tail(critical, r) < _POWER, 1e-12, 1.0, steps=60, geometric=True)[1]

@@ -24,9 +24,7 @@ from peerveil.core.errors import PeerveilError
 from peerveil.rankings.kernels import bisected
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from peerveil.core.arrays import Floats
 
 GAP: Final = 0.02
 """How exactly the clipped norm is solved for; it is part of its sensitivity."""

@@ -78,32 +78,25 @@ def insert_all(uniform: Any, log_spread: float, center: Any, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def inversions(values: Any, tree: Any) -> int:
-    """The number of pairs of a permutation of 0 .. n-1 that are out of order, by a Fenwick tree (n + 1 cells)."""
-    n = values.size
-    tree[:] = 0
-    count = 0
-    for i in range(n - 1, -1, -1):
-        j = values[i]
-        while j > 0:  # smaller values that come later
-            count += tree[j]
-            j &= j - 1
-        j = values[i] + 1
-        while j <= n:
-            tree[j] += 1
-            j += j & -j
-    return count
-
-
-@njit(cache=True, nogil=True)
-def distances_to(center: Any, ranks: Any, out: Any) -> None:
-    """Kendall's distance of every row to one ranking."""
+def distances(center: Any, ranks: Any) -> Any:
+    """The Kendall distance of every row to one ranking: pairs of the row, in the center's order, that are out of order."""
     m = center.size
-    ordered, tree = np.empty(m, np.int32), np.empty(m + 1, np.int32)
+    ordered, tree = np.empty(m, np.int32), np.empty(m + 1, np.int32)  # a Fenwick tree
+    counts = np.zeros(ranks.shape[0], np.int64)
     for row in range(ranks.shape[0]):
         for j in range(m):
             ordered[center[j]] = ranks[row, j]
-        out[row] = inversions(ordered, tree)
+        tree[:] = 0
+        for i in range(m - 1, -1, -1):
+            j = ordered[i]
+            while j > 0:  # smaller values that come later
+                counts[row] += tree[j]
+                j &= j - 1
+            j = ordered[i] + 1
+            while j <= m:
+                tree[j] += 1
+                j += j & -j
+    return counts
 
 
 @njit(cache=True, nogil=True)

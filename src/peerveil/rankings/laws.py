@@ -25,9 +25,7 @@ from peerveil.rankings.kernels import batch_norms_of_shuffles, bisected
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from peerveil.core.arrays import Floats
 
 _SEED: Final = 2_021_061_2  # public: whoever repeats the simulation gets the same law
 _DRAWS: Final = 200_000
@@ -147,25 +145,19 @@ def normal_laplace_tail(x: float, deviation: float, scale: float) -> float:
     >>> round(normal_laplace_tail(0.0, 1.0, 2.0), 9)
     0.5
     """
-    if deviation <= 0:
-        return float(laplace_tail(x, scale))
     z, ratio = x / deviation, deviation / scale
     up = math.exp(min(700.0, ratio * ratio / 2 - x / scale + float(log_ndtr(z - ratio))))
     down = math.exp(min(700.0, ratio * ratio / 2 + x / scale + float(log_ndtr(-z - ratio))))
     return float(min(1.0, max(0.0, ndtr(-z) + 0.5 * (up - down))))
 
 
+@lru_cache(maxsize=64)
 def squares_null(counts: tuple[int, ...]) -> Law:
     """The law of the sum of A_d^2 over d, A_d the sum of n_d independent fair signs: exact, or exact up to small cells.
 
     Whole numbers up to a million are convolved as they are. Beyond, each A_d^2 is split over two neighboring cells so that
     its mean is kept; the tail is then taken from two cells below.
     """
-    return _squares_null(tuple(sorted(counts)))
-
-
-@lru_cache(maxsize=64)
-def _squares_null(counts: tuple[int, ...]) -> Law:
     sizes, times = np.unique(np.array(counts, dtype=np.int64), return_counts=True)
     mean = float(np.dot(sizes, times))
     largest = float(np.dot(sizes.astype(float) ** 2, times))
@@ -182,6 +174,7 @@ def _squares_null(counts: tuple[int, ...]) -> Law:
     return _law_of_cells(np.fft.irfft(transform, length), step, 0.0, "exact", 0.0 if step == 1.0 else 2 * step)
 
 
+@lru_cache(maxsize=64)
 def concordance_null(rankings: int, items: int) -> Law:
     """The law of Kendall's W: the squared length of the mean of the rankings' unit vectors, from 0 to 1.
 
@@ -190,11 +183,7 @@ def concordance_null(rankings: int, items: int) -> Law:
     1939), on [0, 1]: its tails were found within 4% of the truth down to level 0.001 from 400 ranks on, far closer than the
     chi-square limit (a slow test repeats this).
     """
-    return _concordance_null(int(rankings), int(items))
-
-
-@lru_cache(maxsize=64)
-def _concordance_null(k: int, m: int) -> Law:
+    k, m = int(rankings), int(items)
     if m == 2:
         return squares_null((k,)).mapped(lambda v: v / float(k) ** 2)
     if m <= _FEW_ITEMS or k * m <= _CELLS_SIMULATED:
@@ -214,16 +203,13 @@ def _simulate_concordance(k: int, m: int) -> Floats:
     return np.sort(squares / most)
 
 
+@lru_cache(maxsize=64)
 def batches_null(batches: int, size: int, items: int, clip: float) -> Law:
     """The law of the sum over batches of the clipped standardized concordance: a convolution power of one batch's law.
 
     A batch of two has a symmetric law (reverse one ranking), which is enforced, so its mean is exactly 0.
     """
-    return _batches_null(int(batches), int(size), int(items), float(clip))
-
-
-@lru_cache(maxsize=64)
-def _batches_null(g: int, b: int, m: int, clip: float) -> Law:
+    g, b, m = int(batches), int(size), int(items)
     w = concordance_null(b, m)
     standard = np.clip((w.values * b - 1) * b / math.sqrt(2 * b * (b - 1) / (m - 1)), -clip, clip)
     cells = max(8, min(1024, (_LONGEST - 1) // g))

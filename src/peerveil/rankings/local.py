@@ -9,20 +9,21 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.exact import printed, whole
 from peerveil.core.files import write_text
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness import Randomness, Response
 from peerveil.core.result import Result
 from peerveil.rankings.ballots import Ballots
+from peerveil.rankings.figures import draw_randomized
 from peerveil.rankings.kernels import bisected
 from peerveil.rankings.mallows import read_items, read_randomness, read_ranking
 
@@ -31,13 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from fractions import Fraction
 
-    from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from peerveil.core.arrays import Ints
     from peerveil.core.exact import Number
     from peerveil.ledger import Account
-
-    Ints = NDArray[np.int64]
 
 QUESTIONS: Final = 3
 ASK: Final = ("items", "pairs")
@@ -92,20 +91,12 @@ class LocalProtocol:
     def __init__(
         self, items: int, *, epsilon: Number, ask: str = "items", questions: int = QUESTIONS, seed: int = 0
     ) -> None:
-        m = read_items(items)
-        if m < 2:
-            raise BadInput("items", got=items, want="at least 2: one item can be ranked in one way only")
-        if ask not in ASK:
-            raise BadInput("ask", got=ask, want=f"one of {', '.join(ASK)}")
-        values = {
-            "items": m,
-            "exact_epsilon": read_epsilon(epsilon),
-            "ask": ask,
-            "questions": min(whole(questions, "questions", 1), m if ask == "items" else m // 2),
-            "seed": whole(seed, "seed", 0, _MOST_SEED - 1, want="a whole number from 0, public and fixed beforehand"),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        m, exact_epsilon = read_items(items, 2), read_epsilon(epsilon)
+        most = m if one_of(ask, "ask", ASK) == "items" else m // 2
+        number = min(whole(questions, "questions", 1), most)
+        start = whole(seed, "seed", 0, _MOST_SEED - 1, want="a whole number from 0, public and fixed beforehand")
+        for own, value in zip(fields(self), (m, exact_epsilon, ask, number, start), strict=True):
+            object.__setattr__(self, own.name, value)
 
     @property
     def epsilon(self) -> float:
@@ -160,25 +151,23 @@ class LocalProtocol:
         """+1, -1 or 0 (a coin must decide) for each row's own question: upper half or not, or first before second."""
         order, rows = self.order(), np.arange(len(ranks))
         if self.ask == "items":
-            place = ranks[rows, order[question]].astype(np.int64)
-            return np.sign(self.items - 1 - 2 * place)
+            return np.sign(self.items - 1 - 2 * ranks[rows, order[question]].astype(np.int64))
         first, second = (ranks[rows, order[2 * question + i]].astype(np.int64) for i in (0, 1))
         return np.sign(second - first)
 
     def randomize(self, ranking: ArrayLike, *, randomness: Randomness | None = None) -> RandomizedRanking:
         """What a device sends for one complete ranking (ranks from 0, a place for every item)."""
         ranks = read_ranking(ranking, self.items, "ranking")
-        return self.randomize_all(ranks.reshape(1, -1), randomness=randomness)[0]
+        return self.randomize_all(ranks.reshape(1, -1), read_randomness(randomness))[0]
 
-    def randomize_all(self, ranks: Any, *, randomness: Randomness | None = None) -> list[RandomizedRanking]:
+    def randomize_all(self, ranks: Any, source: Randomness) -> list[RandomizedRanking]:
         """The same for many people, each by itself: one row per ranking, already checked."""
-        question, bits = self.draw(ranks, randomness=randomness)
+        question, bits = self.draw(ranks, source)
         name = self.fingerprint
         return [RandomizedRanking(name, q, b) for q, b in zip(question.tolist(), bits.tolist(), strict=True)]
 
-    def draw(self, ranks: Any, *, randomness: Randomness | None = None) -> tuple[Ints, Any]:
+    def draw(self, ranks: Any, source: Randomness) -> tuple[Ints, Any]:
         """Questions and randomized answers (0 or 1) as arrays."""
-        source = read_randomness(randomness)
         question = source.integers(0, self.questions, len(ranks))
         signs = self.answers(ranks, question)
         coins = source.integers(0, 2, len(ranks))
@@ -271,11 +260,7 @@ class RandomizedRankings(Result):
             raise BadInput("folder", got=got, want="a new or empty folder, or force=True to replace what is in it")
         return [*super().save(folder, force=force), write_text(path, self.text())]
 
-    def draw(self, ax: Axes) -> None:
-        """The share of randomized answers that say yes, by question."""
-        from peerveil.rankings.figures import draw_randomized
-
-        draw_randomized(self, ax)
+    draw = draw_randomized
 
 
 def randomize_rankings(
@@ -331,7 +316,7 @@ def randomize_rankings(
     if account is not None:
         purpose = f"randomized rankings of {ballots.items} items"
         account.spend(protocol.guarantee, purpose=purpose, data=ballots.data, randomness=source)
-    randomized = protocol.randomize_all(ballots.rows("a randomized ranking", source), randomness=source)
+    randomized = protocol.randomize_all(ballots.rows("a randomized ranking", source), source)
     return RandomizedRankings(guarantee=source.stamp(protocol.guarantee), protocol=protocol, rankings=tuple(randomized))
 
 

@@ -12,14 +12,14 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
 from peerveil.core.randomness import Randomness
 from peerveil.data import Rankings
-from peerveil.rankings.kernels import bisected, distances_to, first_bad_row, insert_all
+from peerveil.rankings.kernels import bisected, distances, first_bad_row, insert_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike, NDArray
 
-    Ints = NDArray[np.int64]
+    from peerveil.core.arrays import Ints
 
 _CELLS: Final = 4_000_000  # uniform numbers held at once
 MOST_ITEMS: Final = 10_000_000
@@ -49,27 +49,10 @@ class Mallows:
     True
     """
 
-    __slots__ = ("_center", "_spread")
-
     def __init__(self, items: int, spread: float, center: ArrayLike | None = None) -> None:
-        m = read_items(items)
-        self._spread = read_spread(spread)
-        self._center: Ints = np.arange(m) if center is None else read_ranking(center, m, "center")
-
-    @property
-    def items(self) -> int:
-        """How many items are ranked."""
-        return self._center.size
-
-    @property
-    def spread(self) -> float:
-        """The paper's phi."""
-        return self._spread
-
-    @property
-    def center(self) -> Ints:
-        """The central ranking, as ranks from 0."""
-        return self._center.copy()
+        self.items = read_items(items)
+        self.spread = read_spread(spread)
+        self.center: Ints = np.arange(self.items) if center is None else read_ranking(center, self.items, "center")
 
     def __repr__(self) -> str:
         return f"Mallows(items={self.items}, spread={self.spread:g})"
@@ -85,24 +68,14 @@ class Mallows:
     @property
     def log_normalizer(self) -> float:
         """The logarithm of Z, which is the product over i of 1 + spread + ... + spread^i (the same for every center)."""
-        return log_normalizer(self.items, self.spread)
-
-    @property
-    def mean_distance(self) -> float:
-        """The expected Kendall distance to the center."""
-        return distance_moments(self.items, self.spread)[0]
-
-    @property
-    def distance_variance(self) -> float:
-        """The variance of the Kendall distance to the center."""
-        return distance_moments(self.items, self.spread)[1]
+        return float(gammaln(self.items + 1) + log_thinning(self.items, self.spread))
 
     def log_likelihood(self, ranks: ArrayLike) -> float:
         """The log-likelihood of rankings: ln(spread) times their distances to the center, less ln Z each."""
         table = _complete(ranks)
         if len(table.items) != self.items:
             raise BadInput("ranks", got=Verbatim(f"{len(table.items)} columns"), want=f"{self.items}, one per item")
-        distance = int(distances(self._center, table.ranks).sum())
+        distance = int(distances(self.center, table.ranks).sum())
         return float(math.log(self.spread) * distance - len(table) * self.log_normalizer)
 
     @classmethod
@@ -157,18 +130,6 @@ def kendall_distance(a: ArrayLike, b: ArrayLike) -> int:
     return int(distances(first, read_ranking(b, first.size, "b").reshape(1, -1))[0])
 
 
-def distances(center: Any, rows: Any) -> Ints:
-    """The Kendall distance of every row to one ranking."""
-    counts = np.empty(len(rows), dtype=np.int64)
-    distances_to(center, rows, counts)
-    return counts
-
-
-def log_normalizer(items: int, spread: float) -> float:
-    """The logarithm of Z(spread): the sum over i of ln((1 - spread^i) / (1 - spread))."""
-    return float(gammaln(items + 1) + log_thinning(items, spread))
-
-
 def log_thinning(items: int, spread: float) -> float:
     """ln(Z(spread) / items!), without cancellation near spread 1."""
     x = math.log(spread)
@@ -199,15 +160,15 @@ def distance_moments(items: int, spread: float) -> tuple[float, float]:
 
 def spread_of_mean(items: int, mean: float) -> float:
     """The spread at which the expected distance is ``mean``; 1 if the mean is not below the uniform one."""
-    if items < 2 or mean >= items * (items - 1) / 4:
+    if mean >= items * (items - 1) / 4:
         return 1.0
     if mean <= 0:
         return _SMALLEST
-
-    def too_wide(x: float) -> bool:  # the mean falls with x = -ln(spread)
-        return distance_moments(items, math.exp(-x))[0] >= mean
-
-    return math.exp(-bisected(too_wide, 1e-18, -math.log(_SMALLEST), steps=200, geometric=True)[1])
+    longest = -math.log(_SMALLEST)  # the mean falls with x = -ln(spread)
+    x = bisected(lambda x: distance_moments(items, math.exp(-x))[0] >= mean, 1e-18, longest, steps=200, geometric=True)[
+        1
+    ]
+    return math.exp(-x)
 
 
 def _complete(ranks: ArrayLike, counts: ArrayLike | None = None) -> Rankings:
@@ -218,18 +179,12 @@ def _complete(ranks: ArrayLike, counts: ArrayLike | None = None) -> Rankings:
 
 def _central_ranking(rows: Any, weight: Ints) -> Ints:
     """Borda, then single-item moves while the summed distance falls."""
-    sums = (rows.astype(np.float64) * weight[:, None]).sum(axis=0)
-    order = np.argsort(sums, kind="stable")
+    order = np.argsort(weight @ rows.astype(np.float64), kind="stable")
     m = rows.shape[1]
-    if m <= _MOST_FOR_SEARCH and m > 1:
-        wins = np.array([weight @ (rows[:, [item]] < rows) for item in range(m)])  # [a, b]: a stands before b
-        order = _improve(order, wins)
-    return np.argsort(order)
-
-
-def _improve(order: Any, wins: Ints) -> Any:
-    """Move one item at a time to its best place, until nothing helps."""
-    for _ in range(50):
+    if m > _MOST_FOR_SEARCH:
+        return np.argsort(order)
+    wins = np.array([weight @ (rows[:, [item]] < rows) for item in range(m)])  # [a, b]: a stands before b
+    for _ in range(50):  # until nothing helps
         before_moves = order
         for item in order.tolist():
             current = int(np.flatnonzero(order == item)[0])
@@ -243,15 +198,15 @@ def _improve(order: Any, wins: Ints) -> Any:
                 order = np.insert(rest, best, item)
         if order is before_moves:
             break
-    return order
+    return np.argsort(order)
 
 
 # ---- checks of arguments -------------------------------------------------------------------------------------------------
 
 
-def read_items(items: int) -> int:
-    """A number of items."""
-    return whole(items, "items", 1, MOST_ITEMS)
+def read_items(items: int, least: int = 1) -> int:
+    """A number of items; one item can be ranked in one way only."""
+    return whole(items, "items", least, MOST_ITEMS)
 
 
 def read_spread(spread: float) -> float:
@@ -269,22 +224,17 @@ def read_number(value: float, argument: str, allowed: Callable[[float], bool], w
 
 def read_randomness(randomness: Randomness | None) -> Randomness:
     """A source of randomness, secure unless given."""
-    if randomness is None:
-        return Randomness.secure()
-    if not isinstance(randomness, Randomness):
+    if not isinstance(randomness, Randomness | None):
         raise BadInput("randomness", got=randomness, want="Randomness.secure() or Randomness.simulation(seed)")
-    return randomness
+    return randomness or Randomness.secure()
 
 
 def read_ranking(ranks: ArrayLike, items: int | None, argument: str) -> Ints:
     """One complete ranking."""
     want = "a complete ranking: every rank from 0 to the number of items less 1, once"
     array = np.asarray(ranks)
-    if array.ndim != 1 or array.dtype.kind not in "iu" or array.size == 0:
+    if array.ndim != 1 or array.dtype.kind not in "iu" or array.size == 0 or first_bad_row(array.reshape(1, -1)) >= 0:
         raise BadInput(argument, got=ranks, want=want)
     if items is not None and array.size != items:
         raise BadInput(argument, got=Verbatim(f"{array.size} ranks"), want=f"{items} ranks, one per item")
-    checked: Ints = array.astype(np.int64)
-    if first_bad_row(checked.reshape(1, -1)) >= 0:
-        raise BadInput(argument, got=ranks, want=want)
-    return checked
+    return array.astype(np.int64)

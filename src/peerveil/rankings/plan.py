@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.core.errors import BadInput
+from peerveil.core.errors import BadInput, one_of
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import Randomness
 from peerveil.core.result import Plan
 from peerveil.rankings.central import PairsNorm, central_test
+from peerveil.rankings.figures import draw_power
 from peerveil.rankings.kernels import top_half
 from peerveil.rankings.laws import laplace_tail, squares_null
 from peerveil.rankings.local import QUESTIONS, LocalProtocol
@@ -27,17 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
-    from matplotlib.axes import Axes
-    from numpy.typing import NDArray
-
+    from peerveil.core.arrays import Floats
     from peerveil.core.exact import Number
-
-    Floats = NDArray[np.float64]
 
 LOCAL: Final = {"local": "items", "local-pairs": "pairs"}
 """Local tests by name, and what their questions are about."""
 
-_MOST: Final = {"central": 2**22, "local": 2**40}
+_MOST_CENTRAL, _MOST_LOCAL = 2**22, 2**40  # people
 _MOST_RANKS: Final = 400_000_000  # in one simulated data set
 _PLACES: Final = 33
 
@@ -96,11 +93,7 @@ class PowerCurve(Plan):
         rows = pl.DataFrame([asdict(row) for row in self.rows])
         return rows.select("method", pl.col("rankings").alias("people"), "power", standard_error="error")
 
-    def draw(self, ax: Axes) -> None:
-        """Power against people, one line per test."""
-        from peerveil.rankings.figures import draw_power
-
-        draw_power(self, ax)
+    draw = draw_power
 
 
 def plan_rankings(
@@ -156,7 +149,8 @@ def plan_rankings(
     needed: dict[str, int | None] = {}
     with progress_bar("planning", total=len(chosen), show=progress) as advance:
         for method in chosen:
-            needed[method], simulated = _search(method, m, q, epsilon, alpha, power, trials, seed)
+            signal: dict[str, Any] = {"items": m, "spread": q, "epsilon": epsilon, "level": alpha}
+            needed[method], simulated = _search(method, power, trials=trials, seed=seed, **signal)
             rows += sorted(simulated, key=lambda row: row.rankings)
             advance(1)
     return PowerCurve(m, q, rows[0].epsilon, alpha, float(power), tuple(rows), needed)
@@ -180,28 +174,19 @@ def people_needed(
     >>> people_needed("local", items=100, spread=0.95, epsilon="1/3", trials=400) < 2500
     True
     """
-    return _search(method, items, spread, epsilon, level, power, trials, seed)[0]
+    signal: dict[str, Any] = {"items": items, "spread": spread, "epsilon": epsilon, "level": level}
+    return _search(method, power, trials=trials, seed=seed, **signal)[0]
 
 
-def _search(
-    method: str,
-    items: int,
-    spread: float,
-    epsilon: Number | None,
-    level: float,
-    wanted: float,
-    trials: int,
-    seed: int,
-) -> tuple[int | None, list[Power]]:
-    """Double until the power is there, then halve the interval on a logarithmic scale."""
+def _search(method: str, wanted: float, *, items: int, seed: int, **settings: Any) -> tuple[int | None, list[Power]]:
+    """Double until the power is there, then halve the interval on a logarithmic scale; settings of :func:`power_of`."""
     simulated: list[Power] = []
 
     def reaches(k: int) -> bool:
-        data: dict[str, Any] = {"rankings": k, "items": items, "spread": spread, "seed": seed + k}
-        simulated.append(power_of(method, epsilon=epsilon, level=level, trials=trials, **data))
+        simulated.append(power_of(method, rankings=k, items=items, seed=seed + k, **settings))
         return simulated[-1].power >= wanted
 
-    most = _MOST["local"] if method in LOCAL else min(_MOST["central"], _MOST_RANKS // items)
+    most = _MOST_LOCAL if method in LOCAL else min(_MOST_CENTRAL, _MOST_RANKS // items)
     low, high = 2, 8
     while not reaches(high):
         if 2 * high > most:
@@ -250,13 +235,9 @@ def power_of(
     >>> 0.8 < estimate.power <= 1
     True
     """
-    known = (*METHODS, *LOCAL)
-    if method not in known:
-        raise BadInput("method", got=method, want=f"one of {', '.join(known)}")
+    one_of(method, "method", (*METHODS, *LOCAL))
     k, repeats = whole(rankings, "rankings", 2), whole(trials, "trials", 2)
-    m, q, alpha = read_items(items), read_spread(spread), read_level(level)
-    if m < 2:
-        raise BadInput("items", got=items, want="at least 2")
+    m, q, alpha = read_items(items, 2), read_spread(spread), read_level(level)
     exact = None if epsilon is None else read_epsilon(epsilon, or_none=True)
     check_epsilon(method, exact)
     if method in LOCAL:
@@ -265,8 +246,8 @@ def power_of(
         rejections = local_rejections(protocol, k, q, alpha, repeats, seed)
     else:
         rejections = _central_rejections(method, k, m, q, exact, alpha, repeats, seed)
-    error = float(np.std(rejections, ddof=1) / math.sqrt(repeats))
-    return Power(method, k, m, q, None if exact is None else float(exact), float(np.mean(rejections)), error)
+    power, error = float(np.mean(rejections)), float(np.std(rejections, ddof=1) / math.sqrt(repeats))
+    return Power(method, k, m, q, None if exact is None else float(exact), power, error)
 
 
 def _central_rejections(
@@ -329,7 +310,7 @@ def pair_bias(spread: float, gap: Any) -> Any:
     if spread == 1.0:
         return np.zeros_like(q)
     x = math.log(spread)
-    first, second = ((q + 1) / -np.expm1((q + 1) * x), q / -np.expm1(q * x))
+    first, second = (n / -np.expm1(n * x) for n in (q + 1, q))
     close = q * -x < 1e-3  # there the difference cancels: (1 + x-series)
     return np.where(close, -x * (2 * q + 1) / 6, 2 * (first - second) - 1)
 

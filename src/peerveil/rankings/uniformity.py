@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from peerveil.core.errors import BadInput
+import numpy as np
+
+from peerveil.core.errors import BadInput, one_of
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.result import Result
 from peerveil.rankings.ballots import Ballots
 from peerveil.rankings.central import PRIVATE, CentralTest, PairsNorm, RankNorm, central_test
+from peerveil.rankings.figures import draw_test
 from peerveil.rankings.laws import concordance_null
 from peerveil.rankings.mallows import read_number, read_randomness
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from fractions import Fraction
-
-    from matplotlib.axes import Axes
 
     from peerveil.core.exact import Number
     from peerveil.core.randomness import Randomness
@@ -68,9 +68,19 @@ class UniformityTest(Result):
     null: Law | NoisyLaw = field(repr=False)
 
     @classmethod
-    def of(cls, pvalue: float, level: float, **fields: Any) -> UniformityTest:
-        """The test with this p-value, which rejects if that is not above the level."""
-        return cls(pvalue=pvalue, level=level, reject=pvalue <= level, **fields)
+    def of(cls, law: Law, value: float, level: float, shown: Callable[[Any], Any], **fields: Any) -> UniformityTest:
+        """The test of a value that has this law for uniform rankings; ``shown`` makes it the statistic."""
+        pvalue, critical = law.tail(value), float(shown(law.critical(level)))
+        return cls(
+            pvalue=pvalue,
+            level=level,
+            reject=pvalue <= level,
+            statistic=float(shown(value)),
+            critical=critical,
+            null_kind=law.kind,
+            null=law.mapped(shown),
+            **fields,
+        )
 
     def summary(self) -> str:
         """The finding in one line."""
@@ -84,11 +94,7 @@ class UniformityTest(Result):
         fields = {name: value for name, value in super().to_dict().items() if name != "null"}
         return {**fields, "summary": self.summary()}
 
-    def draw(self, ax: Axes) -> None:
-        """The null with the observed statistic and where rejection begins."""
-        from peerveil.rankings.figures import draw_test
-
-        draw_test(self, ax)
+    draw = draw_test
 
 
 def uniformity_test(
@@ -136,8 +142,7 @@ def uniformity_test(
     >>> test.reject, test.method, test.mark
     (True, 'clipped-norm', 'simulation, not private')
     """
-    if method not in METHODS:
-        raise BadInput("method", got=method, want=f"one of {', '.join(METHODS)}")
+    one_of(method, "method", METHODS)
     level = read_level(level)
     exact = None if epsilon is None else read_epsilon(epsilon, or_none=True)
     check_epsilon(method, exact)
@@ -159,15 +164,17 @@ def _noisy(
     """Statistic, debit, noise; everything else is public or computed from the noisy statistic."""
     test, value = _statistic(ballots, method, epsilon, source)
     law = test.noisy_null(epsilon)
-    critical = law.critical(level)
+    critical = law.critical(level)  # slow: before the debit
     guarantee = ranking_guarantee(epsilon, partial=method in TAKE_PARTIAL)
     if account is not None:
         purpose = f"whether rankings of {ballots.items} items differ from chance"
         account.spend(guarantee, purpose=purpose, data=ballots.data, randomness=source)
     noisy = float(source.laplace([value], scale=law.scale)[0])
-    return UniformityTest.of(
-        law.tail(noisy),
-        level,
+    pvalue = law.tail(noisy)
+    return UniformityTest(
+        pvalue=pvalue,
+        level=level,
+        reject=pvalue <= level,
         guarantee=source.stamp(guarantee),
         method=test.name,
         statistic=noisy,
@@ -207,20 +214,15 @@ def _friedman(ballots: Ballots, level: float) -> UniformityTest:
     ballots.require_complete("friedman")
     ballots.require_enough()
     k, m = ballots.total, ballots.items
-    unit = k * (m - 1)
-    w = (RankNorm(k, m).statistic(sums) / k) ** 2
-    law = concordance_null(k, m)
     return UniformityTest.of(
-        law.tail(w),
+        concordance_null(k, m),
+        (RankNorm(k, m).statistic(sums) / k) ** 2,
         level,
+        lambda w: w * (k * (m - 1)),
         guarantee=ranking_guarantee(None),
         method="friedman",
-        statistic=unit * w,
-        critical=unit * law.critical(level),
         rankings=k,
         items=m,
-        null_kind=law.kind,
-        null=law.mapped(lambda v: v * unit),
     )
 
 
@@ -229,17 +231,15 @@ def _pairs(ballots: Ballots, level: float, source: Randomness) -> UniformityTest
     sums = ballots.pair_sums(source.permutation(ballots.items), source)
     ballots.require_enough()
     test = PairsNorm(ballots.total, ballots.items)
-    squares = test.squares()
     return UniformityTest.of(
-        squares.tail(float(sum(int(s) ** 2 for s in sums))),
+        test.squares(),
+        float(sum(int(s) ** 2 for s in sums)),
         level,
+        np.sqrt,
         guarantee=ranking_guarantee(None, partial=True),
         method=test.name,
-        statistic=test.statistic(sums),
-        critical=math.sqrt(squares.critical(level)),
         rankings=ballots.total,
         items=ballots.items,
-        null=test.null(),
     )
 
 

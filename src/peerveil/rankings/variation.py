@@ -15,11 +15,9 @@ from peerveil.core.errors import BadInput
 from peerveil.rankings.mallows import distance_moments, log_thinning, read_items, read_number, read_spread
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from peerveil.core.arrays import Floats
 
-    Floats = NDArray[np.float64]
-
-_NODES: Final = 400
+NODES: Final = 400
 _WIDTH: Final = 9.0  # standard deviations of frequency: the characteristic function is below 1e-17 beyond
 _SMALL: Final = 64  # few items: frequencies fade more slowly than a normal variable's, so all of them are used
 _MOST_EXACT: Final = 200  # Mahonian numbers are served up to this many items
@@ -73,16 +71,15 @@ def _log_characteristic(items: int, log_spread: float, t: Any, real: Any, imag: 
         imag[node] = total.imag
 
 
-def distance_cdf(items: int, spread: float, points: Any, *, twice: bool = True) -> tuple[Floats, float]:
-    """P[D <= x] for the Kendall distance D to the center, and an error estimate.
+def distance_cdf(items: int, spread: float, points: Any, *, nodes: int = 2 * NODES) -> Floats:
+    """P[D <= x] for the Kendall distance D to the center.
 
     For a lattice variable with characteristic function c, P[D <= x] = 1/2 - 1/(2 pi) * integral from 0 to pi of
     Im(e^(-it(x + 1/2)) c(t)) / sin(t/2) dt (Gil-Pelaez, 1951). The integrand is negligible beyond 9 standard deviations of
-    frequency; Gauss-Legendre nodes see it exactly enough, and twice as many nodes give the error estimate.
+    frequency; Gauss-Legendre nodes see it exactly enough, and half as many nodes tell by how much they may be wrong.
 
-    >>> values, error = distance_cdf(4, 1.0, [0, 2, 6])
-    >>> np.round(values * 24).tolist(), error < 1e-9
-    ([1.0, 9.0, 24.0], True)
+    >>> np.round(distance_cdf(4, 1.0, [0, 2, 6]) * 24).tolist()
+    [1.0, 9.0, 24.0]
     """
     x = np.atleast_1d(np.asarray(points, dtype=np.float64))
     mean, variance = distance_moments(items, spread)
@@ -90,33 +87,25 @@ def distance_cdf(items: int, spread: float, points: Any, *, twice: bool = True) 
     if items < 2 or deviation < 0.3:
         return _few(items, spread, x)
     top = math.pi if items < _SMALL else min(math.pi, _WIDTH / deviation)
-    values = [_invert(items, spread, x, mean, top, nodes) for nodes in ((_NODES, 2 * _NODES) if twice else (_NODES,))]
-    return np.clip(values[-1], 0.0, 1.0), float(np.max(np.abs(values[-1] - values[0]))) + 1e-12
-
-
-def _invert(items: int, spread: float, x: Floats, mean: float, top: float, nodes: int) -> Floats:
     t, weight, real, imag = _nodes(items, spread, top, nodes)
     size = weight * np.exp(real) / np.sin(t / 2)
     # sin(phase - t(x + 1/2)), the large common part t*mean taken off both before they are multiplied out
     phase = imag - t * mean
     blocks = np.split(x[:, None], range(2048, x.size, 2048))
     sums = [(size * np.sin(phase - t * (block + 0.5 - mean))).sum(axis=1) for block in blocks]
-    return 0.5 - np.concatenate(sums) / (2 * math.pi)
-
-
-_legendre = lru_cache(maxsize=8)(roots_legendre)
+    return np.clip(0.5 - np.concatenate(sums) / (2 * math.pi), 0.0, 1.0)
 
 
 @lru_cache(maxsize=256)
 def _nodes(items: int, spread: float, top: float, nodes: int) -> tuple[Any, Any, Any, Any]:
-    place, weight = _legendre(nodes)
+    place, weight = roots_legendre(nodes)
     t = (place + 1) * top / 2
     real, imag = np.empty(nodes), np.empty(nodes)
     _log_characteristic(items, math.log(spread), t, real, imag)
     return t, weight * top / 2, real, imag
 
 
-def _few(items: int, spread: float, x: Floats) -> tuple[Floats, float]:
+def _few(items: int, spread: float, x: Floats) -> Floats:
     """Where nearly all mass is at distance 0 the first few probabilities are convolved directly."""
     longest = 64
     law = np.zeros(longest)
@@ -127,7 +116,7 @@ def _few(items: int, spread: float, x: Floats) -> tuple[Floats, float]:
         law = np.convolve(law, jump / math.fsum(np.exp(np.arange(min(i, 400)) * log_spread)))[:longest]
     total = np.cumsum(law)
     at = np.clip(np.floor(x), -1, longest - 1).astype(int)
-    return np.where(at < 0, 0.0, np.minimum(total[at], 1.0)), 1e-9
+    return np.where(at < 0, 0.0, np.minimum(total[at], 1.0))
 
 
 def total_variation(items: int, spread: float) -> float:
@@ -141,17 +130,16 @@ def total_variation(items: int, spread: float) -> float:
     >>> round(total_variation(3, 0.5), 6)  # (1 + 2/2 + 2/4 + 1/8) = 21/8: 8/21 + 8/21 - 3/6
     0.261905
     """
-    return estimated_variation(read_items(items), read_spread(spread))[0]
+    return variation_by(2 * NODES, read_items(items), read_spread(spread))
 
 
-def estimated_variation(items: int, spread: float, *, twice: bool = True) -> tuple[float, float]:
-    """:func:`total_variation`, and a bound on its numerical error (found with ``twice`` as many nodes)."""
+def variation_by(nodes: int, items: int, spread: float) -> float:
+    """:func:`total_variation`, with so many nodes."""
     if items < 2 or spread == 1.0:
-        return 0.0, 0.0
+        return 0.0
     last = math.floor(log_thinning(items, spread) / math.log(spread))
-    (model,), first = distance_cdf(items, spread, [last], twice=twice)
-    (uniform,), second = distance_cdf(items, 1.0, [last], twice=twice)
-    return float(min(1.0, max(0.0, model - uniform))), first + second
+    model, uniform = (distance_cdf(items, s, [last], nodes=nodes)[0] for s in (spread, 1.0))
+    return float(min(1.0, max(0.0, model - uniform)))
 
 
 def spread_at(items: int, tolerance: float) -> float:
@@ -164,10 +152,8 @@ def spread_at(items: int, tolerance: float) -> float:
     >>> round(spread_at(100, 0.5), 4), round(total_variation(100, spread_at(100, 0.5)), 6)
     (0.992, 0.5)
     """
-    m = read_items(items)
+    m = read_items(items, 2)
     distance = read_number(tolerance, "tolerance", lambda x: 0 < x < 1, "a total variation distance between 0 and 1")
-    if m < 2:
-        raise BadInput("items", got=items, want="at least 2: with one item every model is uniform")
     if tolerance >= 1 - 1.0 / math.factorial(min(m, 20)):
         raise BadInput("tolerance", got=tolerance, want=f"less: {m} items allow only distances below 1 - 1/{m}!")
     return _spread_at(m, distance)
@@ -178,7 +164,7 @@ def _spread_at(items: int, tolerance: float) -> float:
     from scipy.optimize import brentq
 
     def excess(x: float) -> float:
-        return estimated_variation(items, math.exp(-math.exp(x)), twice=False)[0] - tolerance
+        return variation_by(NODES, items, math.exp(-math.exp(x))) - tolerance
 
     low, high = math.log(1e-9 / items**2), math.log(700.0)  # of ln(-ln spread)
     guess = math.log(3 * tolerance) - 1.5 * math.log(items)  # the right order unless the tolerance is near 1

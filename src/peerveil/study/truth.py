@@ -118,7 +118,7 @@ class RandomizeAnswers(Action["Labels"]):
         """Local privacy of an answer or of a person."""
         from peerveil.data.labels import check_classes
         from peerveil.truth.answers import full_sheet, missing_class, read_classes
-        from peerveil.truth.randomize import task_guarantee
+        from peerveil.truth.guarantee import task_guarantee
 
         table = inputs.table
         classes = check_classes(read_classes(self.classes, table))
@@ -130,7 +130,7 @@ class RandomizeAnswers(Action["Labels"]):
     def cautions(self, inputs: Inputs[Labels]) -> list[str]:
         """How strongly everything of one person is protected."""
         from peerveil.core.guarantee import read_epsilon
-        from peerveil.truth.result import sum_of_answers
+        from peerveil.truth.guarantee import sum_of_answers
 
         if self.unit == "person":
             return []

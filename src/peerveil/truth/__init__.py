@@ -18,7 +18,7 @@ improved.
   :func:`peerveil.data.engines.connect` or of your own.
 
 How it is built: a model turns expected counts into parameters (``m_step``), an engine turns parameters into posteriors and
-expected counts (``e_step``). ``em`` holds both protocols and the loop; the models are in ``models``, ``grid``, ``majority`` and
+expected counts (``e_step``). ``em`` holds both protocols and the loop; the models are in ``models``, ``grid`` and
 ``choose``, the engines in ``memory`` and ``tables`` (DuckDB, Spark).
 
 >>> crowd = simulate_crowd(tasks=200, workers=30, answers=9, epsilon=2, seed=3)
@@ -28,9 +28,9 @@ expected counts (``e_step``). ``em`` holds both protocols and the loop; the mode
 True
 """
 
-from peerveil.truth.doubt import NotRandomized
 from peerveil.truth.em import EMNotConverged
 from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
+from peerveil.truth.guarantee import NotRandomized
 from peerveil.truth.plan import TruthComparison, TruthPlan, compare_truth, plan_truth
 from peerveil.truth.randomize import CollectedAnswers, RandomizedAnswers, randomize, randomize_answers
 from peerveil.truth.result import TruthResult

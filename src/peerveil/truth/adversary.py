@@ -42,9 +42,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from peerveil.core.arrays import Floats
     from peerveil.core.exact import Number
-
-    Floats = NDArray[np.float64]
 
 _MOST_OUTCOMES: Final = 200_000
 _IDS: Final = pl.Series("id", range(16))

@@ -5,25 +5,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numba as nb
 import numpy as np
 import polars as pl
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.data import Labels
 from peerveil.data.labels import check_classes
 from peerveil.data.readers.files import InputFile
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Hashable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.integer]
+    from peerveil.core.arrays import Codes, Floats, Ints
 
 REPEATED: Final = ("all", "first", "last", "refuse")
 _TRUTH_VALUES: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -49,9 +48,9 @@ class EncodedAnswers:
     tasks: pl.Series
     workers: pl.Series
     classes: tuple[Any, ...]
-    start: Ints
-    worker: Ints
-    label: Ints
+    start: Codes
+    worker: Codes
+    label: Codes
     most_sent: int | None = None
 
     sample_size: ClassVar[int] = 2_000_000
@@ -62,7 +61,7 @@ class EncodedAnswers:
         return len(self.classes)
 
     @cached_property
-    def loads(self) -> NDArray[np.int64]:
+    def loads(self) -> Ints:
         """The number of answers of each worker."""
         return np.bincount(self.worker, minlength=len(self.workers))
 
@@ -114,8 +113,7 @@ class EncodedAnswers:
         >>> answers.tasks.to_list(), answers.start.tolist(), answers.label.tolist()
         ([1, 2], [0, 1, 3], [0, 1, 1])
         """
-        if repeated not in REPEATED:
-            raise BadInput("repeated", got=repeated, want=f"one of {', '.join(REPEATED)}")
+        one_of(repeated, "repeated", REPEATED)
         if isinstance(labels, EncodedAnswers):
             return labels
         table = Labels.of(labels, "labels")
@@ -128,8 +126,9 @@ class EncodedAnswers:
         task_codes, task_ids = _encode(frame["task"])
         worker_codes, worker_ids = _encode(frame["worker"])
         if tasks is not None:
-            task_codes, task_ids = _with_all_tasks(task_codes, task_ids, tasks)
-        label_codes: Ints = table.codes(class_list)
+            answered, task_ids = task_ids, all_tasks(tasks, task_ids)
+            task_codes = task_ids.search_sorted(answered).to_numpy().astype(np.int32)[task_codes]
+        label_codes: Codes = table.codes(class_list)
         if len(class_list) <= 256:
             label_codes = label_codes.astype(np.uint8)
         del frame, table  # a converted copy of the caller's frame need not stay while the sorted one is made
@@ -156,33 +155,37 @@ class EncodedAnswers:
         }
         return pl.DataFrame(columns)
 
-    def task_codes(self, ids: Sequence[Hashable], argument: str) -> NDArray[np.int64]:
+    def task_codes(self, ids: Iterable[Hashable], argument: str) -> Ints:
         """The positions of tasks; an unknown id is refused."""
-        return _positions(self.tasks, ids, argument)
+        lookup = {value: i for i, value in enumerate(self.tasks.to_list())}
+        try:
+            return np.array([lookup[_plain(task)] for task in ids], dtype=np.int64)
+        except (KeyError, TypeError) as error:
+            raise BadInput(argument, got=error.args[0], want="ids of tasks that have answers") from None
 
-    def gold_codes(self, gold: Mapping[Any, Any] | None) -> NDArray[np.int32] | None:
+    def gold_codes(self, gold: Mapping[Hashable, Hashable] | None) -> NDArray[np.int32] | None:
         """The class of every task whose correct answer is known, -1 for the others."""
         if gold is None:
             return None
         known = np.full(len(self.tasks), -1, dtype=np.int32)
-        places = self.task_codes(list(gold), "gold")
-        known[places] = encode_gold(gold, self.classes)
+        known[self.task_codes(gold, "gold")] = encode_gold(gold, self.classes)
         return known
 
 
-def encode_gold(gold: Mapping[Any, Any], classes: Sequence[Hashable]) -> NDArray[np.int32]:
+def encode_gold(gold: Mapping[Hashable, Hashable], classes: Sequence[Hashable]) -> NDArray[np.int32]:
     """Known correct answers as codes."""
-    lookup = {c: i for i, c in enumerate(classes)}
-    codes = []
     for task, answer in gold.items():
-        value = answer.item() if isinstance(answer, np.generic) else answer
-        if value not in lookup:
+        if _plain(answer) not in classes:
             raise BadInput(f"gold[{task!r}]", got=answer, want=f"one of the classes {list(classes)}")
-        codes.append(lookup[value])
-    return np.array(codes, dtype=np.int32)
+    return np.array([classes.index(_plain(answer)) for answer in gold.values()], dtype=np.int32)
 
 
-def decode_classes(codes: Ints, classes: Sequence[Hashable]) -> NDArray[Any]:
+def _plain(value: Hashable) -> Hashable:
+    """A number of NumPy as one of Python, since only these are ids and classes."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def decode_classes(codes: Codes, classes: Sequence[Hashable]) -> NDArray[Any]:
     """Codes as the classes that they stand for."""
     return np.asarray(np.array(list(classes))[codes])
 
@@ -276,8 +279,8 @@ def _without_repeats(table: Labels, repeated: str) -> Labels:
     if repeated == "refuse":
         got = Verbatim(f"{table.repeated:,} answers by a worker who had answered the task before")
         raise BadInput("labels", got=got, want="one answer for each task and worker, or another rule for repeated")
-    keep: Literal["first", "last"] = "first" if repeated == "first" else "last"
-    return Labels.from_frame(table.frame.unique(["task", "worker"], keep=keep, maintain_order=True))
+    kept = table.frame.unique(["task", "worker"], keep="first" if repeated == "first" else "last", maintain_order=True)
+    return Labels.from_frame(kept)
 
 
 def _encode(series: pl.Series) -> tuple[NDArray[np.int32], pl.Series]:
@@ -298,23 +301,8 @@ def _encode(series: pl.Series) -> tuple[NDArray[np.int32], pl.Series]:
     return np.asarray(hashed, dtype=np.int32), distinct
 
 
-def _with_all_tasks(
-    codes: NDArray[np.int32], ids: pl.Series, tasks: Sequence[Hashable]
-) -> tuple[NDArray[np.int32], pl.Series]:
-    listed = all_tasks(tasks, ids)
-    return _positions(listed, ids.to_list(), "tasks").astype(np.int32)[codes], listed
-
-
-def _positions(tasks: pl.Series, ids: Sequence[Any], argument: str) -> NDArray[np.int64]:
-    lookup = {value: i for i, value in enumerate(tasks.to_list())}
-    try:
-        return np.array([lookup[v.item() if isinstance(v, np.generic) else v] for v in ids], dtype=np.int64)
-    except (KeyError, TypeError) as error:
-        raise BadInput(argument, got=error.args[0], want="ids of tasks that have answers") from None
-
-
 @nb.njit(cache=True)
-def _sort_by_task(task: Ints, worker: Ints, label: Ints, tasks: int) -> tuple[Ints, Ints, Ints]:
+def _sort_by_task(task: Codes, worker: Codes, label: Codes, tasks: int) -> tuple[Codes, Codes, Codes]:
     """A counting sort by task: where each task begins, and workers and labels in that order (stable)."""
     start = np.zeros(tasks + 1, np.int64)
     for i in range(task.size):
@@ -333,7 +321,7 @@ def _sort_by_task(task: Ints, worker: Ints, label: Ints, tasks: int) -> tuple[In
 
 
 @nb.njit(cache=True)
-def _count_votes(start: Ints, label: Ints, votes: Floats) -> None:
+def _count_votes(start: Codes, label: Codes, votes: Floats) -> None:
     """Add every answer to the votes of its task and class."""
     for t in range(start.size - 1):
         for i in range(start[t], start[t + 1]):

@@ -29,24 +29,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from peerveil.truth.em import EMFit, Engine, Limits
 from peerveil.truth.grid import BIAS, GridModel
-from peerveil.truth.majority import majority_posterior
 from peerveil.truth.memory import MemoryEngine
-from peerveil.truth.models import STRENGTH, Channel, ClassPrior
+from peerveil.truth.models import STRENGTH, Channel, ClassPrior, majority_posterior
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy.typing import NDArray
-
+    from peerveil.core.arrays import Floats
     from peerveil.truth.answers import EncodedAnswers
-
-    Floats = NDArray[np.float64]
 
 STRENGTHS: Final = (2.0, 6.0, 20.0, 60.0, 1000.0)
 BIASES: Final[Mapping[str, float | None]] = {"none": None, "some": 10.0, "strong": 2.0}
@@ -177,9 +173,8 @@ class Pilot:
         history: Floats | None = None,
         start: Floats | None = None,
     ) -> EMFit:
-        channel, loads = self.channel, self.answers.loads
-        grid: dict[str, Any] = {"shift": shift, "mean": mean, "history": history, "cells": _ROUGH_CELLS}
-        model = GridModel(channel, class_prior, loads, strength, bias, **grid)
+        known = (self.channel, class_prior, self.answers.loads)
+        model = GridModel(*known, strength, bias, shift=shift, mean=mean, history=history, cells=_ROUGH_CELLS)
         return model.fit(self._engine, self._limits, start)
 
     def evidence(self) -> Evidence:

@@ -14,20 +14,20 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from peerveil.core.errors import PeerveilError
 
 if TYPE_CHECKING:
-    import polars as pl
-    from numpy.typing import NDArray
+    from collections.abc import Hashable
 
+    import polars as pl
+
+    from peerveil.core.arrays import Floats, Ints
     from peerveil.truth.answers import EncodedAnswers
     from peerveil.truth.choose import Evidence
-
-    Floats = NDArray[np.float64]
 
 _ERROR_OF_NO_INFORMATION: Final = 0.5 / math.sqrt(3)  # standard deviation of a uniform ability
 
@@ -108,7 +108,7 @@ class Parameters:
     penalty: float
     abilities: Floats
     standard_errors: Floats
-    details: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Floats | float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -122,9 +122,9 @@ class EStep:
 class Engine(Protocol):
     """Holds the answers and runs E-steps over them (in memory, DuckDB or Spark)."""
 
-    classes: tuple[Any, ...]
+    classes: tuple[Hashable, ...]
     workers: pl.Series
-    loads: NDArray[np.int64]
+    loads: Ints
 
     @property
     def answers(self) -> EncodedAnswers:
@@ -140,8 +140,8 @@ class Engine(Protocol):
     def e_step(self, parameters: Parameters) -> EStep:
         """Update the posteriors; return the log-likelihood and the expected counts by worker and class."""
 
-    def correct_moments(self) -> tuple[Floats, Floats]:
-        """By worker the expected correct answers, and the sum of c (1 - c), c being the probability that one is correct."""
+    def correct_moments(self) -> Floats:
+        """Two rows, by worker: expected correct answers, and the sum of c (1 - c), c the probability that one is correct."""
 
     def posterior(self) -> tuple[pl.Series, Floats]:
         """The tasks' ids, sorted, and their posteriors, one row per task."""
@@ -168,7 +168,7 @@ class EMFit:
     objectives: list[float]
     converged: bool
     objective: float
-    details: dict[str, Any]
+    details: dict[str, Floats | float]
     evidence: Evidence | None = None
 
 

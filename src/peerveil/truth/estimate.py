@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.result import Outputs
@@ -16,13 +17,21 @@ from peerveil.data import Labels
 from peerveil.data.engines import quiet
 from peerveil.truth.answers import EncodedAnswers, decode_classes, read_classes
 from peerveil.truth.choose import AutoModel, Pilot
-from peerveil.truth.doubt import NotRandomized
 from peerveil.truth.em import Limits
 from peerveil.truth.grid import BIAS, GridModel
-from peerveil.truth.majority import MajorityModel, likeliest_class
+from peerveil.truth.guarantee import NotRandomized, stated_guarantee
 from peerveil.truth.memory import MemoryEngine
-from peerveil.truth.models import STRENGTH, Channel, ClassPrior, CoinModel, ConfusionModel, history_counts
-from peerveil.truth.result import TruthResult, WorkerAbilities, labels_like, stated_guarantee
+from peerveil.truth.models import (
+    STRENGTH,
+    Channel,
+    ClassPrior,
+    CoinModel,
+    ConfusionModel,
+    MajorityModel,
+    history_counts,
+    likeliest_class,
+)
+from peerveil.truth.result import TruthResult, WorkerAbilities, labels_like
 from peerveil.truth.tables import TableEngine, count_answers, is_source, open_answers
 from peerveil.truth.wire import stated_answers
 
@@ -30,21 +39,19 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
     from ibis.backends import BaseBackend
-    from numpy.typing import NDArray
 
+    from peerveil.core.arrays import Floats
     from peerveil.core.exact import Number
     from peerveil.core.guarantee import Guarantee
     from peerveil.truth.em import Engine, Model
-
-    Floats = NDArray[np.float64]
 
 MODELS: Final = ("auto", "one-coin", "two-coin", "confusion")
 ENGINES: Final = ("auto", "memory", "duckdb", "spark")
 _MAX_IN_MEMORY: Final = 50_000_000  # answers; more go to DuckDB
 
 
-class _Estimator:
-    """What both estimators share.
+class _Estimator(ABC):
+    """What both estimators share; parameters as of :class:`PrivateDawidSkene`.
 
     Attributes
     ----------
@@ -55,7 +62,9 @@ class _Estimator:
     workers_: WorkerAbilities
     limits = Limits()
 
-    def __init__(self, epsilon: Number | None, classes: int | Sequence[Hashable] | None, repeated: str) -> None:
+    def __init__(
+        self, *, epsilon: Number | None, classes: int | Sequence[Hashable] | None = None, repeated: str = "all"
+    ) -> None:
         self.exact_epsilon = None if epsilon is None else read_epsilon(epsilon)
         self.classes, self.repeated = classes, repeated
 
@@ -64,9 +73,9 @@ class _Estimator:
         """Epsilon as a float."""
         return None if self.exact_epsilon is None else float(self.exact_epsilon)
 
+    @abstractmethod
     def fit(self, labels: object, *, columns: Mapping[str, str] | None = None) -> TruthResult:
         """Infer labels and abilities."""
-        raise NotImplementedError
 
     def fit_predict(self, labels: object, *, columns: Mapping[str, str] | None = None) -> Any:
         """Labels for a frame with columns task, worker, label: a pandas series (indexed by task) or a Polars frame."""
@@ -128,11 +137,6 @@ class PrivateMajority(_Estimator):
     >>> result.labels.tolist()
     [0, 1]
     """
-
-    def __init__(
-        self, *, epsilon: Number | None, classes: int | Sequence[Hashable] | None = None, repeated: str = "all"
-    ) -> None:
-        super().__init__(epsilon, classes, repeated)
 
     def fit(
         self,
@@ -216,9 +220,8 @@ class PrivateDawidSkene(_Estimator):
         tolerance: float = 1e-6,
         must_converge: bool = True,
     ) -> None:
-        super().__init__(epsilon, classes, repeated)
-        if model not in MODELS:
-            raise BadInput("model", got=model, want=f"one of {', '.join(MODELS)}")
+        super().__init__(epsilon=epsilon, classes=classes, repeated=repeated)
+        one_of(model, "model", MODELS)
         if not (isinstance(tolerance, (int, float)) and 0 <= tolerance < 1):
             raise BadInput("tolerance", got=tolerance, want="a number from 0 to 1")
         if isinstance(start, str) and start != "majority":
@@ -264,8 +267,7 @@ class PrivateDawidSkene(_Estimator):
             An Ibis connection to use, such as one to a Spark cluster.
         """
         labels = labels if columns is None else Labels.of(labels, "labels", columns=columns)
-        if engine not in ENGINES:
-            raise BadInput("engine", got=engine, want=f"one of {', '.join(ENGINES)}")
+        one_of(engine, "engine", ENGINES)
         guarantee = stated_guarantee(self.exact_epsilon, guarantee)
         if engine == "auto":
             large = is_source(labels) and count_answers(labels, connection) > _MAX_IN_MEMORY
@@ -275,10 +277,8 @@ class PrivateDawidSkene(_Estimator):
             answers = EncodedAnswers.of(labels, self.classes, tasks=tasks, repeated=self.repeated)
             return self._fit_memory(answers, guarantee, self.start)
         if tasks is not None or self.start is not None or self.repeated != "all":
-            want = (
-                "engine='memory' for tasks without answers, other starts than majority, and rules for repeated answers"
-            )
-            raise BadInput("engine", got=engine, want=want)
+            needs = "tasks without answers, other starts than majority, and rules for repeated answers"
+            raise BadInput("engine", got=engine, want=f"engine='memory' for {needs}")
         self._last = None
         with quiet(), TableEngine.open(labels, engine, self.classes, self.gold, connection) as tables:
             return self._infer(tables, guarantee)
@@ -318,30 +318,22 @@ class PrivateDawidSkene(_Estimator):
         pilot = None
         if self.model == "auto" or shrunk or (self.model, self.ability_prior) == ("one-coin", "auto"):
             pilot = Pilot(engine.answers, channel, self.limits, history)
-        skewed = pilot is not None and pilot.skewed
-        class_prior = ClassPrior.read(
-            self.class_prior, channel.k, skewed=skewed, unpenalized=self.ability_prior is None
-        )
-        model = self._model(engine, channel, class_prior, history, pilot)
-        return self._fit(model, self.model, engine, guarantee, start)
-
-    def _model(
-        self, engine: Engine, channel: Channel, class_prior: ClassPrior, history: Floats | None, pilot: Pilot | None, /
-    ) -> Model:
-        """The model of the settings."""
+        unpenalized, skewed = self.ability_prior is None, pilot is not None and pilot.skewed
+        common = channel, ClassPrior.read(self.class_prior, channel.k, skewed=skewed, unpenalized=unpenalized)
         prior = None if isinstance(self.ability_prior, str) else self.ability_prior
-        unpenalized, common = self.ability_prior is None, (channel, class_prior)
+        strength, mean = (STRENGTH, 0.7) if pilot is None else (pilot.strength, pilot.mean)
+        model: Model
         if self.model == "auto" and pilot is not None:
-            return AutoModel(pilot, class_prior, history)
-        if self.model == "confusion" or (self.model == "two-coin" and unpenalized):
-            strength = None if unpenalized else prior or STRENGTH
-            return ConfusionModel(*common, engine.loads.size, strength, history)
-        if unpenalized:
-            return CoinModel(*common)
-        pilot_strength, mean = (STRENGTH, 0.7) if pilot is None else (pilot.strength, pilot.mean)
-        if self.model == "two-coin":
-            return GridModel(*common, engine.loads, STRENGTH, prior or BIAS, mean=mean, history=history)
-        return GridModel(*common, engine.loads, prior or pilot_strength, mean=mean, history=history)
+            model = AutoModel(pilot, common[1], history)
+        elif self.model == "confusion" or (self.model == "two-coin" and unpenalized):
+            model = ConfusionModel(*common, engine.loads.size, None if unpenalized else prior or STRENGTH, history)
+        elif unpenalized:
+            model = CoinModel(*common)
+        elif self.model == "two-coin":
+            model = GridModel(*common, engine.loads, STRENGTH, prior or BIAS, mean=mean, history=history)
+        else:
+            model = GridModel(*common, engine.loads, prior or strength, mean=mean, history=history)
+        return self._fit(model, self.model, engine, guarantee, start)
 
 
 def fit_source(

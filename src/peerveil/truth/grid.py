@@ -14,11 +14,8 @@ from peerveil.truth.models import STRENGTH
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from numpy.typing import NDArray
-
+    from peerveil.core.arrays import Floats, Ints
     from peerveil.truth.models import Channel, ClassPrior
-
-    Floats = NDArray[np.float64]
 
 BIAS: Final = 5.0  # answers that a general ability is worth for the ability in a class
 _MEANS: Final = np.linspace(0.02, 0.98, 97)  # of abilities
@@ -64,7 +61,7 @@ class GridModel(EMModel):
         self,
         channel: Channel,
         class_prior: ClassPrior,
-        loads: NDArray[np.int64],
+        loads: Ints,
         strength: float = STRENGTH,
         bias: float | None = None,
         *,

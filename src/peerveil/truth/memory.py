@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
+    from peerveil.core.arrays import Codes, Floats
     from peerveil.truth.answers import EncodedAnswers
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.integer]
 
 
 class MemoryEngine:
@@ -41,6 +39,7 @@ class MemoryEngine:
         self.answers, self.workers, self.classes = answers, answers.workers, answers.classes
         self.loads = answers.loads
         self.gold = np.full(len(answers.tasks), -1, dtype=np.int32) if gold is None else gold
+        self._data = answers.start, answers.worker, answers.label
         self._posterior = np.empty((len(answers.tasks), answers.k))
         self._float_loads = self.loads.astype(np.float64)
 
@@ -63,28 +62,25 @@ class MemoryEngine:
         if one_coin:
             return self._counts(self.correct_moments()[0])
         self._by_worker = np.empty((len(self.workers), shape[1], shape[1]))
-        data = self.answers
-        count_answers(data.start, data.worker, data.label, self._posterior, self._by_worker)
+        count_answers(*self._data, self._posterior, self._by_worker)
         return self._counts(self._by_worker)
 
     def e_step(self, parameters: Parameters) -> EStep:
         """Update the posteriors; return the log-likelihood and the expected counts by worker and class."""
-        data, weights, log_prior = self.answers, parameters.weights, parameters.log_prior
+        weights, state = parameters.weights, (parameters.log_prior, self.gold, self._posterior)
         if isinstance(weights, CoinWeights):
             crowd = np.column_stack([weights.correct - weights.wrong, np.zeros(weights.wrong.size)])
-            total = coin_pass(data.start, data.worker, data.label, crowd, log_prior, self.gold, self._posterior)
+            total = coin_pass(*self._data, crowd, *state)
             total += float(self.loads @ weights.wrong)  # the least weight of every answer, whatever is correct
             return EStep(float(total), self._counts(crowd[:, 1].copy()))
-        step = (log_prior, self.gold, self._posterior, self._by_worker)
-        total = table_pass(data.start, data.worker, data.label, weights, *step)
+        total = table_pass(*self._data, weights, *state, self._by_worker)
         return EStep(float(total), self._counts(self._by_worker))
 
-    def correct_moments(self) -> tuple[Floats, Floats]:
+    def correct_moments(self) -> Floats:
         """By worker the expected correct answers, and the sum of c (1 - c), c being the probability that one is correct."""
-        data, workers = self.answers, len(self.workers)
-        moments = np.zeros((2, workers))
-        add_moments(data.start, data.worker, data.label, self._posterior, *moments)
-        return moments[0], moments[1]
+        moments = np.zeros((2, len(self.workers)))
+        add_moments(*self._data, self._posterior, *moments)
+        return moments
 
     def posterior(self) -> tuple[pl.Series, Floats]:
         """The tasks' ids, sorted, and their posteriors."""
@@ -116,12 +112,12 @@ def _normalize(score: Floats, known: int) -> float:
 
 @nb.njit(cache=True)
 def table_pass(
-    start: Ints,
-    worker: Ints,
-    label: Ints,
+    start: Codes,
+    worker: Codes,
+    label: Codes,
     weights: Floats,
     log_prior: Floats,
-    gold: Ints,
+    gold: Codes,
     posterior: Floats,
     counts: Floats,
 ) -> float:
@@ -153,7 +149,7 @@ def table_pass(
 
 @nb.njit(cache=True)
 def coin_pass(
-    start: Ints, worker: Ints, label: Ints, crowd: Floats, log_prior: Floats, gold: Ints, posterior: Floats
+    start: Codes, worker: Codes, label: Codes, crowd: Floats, log_prior: Floats, gold: Codes, posterior: Floats
 ) -> float:
     """:func:`table_pass` for one-coin models, at a cost that does not grow with the number of classes.
 
@@ -163,8 +159,7 @@ def coin_pass(
     """
     k = log_prior.size
     crowd[:, 1] = 0.0
-    score = np.empty(k)
-    total = 0.0
+    score, total = np.empty(k), 0.0
     for t in range(start.size - 1):
         for z in range(k):
             score[z] = log_prior[z]
@@ -179,7 +174,7 @@ def coin_pass(
 
 
 @nb.njit(cache=True)
-def count_answers(start: Ints, worker: Ints, label: Ints, posterior: Floats, counts: Floats) -> None:
+def count_answers(start: Codes, worker: Codes, label: Codes, posterior: Floats, counts: Floats) -> None:
     """The expected counts that belong to given posteriors."""
     counts[:] = 0.0
     for t in range(start.size - 1):
@@ -191,7 +186,7 @@ def count_answers(start: Ints, worker: Ints, label: Ints, posterior: Floats, cou
 
 @nb.njit(cache=True)
 def add_moments(
-    start: Ints, worker: Ints, label: Ints, posterior: Floats, correct: Floats, uncertainty: Floats
+    start: Codes, worker: Codes, label: Codes, posterior: Floats, correct: Floats, uncertainty: Floats
 ) -> None:
     """Add c and c (1 - c) of every answer to its worker, c being the probability that it is correct."""
     for t in range(start.size - 1):

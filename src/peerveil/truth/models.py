@@ -1,4 +1,4 @@
-"""The channel, the shares of the classes, and the models with point estimates: confusion matrices and maximum likelihood.
+"""The channel, the shares of the classes, and the models with point estimates: confusion matrices, maximum likelihood, majority.
 
 A worker of ability a gives the correct class with probability a and each other class with (1 - a)/(k - 1). The response keeps an
 answer with probability ``keep`` and sends each other class with probability ``other``. So a randomized answer is correct with
@@ -9,26 +9,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from peerveil.core.errors import BadInput
-from peerveil.truth.em import CoinWeights, EMModel, ExpectedCounts, Parameters
+from peerveil.truth.em import CoinWeights, EMFit, EMModel, Engine, ExpectedCounts, Limits, Parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
     import polars as pl
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from peerveil.core.arrays import Floats, Ints
 
 STRENGTH: Final = 6.0  # answers that the prior on an ability is worth
 _FLOOR: Final = 1e-10  # of probabilities and counts, as in crowd-kit
 _INNER_STEPS: Final = 5  # of the EM over hidden answers
 _PSEUDO_TASKS: Final = 5.0  # of every class, at the beginning of an estimate of shares
 _SHRINKAGE: Final = 0.2  # how far class shares are estimated
+_MAJORITY_STEPS: Final = 200
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class ClassPrior:
         return np.log(shares), -pseudo * float(np.log(self.k * shares).sum())
 
 
-def history_counts(history: Mapping[Any, tuple[float, float]] | None, workers: pl.Series) -> Floats | None:
+def history_counts(history: Mapping[Hashable, tuple[float, float]] | None, workers: pl.Series) -> Floats | None:
     """Correct and wrong answers of each worker in earlier work, two columns; other workers are left out."""
     if history is None:
         return None
@@ -232,3 +232,72 @@ def _spread_errors(pairs: Floats, k: int) -> Floats:
     full = np.repeat(np.repeat(pairs[:, 1, None, None] / (k - 1), k, axis=1), k, axis=2)
     full[:, np.arange(k), np.arange(k)] = pairs[:, 0, None]
     return full
+
+
+class MajorityModel:
+    """Workers of one common ability: labels by majority, equation (18) for any number of classes, with probabilities."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+
+    def fit(self, engine: Engine, limits: Limits, start: Floats | None = None) -> EMFit:  # noqa: ARG002
+        """Estimate the common ability from the votes; there is nothing to iterate."""
+        channel, answers, workers = self.channel, engine.answers, engine.loads.size
+        posterior, ability = majority_posterior(answers.votes, channel)
+        shown = channel.other + channel.contrast * ability
+        error = math.sqrt(shown * (1 - shown) / max(len(answers), 1)) / channel.contrast
+        return EMFit(
+            tasks=answers.tasks,
+            posterior=posterior,
+            class_shares=np.full(channel.k, 1 / channel.k),
+            abilities=np.full(workers, ability),
+            standard_errors=np.full(workers, error),
+            objectives=[],
+            converged=True,
+            objective=0.0,
+            details={},
+        )
+
+
+def majority_posterior(votes: Floats, channel: Channel) -> tuple[Floats, float]:
+    """Posteriors if everybody had the same ability, and that ability by maximum likelihood.
+
+    The order of the classes of a task is the order of their votes, whatever the common ability (above chance) is.
+
+    >>> posterior, ability = majority_posterior(np.array([[3.0, 1.0], [0.0, 4.0], [2.0, 2.0]]), Channel.of(None, 2))
+    >>> posterior.argmax(axis=1)[:2].tolist(), float(posterior[2, 0])
+    ([0, 1], 0.5)
+    """
+    k, size = channel.k, votes.sum()
+    low, high = 1 / k, min(channel.keep, 1 - 1e-6)
+    shown = low + 0.8 * (high - low)
+    for _ in range(_MAJORITY_STEPS):
+        last = shown
+        shown = float(np.clip((_posterior(votes, shown) * votes).sum() / size, low + 1e-6 * (high - low), high))
+        if abs(shown - last) < 1e-10:
+            break
+    return _posterior(votes, shown), (shown - channel.other) / channel.contrast
+
+
+def _posterior(votes: Floats, shown: float) -> Floats:
+    """The posteriors of tasks if an answer is correct with probability ``shown``: a softmax of weighted votes."""
+    score = votes * math.log(shown * (votes.shape[1] - 1) / (1 - shown))
+    weight = np.exp(score - score.max(axis=1, keepdims=True))
+    return np.asarray(weight / weight.sum(axis=1, keepdims=True))
+
+
+def likeliest_class(posterior: Floats) -> Ints:
+    """The likeliest class of every task. Ties are broken evenly, and repeatably: the same answers give the same labels.
+
+    >>> likeliest_class(np.array([[0.2, 0.8], [0.5, 0.5], [0.5, 0.5], [0.5, 0.5]])).tolist()[0]
+    1
+    """
+    top = posterior.max(axis=1, keepdims=True)
+    tied = posterior >= top - 1e-9
+    best = posterior.argmax(axis=1)
+    several = np.flatnonzero(tied.sum(axis=1) > 1)
+    if several.size:
+        seed = round(float(top.sum()) * 1000)  # depends on the answers, and is the same on every engine
+        keys = np.random.default_rng(seed).random(posterior.shape)[several]
+        best[several] = np.where(tied[several], keys, -1.0).argmax(axis=1)
+    return np.asarray(best, dtype=np.int64)

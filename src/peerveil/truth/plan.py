@@ -17,13 +17,13 @@ from peerveil.core.randomness import Randomness
 from peerveil.core.result import Plan, Result
 from peerveil.data import Labels
 from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
+from peerveil.truth.figures import draw_comparison, draw_plan
+from peerveil.truth.guarantee import check_unit
 from peerveil.truth.randomize import randomize_answers
 from peerveil.truth.simulate import simulate_crowd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
-
-    from matplotlib.axes import Axes
 
     from peerveil.core.exact import Number
 
@@ -90,11 +90,7 @@ class TruthPlan(Plan):
         """Everything as JSON values."""
         return {**Plan.to_dict(self), "needed": {str(e).lower(): n for e, n in self.needed.items()}}
 
-    def draw(self, ax: Axes) -> None:
-        """Accuracy against answers per task, one line per epsilon."""
-        from peerveil.truth.figures import draw_plan
-
-        draw_plan(self, ax)
+    draw = draw_plan
 
 
 def _frame(rows: Sequence[TruthPlanRow | ComparisonRow]) -> pl.DataFrame:
@@ -156,7 +152,8 @@ def plan_truth(
             tried: list[TruthPlanRow] = []
 
             def reached(n: int, epsilon: float | None = epsilon, tried: list[TruthPlanRow] = tried) -> bool:
-                tried.append(_plan_row(epsilon, n, classes, ability, tasks, trials, seed, advance))
+                crowd = {"classes": classes, "ability": ability, "tasks": tasks, "answers": n, "epsilon": epsilon}
+                tried.append(_plan_row([{**crowd, "seed": seed + trial} for trial in range(trials)], advance))
                 return tried[-1].accuracy >= accuracy
 
             enough = next((n for n in numbers if reached(n)), None)
@@ -176,28 +173,17 @@ def _read_epsilon(epsilon: Number | None) -> float | None:
     return printed(read_epsilon(epsilon, "epsilons"), "up")
 
 
-def _plan_row(
-    epsilon: float | None,
-    answers: int,
-    classes: int,
-    ability: tuple[float, float],
-    tasks: int,
-    trials: int,
-    seed: int,
-    advance: Callable[[int], None],
-) -> TruthPlanRow:
-    """Accuracy over simulated crowds."""
-    scores = []
-    crowd_settings: dict[str, Any] = {"tasks": tasks, "answers": answers, "classes": classes, "ability": ability}
-    workers = max(answers, tasks * answers // _ANSWERS_OF_A_WORKER)
-    for trial in range(trials):
-        crowd = simulate_crowd(**crowd_settings, workers=workers, epsilon=epsilon, seed=seed + trial)
-        estimators = [kind(epsilon=epsilon, classes=classes) for kind in (PrivateDawidSkene, PrivateMajority)]
+def _plan_row(crowds: list[dict[str, Any]], advance: Callable[[int], None]) -> TruthPlanRow:
+    """Accuracy over simulated crowds, which differ in their seeds."""
+    scores, tasks, answers, epsilon = [], *(crowds[0][name] for name in ("tasks", "answers", "epsilon"))
+    for settings in crowds:
+        crowd = simulate_crowd(**settings, workers=max(answers, tasks * answers // _ANSWERS_OF_A_WORKER))
+        estimators = [kind(epsilon=epsilon, classes=crowd.classes) for kind in (PrivateDawidSkene, PrivateMajority)]
         fits = [estimator.fit(crowd.randomized, guarantee=crowd.guarantee) for estimator in estimators]
         scores.append([fit.accuracy(crowd.truth)[0] for fit in fits])
         advance(1)
     accuracy, majority = (float(mean) for mean in np.mean(scores, axis=0))
-    error = float(np.sqrt(accuracy * (1 - accuracy) / (tasks * trials)))
+    error = float(np.sqrt(accuracy * (1 - accuracy) / (tasks * len(crowds))))
     return TruthPlanRow(epsilon, answers, accuracy, majority, error)
 
 
@@ -281,11 +267,7 @@ class TruthComparison(Result):
         ]
         return "\n".join([*lines, super().__str__()])
 
-    def draw(self, ax: Axes) -> None:
-        """Agreement (and accuracy) against epsilon."""
-        from peerveil.truth.figures import draw_comparison
-
-        draw_comparison(self, ax)
+    draw = draw_comparison
 
 
 def compare_truth(
@@ -331,8 +313,7 @@ def compare_truth(
     exact = [printed(read_epsilon(e, "epsilons"), "up") for e in epsilons]
     if not exact:
         raise BadInput("epsilons", got=epsilons, want="at least one epsilon")
-    if unit not in ("answer", "person"):
-        raise BadInput("unit", got=unit, want="'answer' or 'person'")
+    check_unit(unit)
     class_list = table.frame["label"].unique().sort().to_list() if classes is None else classes
     base = PrivateDawidSkene(epsilon=None, model=model, classes=class_list).fit(table)
     tasks = base.tasks.to_list()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -23,35 +23,23 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness import Randomness, Response
-from peerveil.core.result import Outputs, Result
+from peerveil.core.result import Outputs
 from peerveil.data import Labels
 from peerveil.data.labels import check_classes
 from peerveil.data.table import plural
 from peerveil.truth.answers import full_sheet, missing_class
+from peerveil.truth.figures import draw_classes
+from peerveil.truth.guarantee import AnswersResult, check_unit, largest_load, task_guarantee
 from peerveil.truth.models import Channel
-from peerveil.truth.result import is_pandas, sum_of_answers, whole_person
+from peerveil.truth.result import is_pandas
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
-
-    from matplotlib.axes import Axes
+    from fractions import Fraction
 
     from peerveil.core.exact import Number
     from peerveil.ledger import Account
     from peerveil.truth.result import TruthResult, WorkerAbilities
-
-PERSON: Final = {
-    "unit": "all answers of one person",
-    "neighbors": "one person gives any other answers to the same tasks; which tasks were answered is not hidden",
-}
-_HIDDEN: Final = {
-    "unit": "one task of one person: the answer, or that there is none",
-    "neighbors": "one person gives another answer, or none, to one task and does the same on all others",
-}
-_HIDDEN_PERSON: Final = {
-    "unit": "everything one person did",
-    "neighbors": "one person answers any other tasks in any other way; only that they take part is not hidden",
-}
 
 
 def randomize(
@@ -127,7 +115,7 @@ def _information(epsilon: float, k: int) -> float:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RandomizedAnswers(Result):
+class RandomizedAnswers(AnswersResult):
     """Randomized answers that may be published, with their guarantee.
 
     Attributes
@@ -155,13 +143,8 @@ class RandomizedAnswers(Result):
     unsent: int = 0
 
     @property
-    def person_guarantee(self) -> Guarantee:
-        """The guarantee for the busiest person."""
-        return self.guarantee_of(self.most)
-
-    def guarantee_of(self, answers: int) -> Guarantee:
-        """The guarantee for a person who sent this many answers."""
-        return sum_of_answers(self.guarantee, self.response.exact_epsilon, answers)
+    def _busiest(self) -> tuple[int, Fraction]:
+        return self.most, self.response.exact_epsilon
 
     def frame(self) -> pl.DataFrame:
         """The answers as a Polars table: task, worker (a random number) and label."""
@@ -173,14 +156,11 @@ class RandomizedAnswers(Result):
         return f"{plural(len(self.answers), 'randomized answer')}, epsilon {self.response.exact_epsilon} each{hidden}"
 
     def __str__(self) -> str:
-        lines = [super().__str__(), whole_person(self.guarantee, self.person_guarantee, self.most)]
-        if self.unit == "person":
-            sends = f"a person sends {plural(self.most, 'answer')}"
-            if self.unsent:
-                tasks = self.answers.frame["task"].n_unique() + self.unsent
-                sends += f", and {self.unsent:,} of {tasks:,} tasks get none"
-            lines.append(f"At this epsilon {sends}.")
-        return "\n".join(line for line in lines if line)
+        if self.unit == "answer":
+            return super().__str__()
+        tasks = self.answers.frame["task"].n_unique() + self.unsent
+        unsent = f", and {self.unsent:,} of {tasks:,} tasks get none" if self.unsent else ""
+        return f"{super().__str__()}\nAt this epsilon a person sends {plural(self.most, 'answer')}{unsent}."
 
     def to_dict(self) -> dict[str, Any]:
         """The settings and the guarantee, without the answers."""
@@ -192,17 +172,10 @@ class RandomizedAnswers(Result):
             "classes": list(self.response.labels or range(self.response.k)),
             "unit": self.unit,
             "missing": self.missing,
-            "guarantee": self.guarantee.to_dict(),
-            "guarantee_in_words": str(self.guarantee),
-            "person_guarantee_in_words": str(self.person_guarantee),
-            "mark": self.mark,
+            **self._guarantees(),
         }
 
-    def draw(self, ax: Axes) -> None:
-        """Shares of the classes among the randomized answers, and estimated for the answers."""
-        from peerveil.truth.figures import draw_classes
-
-        draw_classes(self, ax)
+    draw = draw_classes
 
     def fit(self, *, model: str = "auto", **settings: Any) -> TruthResult:
         """Infer labels from these answers, with the response that randomized them and their guarantee."""
@@ -304,8 +277,7 @@ def randomize_answers(
     ([1, 2], ['ann', 'bo'])
     """
     labels = Labels.of(labels, "labels", columns=columns)
-    if unit not in ("answer", "person"):
-        raise BadInput("unit", got=unit, want="'answer' or 'person'")
+    check_unit(unit)
     budget, class_list = read_epsilon(epsilon), check_classes(classes)
     labels.codes(class_list)  # an impossible answer is refused by its row before anything is drawn
     randomness = randomness or Randomness.secure()
@@ -318,10 +290,10 @@ def randomize_answers(
         raise BadInput("tasks", got=tasks, want="hide_tasks=True with a list of all tasks")
     answers_each = 1
     if unit == "person":
-        largest_load = _largest_load(sheet)
-        if most is not None and largest_load > most:
-            raise BadInput("most", got=most, want=f"at least {largest_load}: somebody gave so many answers")
-        answers_each = answers_per_person(epsilon=budget, answers=most or largest_load, classes=len(class_list))
+        busiest = largest_load(sheet)
+        if most is not None and busiest > most:
+            raise BadInput("most", got=most, want=f"at least {busiest}: somebody gave so many answers")
+        answers_each = answers_per_person(epsilon=budget, answers=most or busiest, classes=len(class_list))
     response = Response(budget / answers_each, class_list)
     guarantee = task_guarantee(sheet, budget, unit, hide_tasks)
     task_count = sheet["task"].n_unique()
@@ -338,15 +310,10 @@ def randomize_answers(
         response=response,
         unit=unit,
         missing=missing,
-        most=_largest_load(sheet),
+        most=largest_load(sheet),
         unsent=task_count - sheet["task"].n_unique(),
     )
     return Outputs(public, collected)
-
-
-def _largest_load(sheet: pl.DataFrame, *keys: str) -> int:
-    """The largest number of rows of one worker (and one value of further columns)."""
-    return int(sheet.group_by("worker", *keys).len()["len"].max())  # type: ignore[arg-type]
 
 
 def _anonymous(answers: Labels, randomness: Randomness) -> Labels:
@@ -362,18 +329,6 @@ def _random_few(sheet: pl.DataFrame, most: int, randomness: Randomness) -> pl.Da
     order = randomness.permutation(sheet.height)
     shuffled = sheet.select(pl.all().gather(order)).with_columns(place=pl.int_range(pl.len()).over("worker"))
     return shuffled.filter(pl.col("place") < most).drop("place")
-
-
-def task_guarantee(sheet: pl.DataFrame, budget: Number, unit: str, hidden: bool = False) -> Guarantee:
-    """The guarantee for one task of one person, or for one person."""
-    if unit == "person":
-        return Guarantee.local_dp(budget, **(_HIDDEN_PERSON if hidden else PERSON))
-    guarantee = Guarantee.local_attribute_dp(budget, **(_HIDDEN if hidden else {}))
-    repeats = _largest_load(sheet, "task")
-    if repeats == 1:
-        return guarantee
-    # erratum to Definition 3: every repetition is an answer of its own
-    return guarantee.group(repeats, unit=f"one task of one person, answered up to {repeats} times")
 
 
 def answered_share(answers: Labels, response: Response, missing: Any) -> float:

@@ -11,31 +11,25 @@ import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.guarantee import NOT_PRIVATE_MARK, WORTHLESS, Guarantee, Notion, odds_in_words, read_epsilon
-from peerveil.core.result import Result, plain
+from peerveil.core.guarantee import NOT_PRIVATE_MARK
+from peerveil.core.result import plain
 from peerveil.data import Labels
-from peerveil.data.table import plural
-from peerveil.truth.doubt import NotRandomized, doubt
+from peerveil.data.table import plural, write_frame
+from peerveil.truth.figures import draw_abilities
+from peerveil.truth.guarantee import AnswersResult, NotRandomized, doubt
 
 if TYPE_CHECKING:
     from fractions import Fraction
     from pathlib import Path
 
-    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from peerveil.core.exact import Number
+    from peerveil.core.arrays import Floats, Ints
     from peerveil.truth.choose import Evidence
-
-    Floats = NDArray[np.float64]
 
 CONFIDENCE: Final = (
     "Confidences assume that people err independently of each other. Where people share errors, confidences are too high; "
     "only reference answers show how many labels are correct."
-)
-_ONE_ANSWER: Final = (
-    "one person gives one other answer and the same answers otherwise; a task answered twice has two answers; which tasks "
-    "were answered is not hidden"
 )
 _ONE_COIN, _TWO_COIN = "one ability for each worker", "an ability for each worker and class"
 _MODELS_IN_WORDS: Final = {
@@ -49,7 +43,7 @@ _MODELS_IN_WORDS: Final = {
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TruthResult(Result):
+class TruthResult(AnswersResult):
     """Labels, abilities and confidence, with the guarantee of the answers that they were computed from.
 
     It holds no ids of workers, so that it can be printed, pickled, saved and published. Which ability belongs to whom is known
@@ -80,8 +74,8 @@ class TruthResult(Result):
     most_answers
         How many answers the busiest person sent, if that is more than the result uses.
     doubt
-        Why the answers do not look randomized with this epsilon, in words (:mod:`peerveil.truth.doubt`); ``None`` if they do,
-        or if peerveil randomized them.
+        Why the answers do not look randomized with this epsilon, in words; ``None`` if they do, or if peerveil randomized
+        them (:func:`peerveil.truth.guarantee.doubt`).
     """
 
     tasks: pl.Series
@@ -90,7 +84,7 @@ class TruthResult(Result):
     probabilities: Floats
     abilities: Floats = field(repr=False)
     standard_errors: Floats = field(repr=False)
-    loads: NDArray[np.int64] = field(repr=False)
+    loads: Ints = field(repr=False)
     model: str
     class_shares: Floats
     objective: float
@@ -119,18 +113,13 @@ class TruthResult(Result):
         return int(self.loads.max(initial=1)) if self.most_answers is None else self.most_answers
 
     @property
+    def _busiest(self) -> tuple[int, Fraction | None]:
+        return self.most, self.answer_epsilon
+
+    @property
     def typical(self) -> int:
         """How many answers a typical person sent; where tasks are hidden, everybody sends one for each."""
         return int(np.median(self.loads)) if self.most_answers is None else self.most_answers
-
-    @property
-    def person_guarantee(self) -> Guarantee:
-        """What the answers of the busiest person add up to, if the guarantee is for one answer."""
-        return self.guarantee_of(self.most)
-
-    def guarantee_of(self, answers: int) -> Guarantee:
-        """The guarantee for a person who sent this many answers."""
-        return sum_of_answers(self.guarantee, self.answer_epsilon, answers)
 
     def doubted(self, votes: Floats) -> TruthResult:
         """The same result, with a warning where its guarantee rests on an assumption that the answers contradict."""
@@ -163,9 +152,8 @@ class TruthResult(Result):
         if not hits:
             got = Verbatim(f"correct answers to {len(known):,} other tasks")
             raise BadInput("truth", got=got, want=f"answers to tasks of this result, such as {self.tasks[0]!r}")
-        return float(np.mean([hit for part in hits.values() for hit in part])), float(
-            np.mean([np.mean(part) for part in hits.values()])
-        )
+        balanced = float(np.mean([np.mean(part) for part in hits.values()]))
+        return float(np.mean([hit for part in hits.values() for hit in part])), balanced
 
     def summary(self) -> str:
         """The finding in one line."""
@@ -178,10 +166,8 @@ class TruthResult(Result):
         )
 
     def __str__(self) -> str:
-        lines = [super().__str__(), whole_person(self.guarantee, self.person_guarantee, self.most), CONFIDENCE]
-        if self.doubt is not None:
-            lines.insert(0, f"warning: {self.doubt}")
-        return "\n".join(line for line in lines if line)
+        warning = "" if self.doubt is None else f"warning: {self.doubt}\n"
+        return f"{warning}{super().__str__()}\n{CONFIDENCE}"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything about tasks, as JSON values."""
@@ -193,10 +179,7 @@ class TruthResult(Result):
             "answers": int(self.loads.sum()),
             "doubt": self.doubt,
             "personal_biases": None if self.evidence is None else self.evidence.probabilities,
-            "guarantee": self.guarantee.to_dict(),
-            "guarantee_in_words": str(self.guarantee),
-            "person_guarantee_in_words": str(self.person_guarantee),
-            "mark": self.mark,
+            **self._guarantees(),
         }
 
     def write(self, path: str | Path, *, private: bool = False) -> Path:
@@ -204,15 +187,9 @@ class TruthResult(Result):
 
         A private file can be read by its owner alone.
         """
-        from peerveil.data.table import write_frame
-
         return write_frame(self.frame(probabilities=True), path, private=private)
 
-    def draw(self, ax: Axes) -> None:
-        """Abilities with intervals of two standard errors, from the lowest to the highest, without names."""
-        from peerveil.truth.figures import draw_abilities
-
-        draw_abilities(self, ax)
+    draw = draw_abilities
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +207,7 @@ class WorkerAbilities:
     """
 
     workers: pl.Series
-    loads: NDArray[np.int64]
+    loads: Ints
     abilities: Floats
     standard_errors: Floats
     prior_strength: float
@@ -256,68 +233,6 @@ class WorkerAbilities:
         size = np.clip(mean * (1 - mean) / variance - 1 - self.prior_strength, 0.0, None)
         pairs = np.column_stack([mean * size, (1 - mean) * size]).tolist()
         return {worker: (correct, wrong) for worker, (correct, wrong) in zip(self.workers, pairs, strict=True)}
-
-
-def device_guarantee(epsilon: Number | None) -> Guarantee:
-    """The guarantee of answers that somebody else collected: local attribute DP, if they were randomized at all.
-
-    >>> device_guarantee(1).assumption
-    "these answers were randomized at epsilon 1 on each person's device before they were collected"
-    """
-    guarantee = Guarantee.local_attribute_dp(epsilon, neighbors=_ONE_ANSWER)
-    if guarantee.exact_epsilon is None:
-        return guarantee
-    return guarantee.assuming(
-        f"these answers were randomized at epsilon {guarantee.exact_epsilon} on each person's device before they were collected"
-    )
-
-
-def stated_guarantee(epsilon: Number | None, guarantee: Guarantee | None) -> Guarantee:
-    """The guarantee that a result carries: the stated one, or that of a device."""
-    if guarantee is None:
-        return device_guarantee(epsilon)
-    if not isinstance(guarantee, Guarantee):
-        raise BadInput("guarantee", got=guarantee, want="a Guarantee")
-    return guarantee
-
-
-def sum_of_answers(guarantee: Guarantee, epsilon: Fraction | None, answers: int) -> Guarantee:
-    """The guarantee for a person who sent this many answers with this epsilon each: their sum.
-
-    ``guarantee`` is that of one task, which may cover several answers already; it is returned unchanged if it is
-    for a whole person or if nothing was randomized.
-
-    >>> twice = Guarantee.local_attribute_dp(1).group(2)  # somebody answered a task twice
-    >>> sum_of_answers(twice, read_epsilon(1), 5).epsilon
-    5.0
-    """
-    if guarantee.notion is not Notion.LOCAL_ATTRIBUTE_DP or epsilon is None or answers <= 1:
-        return guarantee
-    single = guarantee
-    if guarantee.exact_epsilon != epsilon:  # of several answers to one task
-        single = Guarantee.local_attribute_dp(epsilon)
-        single = single.as_simulated() if guarantee.simulated else single
-        single = single if guarantee.assumption is None else single.assuming(guarantee.assumption)
-    return single.group(answers, unit=f"all {answers:,} answers of one person")
-
-
-def whole_person(single: Guarantee, whole: Guarantee, most: int) -> str:
-    """What the guarantee of one answer comes to for a person, in one line; empty if it is for a person already.
-
-    >>> answer = Guarantee.local_attribute_dp(2)
-    >>> print(whole_person(answer, answer.group(94), 94))  # doctest: +NORMALIZE_WHITESPACE
-    All 94 answers of the busiest person add up to epsilon 188: no meaningful guarantee for a whole person.
-    For one, randomize with --unit person (unit='person').
-    """
-    total = whole.exact_epsilon
-    if whole == single or total is None:
-        return ""
-    if total > WORTHLESS:
-        meaning = "no meaningful guarantee for a whole person. For one, randomize with --unit person (unit='person')"
-    else:
-        limit = odds_in_words(read_epsilon(total))[1]
-        meaning = f"a 50:50 guess between two sheets of answers is at most {limit}% correct"
-    return f"All {most:,} answers of the busiest person add up to epsilon {total}: {meaning}."
 
 
 def correct_answers(truth: Any) -> dict[Any, Any]:
@@ -352,7 +267,5 @@ def labels_like(frame: object, result: TruthResult, *, probabilities: bool = Fal
         if probabilities:
             return pandas.DataFrame(result.probabilities, index=index, columns=list(result.classes))
         return pandas.Series(result.labels, index=index, name="agg_label")
-    if probabilities:
-        columns = {str(c): result.probabilities[:, i] for i, c in enumerate(result.classes)}
-        return pl.DataFrame({"task": result.tasks, **columns})
-    return result.frame().select("task", "label")
+    columns = dict(zip(map(str, result.classes), result.probabilities.T, strict=True))
+    return pl.DataFrame({"task": result.tasks, **(columns if probabilities else {"label": result.labels})})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness, Response
@@ -21,11 +21,8 @@ from peerveil.truth.result import TruthResult
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from peerveil.core.arrays import Floats, Ints
     from peerveil.core.exact import Number
-
-    Floats = NDArray[np.float64]
 
 CROWDS: Final = ("one-coin", "two-coin", "biased", "confusion", "spammers", "experts", "hard-tasks")
 
@@ -95,8 +92,7 @@ def simulate_crowd(
     k = whole(classes, "classes", 2)
     if answers > workers:
         raise BadInput("answers", got=answers, want=f"at most one answer per worker: {workers}")
-    if kind not in CROWDS:
-        raise BadInput("kind", got=kind, want=f"one of {', '.join(CROWDS)}")
+    one_of(kind, "kind", CROWDS)
     rng = np.random.default_rng(seed)
     truth = rng.choice(k, tasks, p=None if shares is None else np.asarray(shares, dtype=float))
     matrices = _matrices(kind, workers, k, ability, rng)
@@ -197,7 +193,7 @@ def _even(skill: Floats) -> Floats:
     return full
 
 
-def _distinct(tasks: int, workers: int, answers: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _distinct(tasks: int, workers: int, answers: int, rng: np.random.Generator) -> Ints:
     """Different workers for every task, uniformly."""
     if answers * 4 > workers:
         return np.asarray(rng.random((tasks, workers)).argpartition(answers - 1, axis=1)[:, :answers])

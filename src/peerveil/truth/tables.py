@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 import os
-from contextlib import contextmanager
-from functools import cached_property
+from contextlib import ExitStack, contextmanager
+from functools import cached_property, partial, reduce
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from operator import add
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
@@ -25,13 +26,12 @@ from peerveil.truth.answers import EncodedAnswers, encode_gold, observed_classes
 from peerveil.truth.em import CoinWeights, EStep, ExpectedCounts, Parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
     from ibis.backends import BaseBackend
-    from ibis.expr.types import Expr, Table, Value
-    from numpy.typing import NDArray
+    from ibis.expr.types import Table, Value
 
-    Floats = NDArray[np.float64]
+    from peerveil.core.arrays import Floats
 
 _COLUMNS: Final = ("task", "worker", "label")
 
@@ -44,7 +44,7 @@ def is_source(labels: object) -> bool:
 def count_answers(source: object, connection: BaseBackend | None = None) -> int:
     """How many answers there are."""
     with _open(source, "duckdb", connection) as (_, table):
-        return int(_arrow(table.count()).as_py())
+        return int(_polars(table.aggregate(n=table.count())).item())
 
 
 def open_answers(source: object, connection: BaseBackend | None = None) -> pl.DataFrame:
@@ -56,20 +56,17 @@ def open_answers(source: object, connection: BaseBackend | None = None) -> pl.Da
 @contextmanager
 def _open(source: object, engine: str, connection: BaseBackend | None) -> Iterator[tuple[BaseBackend, Table]]:
     """A connection and the answers on it as a table; a connection that was opened here is closed afterwards."""
-    own = connection is None and not is_table(source)
-    backend: BaseBackend = connect(engine) if own else connection
-    try:
+    with ExitStack() as stack:
+        if connection is None and not is_table(source):
+            connection = connect(engine)
+            stack.callback(connection.disconnect)
         if is_source(source):
-            with open_table(source, _COLUMNS, connection=backend, argument="labels") as table:
-                yield (table.get_backend() if backend is None else backend), table
+            opened = open_table(source, _COLUMNS, connection=connection, argument="labels")
+            table = stack.enter_context(opened)
         else:
-            yield (
-                backend,
-                import_module("ibis").memtable(Labels.of(source, "labels").frame.select(*_COLUMNS).to_arrow()),
-            )
-    finally:
-        if own:
-            backend.disconnect()
+            frame = Labels.of(source, "labels").frame.select(*_COLUMNS)
+            table = import_module("ibis").memtable(frame.to_arrow())
+        yield (table.get_backend() if connection is None else connection), table
 
 
 class TableEngine:
@@ -83,29 +80,29 @@ class TableEngine:
         connection: BaseBackend,
         table: Table,
         classes: int | Sequence[Hashable] | None,
-        gold: Mapping[Any, Any] | None,
+        gold: Mapping[Hashable, Hashable] | None,
     ) -> None:
         self._connection, self._ibis = connection, import_module("ibis")
         self._spark = connection.name == "pyspark"
         self._names = 0
-        self._stored: dict[str, Any] = {}  # Spark: cached frames; DuckDB: names of tables
+        self._stored: dict[str, Callable[[], object]] = {}  # how each is removed
         counts = _polars(table.group_by("worker", "label").aggregate(n=table.count()))
         if counts.height == 0:
             raise BadInput("labels", got=Verbatim("no answers"), want="at least one answer")
         self.classes = _read_classes(counts["label"], classes)
-        self.workers = counts["worker"].unique().sort()
-        kind = counts["label"].dtype
-        worker_codes = pl.DataFrame({"worker": self.workers, "w": np.arange(self.workers.len(), dtype=np.int32)})
-        label_codes = pl.DataFrame(
-            {"label": pl.Series(list(self.classes), dtype=kind), "r": np.arange(len(self.classes), dtype=np.int32)}
-        )
-        counts = counts.join(worker_codes, on="worker").join(label_codes, on="label")
-        self.loads = np.zeros(self.workers.len(), dtype=np.int64)
-        np.add.at(self.loads, counts["w"].to_numpy(), counts["n"].to_numpy())
-        codes = (self._small_table(worker_codes), "worker"), (self._small_table(label_codes), "label")
-        coded = table.select(*_COLUMNS).join(*codes[0]).join(*codes[1])
+        loads = counts.group_by("worker").agg(pl.col("n").sum()).sort("worker")
+        self.workers, self.loads = loads["worker"], loads["n"].to_numpy()
+        coded = table.select(*_COLUMNS)
+        labels = pl.Series(list(self.classes), dtype=counts["label"].dtype)
+        for column, code, values in (("worker", "w", self.workers), ("label", "r", labels)):
+            codes = pl.DataFrame({column: values, code: np.arange(len(values), dtype=np.int32)})
+            coded = coded.join(self._small_table(codes), column)
         self._data = self._store("data", coded.select("task", "w", "r").order_by("task"))
-        self._gold = self._gold_table(gold) if gold else None
+        self._gold = None
+        if gold:
+            kind = _polars(self._data.select("task").limit(1))["task"].dtype
+            known = {"task": pl.Series(list(gold), dtype=kind), "known": encode_gold(gold, self.classes)}
+            self._gold = self._store("gold", self._small_table(pl.DataFrame(known)))
 
     @classmethod
     @contextmanager
@@ -114,7 +111,7 @@ class TableEngine:
         labels: object,
         engine: str,
         classes: int | Sequence[Hashable] | None,
-        gold: Mapping[Any, Any] | None,
+        gold: Mapping[Hashable, Hashable] | None,
         connection: BaseBackend | None = None,
     ) -> Iterator[TableEngine]:
         """The engine on a file, an Ibis table, or a frame in memory; what it stored is removed afterwards."""
@@ -123,8 +120,8 @@ class TableEngine:
             try:
                 yield tables
             finally:
-                for stored in tables._stored.values():
-                    tables._remove(stored)
+                for remove in tables._stored.values():
+                    remove()
 
     @property
     def has_gold(self) -> bool:
@@ -160,22 +157,17 @@ class TableEngine:
         scores = self._scores(parameters)
         shifted = scores.mutate(best=self._ibis.greatest(*(scores[name] for name in s)))
         weights = shifted.mutate(**{e[z]: (shifted[s[z]] - shifted.best).exp() for z in range(len(s))})
-        summed = weights.mutate(total=_sum([weights[name] for name in e]))
+        summed = weights.mutate(total=reduce(add, [weights[name] for name in e]))
         normalizer = summed.best + summed.total.ln()
         shares = {p[z]: summed[e[z]] / summed.total for z in range(len(p))}
         posterior = summed.select("task", *s, normalizer=normalizer, **shares)
         self._posterior = self._store("posterior", self._with_gold(posterior))
-        log_likelihood = float(_arrow(self._posterior.normalizer.sum()).as_py())
-        return EStep(log_likelihood, self._counts(one_coin=isinstance(parameters.weights, CoinWeights)))
+        log_likelihood = _polars(self._posterior.aggregate(total=self._posterior.normalizer.sum())).item()
+        return EStep(float(log_likelihood), self._counts(one_coin=isinstance(parameters.weights, CoinWeights)))
 
-    def correct_moments(self) -> tuple[Floats, Floats]:
+    def correct_moments(self) -> Floats:
         """By worker the expected correct answers, and the sum of c (1 - c), c being the probability that one is correct."""
-        answers = self._correct()
-        c = answers.correct
-        frame = _polars(answers.group_by("w").aggregate(correct=c.sum(), uncertainty=(c * (1.0 - c)).sum()))
-        moments = np.zeros((2, self.loads.size))
-        moments[:, frame["w"].to_numpy()] = frame["correct"].to_numpy(), frame["uncertainty"].to_numpy()
-        return moments[0], moments[1]
+        return self._correct_sums(lambda c: c, lambda c: c * (1.0 - c))
 
     def posterior(self) -> tuple[pl.Series, Floats]:
         """The tasks' ids, sorted, and their posteriors."""
@@ -190,7 +182,7 @@ class TableEngine:
 
     def _of_class(self, code: Value, values: Sequence[Value]) -> Value:
         """The value of the class that has this code."""
-        return _sum([self._ibis.ifelse(code == z, value, 0.0) for z, value in enumerate(values)])
+        return reduce(add, [self._ibis.ifelse(code == z, value, 0.0) for z, value in enumerate(values)])
 
     def _scores(self, parameters: Parameters) -> Table:
         """Sums of log weights by task, one column per class."""
@@ -217,10 +209,7 @@ class TableEngine:
         names = self._columns("p")
         p = self._posterior.select("task", *names)
         if one_coin:
-            answers = self._correct()
-            frame = _polars(answers.group_by("w").aggregate(correct=answers.correct.sum()))
-            by_worker = np.zeros(self.loads.size)
-            by_worker[frame["w"].to_numpy()] = frame["correct"].to_numpy()
+            by_worker = self._correct_sums(lambda c: c)[0]
         else:
             joined = self._data.join(p, "task")
             frame = _polars(joined.group_by("w", "r").aggregate(**{name: joined[name].sum() for name in names}))
@@ -229,17 +218,16 @@ class TableEngine:
         by_class = _polars(p.aggregate(**{name: p[name].sum() for name in names})).to_numpy()[0]
         return ExpectedCounts(by_class.astype(np.float64), by_worker, self.loads.astype(np.float64))
 
-    def _correct(self) -> Table:
-        """Every answer with the probability that it is correct."""
+    def _correct_sums(self, *functions: Callable[[Value], Value]) -> Floats:
+        """Sums by worker of functions of the probability that an answer is correct, one row per function."""
         names = self._columns("p")
         joined = self._data.join(self._posterior.select("task", *names), "task")
-        return joined.select("w", correct=self._of_class(joined.r, [joined[name] for name in names]))
-
-    def _gold_table(self, gold: Mapping[Any, Any]) -> Table:
-        kind = _polars(self._data.select("task").limit(1))["task"].dtype
-        codes = encode_gold(gold, self.classes)
-        frame = pl.DataFrame({"task": pl.Series(list(gold), dtype=kind), "known": codes})
-        return self._store("gold", self._small_table(frame))
+        answers = joined.select("w", correct=self._of_class(joined.r, [joined[name] for name in names]))
+        sums = {f"sum{i}": function(answers.correct).sum() for i, function in enumerate(functions)}
+        frame = _polars(answers.group_by("w").aggregate(**sums))
+        by_worker = np.zeros((len(sums), self.loads.size))
+        by_worker[:, frame["w"].to_numpy()] = frame.select(*sums).to_numpy().T
+        return by_worker
 
     def _with_gold(self, posterior: Table) -> Table:
         """Posteriors with known answers put in; their normalizer is the score of the known class."""
@@ -270,30 +258,21 @@ class TableEngine:
 
     def _store(self, stem: str, expression: Table) -> Table:
         """Compute once and keep: a temporary table in DuckDB, a cached view in Spark; it replaces the last one of this stem."""
-        name, last = self._new_name(stem), self._stored.get(stem)
+        name, remove_last = self._new_name(stem), self._stored.get(stem)
         if self._spark:
             frame = self._connection._session.sql(self._ibis.to_sql(expression, dialect="pyspark")).persist()
             frame.count()
             frame.createOrReplaceTempView(name)
-            table, self._stored[stem] = self._connection.table(name), frame
-        else:
-            table, self._stored[stem] = self._connection.create_table(name, expression, temp=True), name
-        if last is not None:
-            self._remove(last)
+            table, self._stored[stem] = self._connection.table(name), frame.unpersist
+        else:  # Ibis 12's own drop_table fails with newer sqlglot
+            table = self._connection.create_table(name, expression, temp=True)
+            self._stored[stem] = partial(self._connection.raw_sql, f'DROP TABLE IF EXISTS "{name}"')
+        if remove_last is not None:
+            remove_last()
         return table
 
-    def _remove(self, stored: Any) -> None:
-        if self._spark:
-            stored.unpersist()
-        else:  # Ibis 12's own drop_table fails with newer sqlglot
-            self._connection.raw_sql(f'DROP TABLE IF EXISTS "{stored}"')
 
-
-def _sum(values: Sequence[Value]) -> Value:
-    return sum(values[1:], values[0])
-
-
-def _read_classes(labels: pl.Series, classes: int | Sequence[Hashable] | None) -> tuple[Any, ...]:
+def _read_classes(labels: pl.Series, classes: int | Sequence[Hashable] | None) -> tuple[Hashable, ...]:
     """The classes; an answer that is none of them is refused."""
     if classes is None:
         return tuple(observed_classes(labels))
@@ -304,13 +283,8 @@ def _read_classes(labels: pl.Series, classes: int | Sequence[Hashable] | None) -
     return tuple(class_list)
 
 
-def _polars(expression: Expr) -> pl.DataFrame:
-    frame = pl.from_arrow(_arrow(expression))
+def _polars(expression: Table) -> pl.DataFrame:
+    with quiet():
+        frame = pl.from_arrow(expression.to_pyarrow())
     assert isinstance(frame, pl.DataFrame)
     return frame
-
-
-def _arrow(expression: Expr) -> Any:
-    """The value of an expression, as Arrow."""
-    with quiet():
-        return expression.to_pyarrow()

@@ -22,11 +22,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import exp_bounds
 from peerveil.core.files import write_text
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Response
 from peerveil.data import Labels
-from peerveil.truth.randomize import CollectedAnswers, task_guarantee
+from peerveil.truth.guarantee import task_guarantee
+from peerveil.truth.randomize import CollectedAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "peerveil-truth/1"
 _MAX_LINE_LENGTH: Final = 10_000
-_MAX_TERMS: Final = 200  # of the series of e^x
 _INVISIBLE: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
 )
@@ -84,7 +85,7 @@ class Client:
         k, total = len(self.classes), 2**self._width
         if self._keep_below + (k - 1) * self._share != total or not self._keep_below > self._share > 0:
             raise BadInput("invitation", got=self._keep_below, want=f"thresholds of a response on {k} classes")
-        if Fraction(self._keep_below, self._share) > _exp_below(self.epsilon):
+        if Fraction(self._keep_below, self._share) > exp_bounds(self.epsilon)[0]:
             got = f"a response that loses more than epsilon {self.epsilon}"
             raise BadInput("invitation", got=got, want="thresholds that keep the guarantee")
 
@@ -131,7 +132,6 @@ def visible_text(*parts: Any) -> str:
 
 
 def _read_invitation(invitation: str | dict[str, Any]) -> dict[str, Any]:
-    want = f"an invitation of format {FORMAT}"
     try:
         terms = json.loads(invitation) if isinstance(invitation, str) else dict(invitation)
         valid = (
@@ -145,21 +145,10 @@ def _read_invitation(invitation: str | dict[str, Any]) -> dict[str, Any]:
     except (TypeError, ValueError, KeyError, ZeroDivisionError):
         valid = False
     if not valid:
-        raise BadInput("invitation", got=invitation, want=want)
+        raise BadInput("invitation", got=invitation, want=f"an invitation of format {FORMAT}")
     if "answers" in terms and (type(terms["answers"]) is not int or terms["answers"] < 1):
         raise BadInput("answers", got=terms["answers"], want="how many answers a person may give, at least 1")
     return terms
-
-
-def _exp_below(x: Fraction) -> Fraction:
-    """A rational number below e^x, by the first terms of its series; all terms are positive."""
-    total, term = Fraction(1), Fraction(1)
-    for i in range(1, _MAX_TERMS):
-        term = term * x / i
-        total += term
-        if term < Fraction(1, 2**100):
-            break
-    return total
 
 
 # ---- the operator's side ----------------------------------------------------------------------------------------------
@@ -209,11 +198,11 @@ def collect(invitation: str, lines: Iterable[str]) -> CollectedAnswers:
             columns[name].append(answer[name])
     if not columns["task"]:
         raise BadInput("lines", got=Verbatim("no answers"), want="at least one line")
-    table, missing = Labels(**columns), terms.get("missing")
-    if terms.get("guarantee") is not None:
-        guarantee = Guarantee.from_dict(terms["guarantee"])
-    else:  # a task that somebody answered r times is protected with r times epsilon
-        guarantee = task_guarantee(table.frame, client.epsilon, "answer", hidden=missing is not None)
+    table, missing, stated = Labels(**columns), terms.get("missing"), terms.get("guarantee")
+    # by default: a task that somebody answered r times is protected with r times epsilon
+    guarantee = task_guarantee(table.frame, client.epsilon, "answer", hidden=missing is not None)
+    if stated is not None:
+        guarantee = Guarantee.from_dict(stated)
     return CollectedAnswers(table, Response(client.epsilon, client.classes), missing, guarantee)
 
 
@@ -232,7 +221,7 @@ def _read_line(line: str, number: int) -> dict[str, Any]:
 
 def write_answers(collected: CollectedAnswers, path: str | Path) -> Path:
     """Write a file of randomized answers. It names workers, so only its owner may read it."""
-    return write_text(Path(path), answers_text(collected), private=True)
+    return write_text(path, answers_text(collected), private=True)
 
 
 def answers_text(collected: CollectedAnswers) -> str:
@@ -275,6 +264,5 @@ def stated_answers(
             raise BadInput(name, got=value, want="nothing: the file of randomized answers states it")
     collected = read_answers(source)
     if collected.missing is not None and model == "majority":
-        want = "another model for answers that hide which tasks were answered"
-        raise BadInput("model", got=model, want=want)
+        raise BadInput("model", got=model, want="another model for answers that hide which tasks were answered")
     return collected

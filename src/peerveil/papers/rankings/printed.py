@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtri
 
-from peerveil.rankings.mallows import distances
+from peerveil.rankings.kernels import distances
 from peerveil.rankings.variation import spread_at, total_variation
 
 if TYPE_CHECKING:

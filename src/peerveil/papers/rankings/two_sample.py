@@ -6,13 +6,13 @@ import math
 
 from scipy.special import ndtri
 
-from peerveil.rankings.variation import distance_cdf
+from peerveil.rankings.variation import NODES, distance_cdf
 
 
 def distance_tail(items: int, distance: int) -> float:
     """P[the Kendall distance of two uniform rankings is at most ``distance``], never too small."""
-    values, error = distance_cdf(items, 1.0, [distance])
-    return float(min(1.0, max(values[0] + error, 1e-15)))
+    value, rough = (distance_cdf(items, 1.0, [distance], nodes=nodes)[0] for nodes in (2 * NODES, NODES))
+    return float(min(1.0, max(value + abs(value - rough) + 1e-12, 1e-15)))
 
 
 def distance_critical(items: int, level: float) -> int:

@@ -15,8 +15,9 @@ from peerveil.papers.rankings.local_bits import bits_power
 from peerveil.papers.rankings.two_sample import distance_critical
 from peerveil.papers.reproduce.experiment import Comparison, Reproduction, Verdict
 from peerveil.rankings import Mallows, power_of
+from peerveil.rankings.kernels import distances
 from peerveil.rankings.laws import concordance_null
-from peerveil.rankings.mallows import distances, sample_rankings
+from peerveil.rankings.mallows import sample_rankings
 from peerveil.report import COLORS, new_axes
 
 if TYPE_CHECKING:
