@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 _LONGEST_SHOWN = 80
 
@@ -56,6 +56,20 @@ def unknown(place: str, name: object, known: Iterable[str], noun: str) -> BadInp
     return BadInput(
         place, got=name, want=f"{near[0]!r}? The {noun} are: {listed}" if near else f"one of the {noun}: {listed}"
     )
+
+
+def one_of(value: str, argument: str, choices: Collection[str]) -> str:
+    """One of a few texts; anything else is refused, with the texts.
+
+    >>> one_of("latest", "order", ("first", "last"))
+    Traceback (most recent call last):
+        ...
+    peerveil.core.errors.BadInput: order: got 'latest', need 'first' or 'last'
+    """
+    if value not in choices:
+        *others, last = map(repr, choices)
+        raise BadInput(argument, got=value, want=f"{', '.join(others)} or {last}")
+    return value
 
 
 class Verbatim(str):

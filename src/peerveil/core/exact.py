@@ -30,6 +30,8 @@ Number: TypeAlias = "int | float | str | Decimal | Fraction | np.integer | np.fl
 
 _DIGITS: Final = 60
 _LONGEST_NUMBER: Final = 400
+LARGEST: Final = 1e100
+"""Numbers beyond this are refused where nothing else limits them: their squares would overflow."""
 _SMALLEST, _LARGEST = Fraction(1, 10**300), Fraction(10**300)
 _MOST_BITS: Final = 4096
 
@@ -219,3 +221,20 @@ def whole(value: object, argument: str, low: int, high: int | None = None, *, wa
         return int(value)
     limits = f"of at least {low:,}" if high is None else f"from {low:,} to {high:,}"
     raise BadInput(argument, got=value, want=want or f"a whole number {limits}")
+
+
+def number(value: Any, argument: str, low: float = -LARGEST, high: float = LARGEST, *, want: str = "") -> float:
+    """A finite number within limits, as a float.
+
+    >>> number(np.float32(0.5), "share", 0, 1)
+    0.5
+    """
+    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high:
+        raise BadInput(argument, got=value, want=want or f"a number from {low:g} to {high:g}")
+    return float(value)
+
+
+def probability(value: object, argument: str) -> float:
+    """A number from 0 to 1."""
+    return number(value, argument, 0.0, 1.0, want="a probability")

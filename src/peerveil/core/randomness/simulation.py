@@ -31,18 +31,15 @@ class SimulationRandomness(Randomness):
     lane: ClassVar[str] = "simulation"
 
     def __init__(self, seed: int | np.random.SeedSequence) -> None:
-        if isinstance(seed, np.random.SeedSequence):
-            self._seeds = seed
-        elif isinstance(seed, (int, np.integer)) and not isinstance(seed, bool) and seed >= 0:
-            self._seeds = np.random.SeedSequence(int(seed))
-        else:
-            raise BadInput("seed", got=seed, want="a whole number, 0 or more: a simulation can be repeated")
+        if not isinstance(seed, np.random.SeedSequence):
+            want = "a whole number, 0 or more: a simulation can be repeated"
+            seed = np.random.SeedSequence(whole(seed, "seed", 0, want=want))
+        self._seeds = seed
         self.generator = np.random.Generator(np.random.PCG64DXSM(self._seeds))
 
     def spawn(self, count: int) -> list[SimulationRandomness]:
         """Independent sources for parallel or nested simulations, repeatable from the same seed."""
-        whole(count, "count", 0)
-        return [SimulationRandomness(child) for child in self._seeds.spawn(int(count))]
+        return [SimulationRandomness(child) for child in self._seeds.spawn(whole(count, "count", 0))]
 
     def _bits(self, count: int, bits: int) -> NDArray[Any]:
         return np.frombuffer(self.generator.bytes(count * (bits // 8)), dtype=f"<u{bits // 8}")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 import numpy as np
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import as_array, at_least, exact_positive, safe_sensitivity, whole
+from peerveil.core.exact import as_array, at_least, number, safe_sensitivity, whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness.response import Response
 
@@ -52,6 +52,15 @@ class Randomness(ABC):
         from peerveil.core.randomness.simulation import SimulationRandomness
 
         return SimulationRandomness(seed)
+
+    @staticmethod
+    def of(randomness: Randomness | None) -> Randomness:
+        """The given source, or the secure one; anything else is refused."""
+        if randomness is None:
+            return Randomness.secure()
+        if not isinstance(randomness, Randomness):
+            raise BadInput("randomness", got=randomness, want="Randomness.secure() or Randomness.simulation(seed)")
+        return randomness
 
     @property
     def is_secure(self) -> bool:
@@ -144,8 +153,7 @@ class Randomness(ABC):
     def integers(self, low: int, high: int, size: int | Sequence[int]) -> NDArray[np.int64]:
         """Whole numbers from ``low`` up to, but not including, ``high``, exactly uniform (by rejection)."""
         for name, value in (("low", low), ("high", high)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or abs(int(value)) > 2**62:
-                raise BadInput(name, got=value, want="a whole number up to 2^62")
+            whole(value, name, -(2**62), 2**62, want="a whole number up to 2^62")
         span = int(high) - int(low)
         if span < 1:
             raise BadInput("high", got=high, want=f"a whole number above low = {low}")
@@ -166,8 +174,7 @@ class Randomness(ABC):
         Sorting n independent 64-bit keys gives every order equally often, provided that no two keys are equal; if two
         are, all are drawn again.
         """
-        whole(n, "n", 0)
-        count = int(n)
+        count = whole(n, "n", 0)
         while True:
             keys = self._bits(count, 64)
             order = np.argsort(keys, kind="stable")
@@ -235,19 +242,13 @@ def _numbers(array: NDArray[Any], argument: str, dtype: Any) -> NDArray[Any]:
 
 
 def _scale(scale: float) -> float:
-    if isinstance(scale, bool) or not isinstance(scale, (int, float, np.integer, np.floating)):
-        raise BadInput("scale", got=scale, want="a finite number above 0")
-    try:
-        return at_least(exact_positive(Fraction(*scale.as_integer_ratio()), "scale"))
-    except (ValueError, OverflowError):  # BadInput, and the ratio of NaN or infinity
-        raise BadInput("scale", got=scale, want="a finite number above 0") from None
+    number(scale, "scale", 1e-300, 1e300, want="a finite number above 0")
+    return at_least(Fraction(*scale.as_integer_ratio()))
 
 
 def _shape(size: int | Sequence[int]) -> tuple[int, ...]:
     parts = tuple(size) if isinstance(size, (tuple, list)) else (size,)
-    if any(isinstance(p, bool) or not isinstance(p, (int, np.integer)) or p < 0 for p in parts):
-        raise BadInput("size", got=size, want="a whole number, or a sequence of them, not negative")
-    return tuple(int(p) for p in parts)
+    return tuple(whole(p, "size", 0, want="a whole number, or a sequence of them, not negative") for p in parts)
 
 
 if TYPE_CHECKING:
