@@ -76,10 +76,10 @@ FAULTS: Final = (
     ),
     Fault(
         "a-confidence-bound-is-off-by-one",
-        "core/binomial.py",
+        "audit/events.py",
         "n - np.maximum(k, 1) + 1, alpha)",
         "n - np.maximum(k, 1) + 2, alpha)",
-        ("tests/core/test_binomial.py",),
+        ("tests/audit/test_binomial.py",),
     ),
     Fault(
         "a-result-drops-its-mark",

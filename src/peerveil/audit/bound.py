@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.audit.events import choose_event
-from peerveil.core.binomial import lower_confidence, upper_confidence
+from peerveil.audit.events import choose_event, lower_confidence, upper_confidence
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import number
 

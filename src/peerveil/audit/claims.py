@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.audit.check import AuditResult, GuessingRate, PairResult, check
-from peerveil.core.binomial import lower_confidence
+from peerveil.audit.events import lower_confidence
 from peerveil.core.randomness import Randomness
 
 if TYPE_CHECKING:

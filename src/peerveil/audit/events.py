@@ -14,13 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-
-from peerveil.core.binomial import lower_confidence, upper_confidence
+from scipy.special import betaincinv
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     Score = Callable[[NDArray[Any]], NDArray[np.float64]]
 
@@ -236,3 +235,27 @@ def granularity(outputs: NDArray[Any]) -> NDArray[np.float64]:
     lowest = np.where(whole > 0, whole & -whole, 1)
     exponents = np.where(whole > 0, exponent - 53 + np.log2(lowest), 1100.0)
     return exponents if exponents.ndim == 1 else exponents.min(axis=1)
+
+
+# ---- exact confidence bounds for a probability from counts (Clopper and Pearson, 1934) --------------------------------
+
+
+def lower_confidence(successes: ArrayLike, trials: ArrayLike, alpha: float) -> NDArray[np.float64]:
+    """A bound that is above the true probability with probability at most ``alpha``; 0 where nothing was seen.
+
+    >>> round(float(lower_confidence(50, 100, 0.025)), 4)
+    0.3983
+    """
+    k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
+    inverse = betaincinv(np.maximum(k, 1), n - np.maximum(k, 1) + 1, alpha)
+    return np.asarray(np.where(k > 0, inverse, 0.0))
+
+
+def upper_confidence(successes: ArrayLike, trials: ArrayLike, alpha: float) -> NDArray[np.float64]:
+    """A bound that is below the true probability with probability at most ``alpha``.
+
+    >>> round(float(upper_confidence(0, 100, 0.05)), 4)  # the "rule of three"
+    0.0295
+    """
+    k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
+    return 1.0 - lower_confidence(n - k, n, alpha)

@@ -48,12 +48,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.calibration.assignments import committees_exchanged
 from peerveil.calibration.checks import noise_level, probability, quality_prior, secure_unless_given
 from peerveil.calibration.decision import ChairSheet, ConferenceDecision
 from peerveil.calibration.functions import Reviewer, Uncertain
 from peerveil.calibration.losses import Threshold
 from peerveil.calibration.panel import Panel
+from peerveil.calibration.problem import committees_exchanged
 from peerveil.calibration.strategy import LIKELY_AS_SCORED, guess_guarantee
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole

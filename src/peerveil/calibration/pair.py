@@ -47,7 +47,7 @@ from peerveil.calibration.checks import (
 )
 from peerveil.calibration.frontier import Frontier
 from peerveil.calibration.functions import Affine
-from peerveil.calibration.problem import Problem
+from peerveil.calibration.problem import DecisionProblem
 from peerveil.calibration.strategy import Strategy
 from peerveil.core.errors import BadInput, Verbatim
 
@@ -69,7 +69,7 @@ class PairStrategy(Strategy):
     keep: tuple[float, float]
 
 
-class Pair(Problem):
+class Pair(DecisionProblem):
     """Two papers, of which the better one is to be accepted.
 
     Parameters

@@ -39,7 +39,7 @@ import numpy as np
 
 from peerveil.calibration.checks import Floats, Whole, numbers, secure_unless_given
 from peerveil.calibration.decision import Decision
-from peerveil.calibration.problem import UNITS, Problem
+from peerveil.calibration.problem import UNITS, DecisionProblem
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import Guarantee
@@ -268,7 +268,7 @@ class AssignmentResponse:
         )
 
 
-def respond_assignment(problem: Problem, *, epsilon: Number) -> AssignmentResponse:
+def respond_assignment(problem: DecisionProblem, *, epsilon: Number) -> AssignmentResponse:
     """Randomized response for a pair or a panel.
 
     Parameters
@@ -278,7 +278,7 @@ def respond_assignment(problem: Problem, *, epsilon: Number) -> AssignmentRespon
     epsilon
         The privacy of the assignment: any two candidates are this hard to distinguish.
     """
-    if not isinstance(problem, Problem):
+    if not isinstance(problem, DecisionProblem):
         raise BadInput("problem", got=problem, want="a Pair or a Panel")
     count = len(problem.assignments)
     if count < 2:

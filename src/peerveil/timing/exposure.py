@@ -15,12 +15,11 @@ from peerveil.core.result import Pictured, plain
 from peerveil.report import Line
 from peerveil.timing.adversary import LinkageAttack, linkage_attack
 from peerveil.timing.batches import Batches, find_batches
+from peerveil.timing.check import OptimalAttack, optimal_attack
 from peerveil.timing.durations import in_words, percent, read_duration
-from peerveil.timing.leaks import Leak, find_leaks
-from peerveil.timing.log import read_log
+from peerveil.timing.log import Leak, find_leaks, read_log
 from peerveil.timing.mechanism import checked_randomness
 from peerveil.timing.mechanisms import FollowUp
-from peerveil.timing.optimal import OptimalAttack, optimal_attack
 from peerveil.timing.plan import choose_gap, intervals
 from peerveil.timing.post import PreparedPosting
 

@@ -1,4 +1,4 @@
-"""The interface of both randomness sources, the samplers that they share, the secure source, and the scale of noise.
+"""The interface of both randomness sources, the samplers that they share, both sources, and the scale of noise.
 
 A source supplies uniform bits and Laplace noise; all the rest is built here, once, on those bits. So both sources
 draw from the same distributions, and a test of one is a test of the other's code.
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _BLOCK: Final = 1 << 17  # values handled at once: stays in the processor's cache
 _LARGEST_SCALE: Final = 10**300
+_LARGEST_SIMULATED_SCALE: Final = 1e15
 _LARGEST_INTEGER: Final = 2**53  # whole numbers up to here are exact as floats
 
 
@@ -49,8 +50,6 @@ class Randomness(ABC):
     @staticmethod
     def simulation(seed: int | np.random.SeedSequence) -> SimulationRandomness:
         """For studies and tests: NumPy, repeatable from a seed; its results are marked."""
-        from peerveil.core.randomness.simulation import SimulationRandomness
-
         return SimulationRandomness(seed)
 
     @staticmethod
@@ -251,10 +250,6 @@ def _shape(size: int | Sequence[int]) -> tuple[int, ...]:
     return tuple(whole(p, "size", 0, want="a whole number, or a sequence of them, not negative") for p in parts)
 
 
-if TYPE_CHECKING:
-    from peerveil.core.randomness.simulation import SimulationRandomness
-
-
 @final
 class SecureRandomness(Randomness):
     """See :meth:`peerveil.Randomness.secure`. It has no state: there is nothing to seed, to copy or to fork."""
@@ -273,6 +268,48 @@ class SecureRandomness(Randomness):
 
     def __repr__(self) -> str:
         return "Randomness.secure()"
+
+
+@final
+class SimulationRandomness(Randomness):
+    """NumPy, seeded: fast and repeatable; it protects nobody. See :meth:`peerveil.Randomness.simulation`.
+
+    Attributes
+    ----------
+    generator : numpy.random.Generator
+        For whatever a simulation needs beyond the shared interface.
+    """
+
+    __slots__ = ("_seeds", "generator")
+    lane: ClassVar[str] = "simulation"
+
+    def __init__(self, seed: int | np.random.SeedSequence) -> None:
+        if not isinstance(seed, np.random.SeedSequence):
+            want = "a whole number, 0 or more: a simulation can be repeated"
+            seed = np.random.SeedSequence(whole(seed, "seed", 0, want=want))
+        self._seeds = seed
+        self.generator = np.random.Generator(np.random.PCG64DXSM(self._seeds))
+
+    def spawn(self, count: int) -> list[SimulationRandomness]:
+        """Independent sources for parallel or nested simulations, repeatable from the same seed."""
+        return [SimulationRandomness(child) for child in self._seeds.spawn(whole(count, "count", 0))]
+
+    def _bits(self, count: int, bits: int) -> NDArray[Any]:
+        return np.frombuffer(self.generator.bytes(count * (bits // 8)), dtype=f"<u{bits // 8}")
+
+    def _laplace(self, values: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+        return values + self.generator.laplace(scale=scale, size=values.size)
+
+    def _discrete_laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        # the difference of two geometric variables has mass proportional to exp(-abs(z)/scale)
+        if scale > _LARGEST_SIMULATED_SCALE:
+            raise BadInput("scale", got=scale, want="at most 1e15 in a simulation (NumPy saturates beyond)")
+        success = -np.expm1(-1.0 / scale)
+        first, second = self.generator.geometric(success, size=(2, values.size))
+        return np.asarray(values + first - second)
+
+    def __repr__(self) -> str:
+        return f"Randomness.simulation({self._seeds.entropy})"
 
 
 @lru_cache(maxsize=64)
