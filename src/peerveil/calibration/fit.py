@@ -22,10 +22,9 @@ import numpy as np
 import polars as pl
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from peerveil.calibration.checks import Floats, number
 from peerveil.calibration.functions import Affine, Uncertain
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
-from peerveil.core.exact import whole
+from peerveil.core.exact import number, whole
 from peerveil.core.progress import progress_bar
 from peerveil.core.result import Pictured, plain
 from peerveil.data import Reviews
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from matplotlib.axes import Axes
+
+    from peerveil.calibration.checks import Floats
 
 
 _CHAINS: Final = 4
@@ -100,7 +101,7 @@ class MiscalibrationFit(Pictured):
 
     def interval(self, reviewer: Any, level: float = 0.9) -> tuple[tuple[float, float], tuple[float, float]]:
         """Credible intervals of scale and bias."""
-        share = number("level", level, low=0.01, high=0.999)
+        share = number(level, "level", 0.01, 0.999)
         (low, least), (high, most) = np.quantile(
             self.draws(reviewer), [(1 - share) / 2, (1 + share) / 2], axis=1
         ).tolist()

@@ -48,7 +48,6 @@ from peerveil.calibration.checks import (
     Floats,
     Whole,
     one_demand,
-    probability,
     reachable_adversary_error,
     reachable_conference_error,
 )
@@ -56,6 +55,7 @@ from peerveil.calibration.frontier import Frontier, traced
 from peerveil.calibration.problem import DecisionProblem
 from peerveil.calibration.strategy import Strategy, best_decisions, guess_errors
 from peerveil.core.errors import PeerveilError
+from peerveil.core.exact import probability
 from peerveil.core.progress import progress_bar
 
 _MOST_STEPS = 100
@@ -353,7 +353,7 @@ class Panel(DecisionProblem):
     def _at_least(self, adversary_error: float | None, capped: bool) -> Solution:
         lowest = float(self.ceilings.min())
         if capped:
-            targets = np.minimum(probability("adversary_error", adversary_error), self.ceilings)
+            targets = np.minimum(probability(adversary_error, "adversary_error"), self.ceilings)
         else:
             targets = np.full(len(self.ceilings), min(reachable_adversary_error(adversary_error, lowest), lowest))
         greedy = self.program.greedy()

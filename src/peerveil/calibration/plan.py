@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from peerveil.calibration.checks import Floats, numbers
 from peerveil.calibration.conference import GROUP_SIZE, Conference
 from peerveil.calibration.frontier import ENOUGH, Frontier, draw_ceiling
 from peerveil.calibration.panel import Panel
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import whole
+from peerveil.core.exact import numbers, whole
 from peerveil.core.progress import progress_bar
 from peerveil.core.result import Plan
 from peerveil.report.figures import COLORS
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
+    from peerveil.calibration.checks import Floats
     from peerveil.calibration.functions import Reviewer
     from peerveil.calibration.losses import Threshold
     from peerveil.data import Reviews
@@ -188,9 +188,7 @@ def plan_conference(
     conference: Conference, *, demands: Sequence[float] = _DEMANDS, most_groups: int = 100, progress: bool | None = None
 ) -> Tradeoff:
     """What conference and adversary err for several demands, from at most so many groups, evenly chosen."""
-    levels = np.sort(numbers("demands", list(demands)))
-    if levels.ndim != 1 or not levels.size or levels[0] < 0 or levels[-1] > 1:
-        raise BadInput("demands", got=demands, want="probabilities")
+    levels = np.sort(numbers(demands, "demands", low=0, high=1, dimensions=(1,), want="probabilities"))
     count = min(whole(most_groups, "most_groups", 1), len(conference))
     chosen = np.unique(np.linspace(0, len(conference) - 1, count).astype(int)).tolist()
     cost, missed = np.zeros(len(levels)), np.zeros(len(levels))

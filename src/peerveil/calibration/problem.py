@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from peerveil.calibration.beliefs import belief
-from peerveil.calibration.checks import Floats, Whole, noise_level, numbers, quality_prior
+from peerveil.calibration.checks import Floats, Whole, noise_level, quality_prior
 from peerveil.calibration.functions import read_functions
 from peerveil.calibration.losses import Threshold, quota_errors, sets_by_line, sets_by_quota, wrong_sides
-from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import whole
+from peerveil.core.errors import BadInput, Verbatim, one_of
+from peerveil.core.exact import numbers, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,15 +53,14 @@ class DecisionProblem:
         self.scores = _read_scores(scores)
         self.functions = tuple(functions)
         self.noise, self.prior = noise_level(noise), quality_prior(prior)
-        if adversary not in UNITS:
-            raise BadInput("adversary", got=adversary, want="'paper' or 'assignment'")
-        self.adversary, self.unit = adversary, UNITS[adversary]
+        self.adversary = one_of(adversary, "adversary", UNITS)
+        self.unit = UNITS[adversary]
         draws = read_functions(self.functions, self.prior)
         counts = [len(row) for row in self.scores]
         self.assignments = read_assignments(assignments, counts, len(self.functions))
-        weights = numbers("odds", np.ones(len(self.assignments)) if odds is None else odds)
-        if weights.shape != (len(self.assignments),) or (weights < 0).any() or not weights.sum() > 0:
-            want = f"{len(self.assignments)} weights, none negative and not all 0"
+        want = f"{len(self.assignments)} weights, none negative and not all 0"
+        weights = numbers(np.ones(len(self.assignments)) if odds is None else odds, "odds", low=0.0, want=want)
+        if weights.shape != (len(self.assignments),) or not weights.sum() > 0:
             raise BadInput("odds", got=odds, want=want)
         self.odds: Floats = weights / weights.sum()
         # the distinct committees of each paper, and which of them every candidate gives it
@@ -137,11 +136,9 @@ def _read_scores(scores: Any) -> tuple[tuple[float, ...], ...]:
     listed = scores.tolist() if isinstance(scores, np.ndarray) else scores
     if not isinstance(listed, list | tuple) or not listed:
         raise BadInput("scores", got=scores, want="a score, or a list of scores, for every paper")
-    rows = [np.atleast_1d(numbers(f"scores[{paper}]", row)) for paper, row in enumerate(listed)]
-    for paper, row in enumerate(rows):
-        if row.ndim != 1 or not row.size:
-            raise BadInput(f"scores[{paper}]", got=listed[paper], want="one or more scores")
-    return tuple(tuple(row.tolist()) for row in rows)
+    want = "one or more scores, finite and up to 1e100"
+    rows = [numbers(row, f"scores[{i}]", dimensions=(0, 1), want=want) for i, row in enumerate(listed)]
+    return tuple(tuple(np.atleast_1d(row).tolist()) for row in rows)
 
 
 # ---- candidate assignments: who could have written which review, as far as the public knows --------------------------

@@ -17,14 +17,14 @@ import numpy as np
 from scipy.special import logsumexp
 
 from peerveil.calibration.adversary import MapAdversary
-from peerveil.calibration.checks import Floats, Whole, noise_level, number, probability
+from peerveil.calibration.checks import Floats, Whole, noise_level
 from peerveil.calibration.functions import Affine, Monotone, log_prior, read_functions
 from peerveil.calibration.losses import Threshold
 from peerveil.calibration.pair import pair_frontiers
 from peerveil.calibration.panel import Panel
 from peerveil.calibration.problem import DecisionProblem, all_assignments
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import whole
+from peerveil.core.exact import number, probability, whole
 from peerveil.core.guarantee import SIMULATION_MARK
 from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import Randomness
@@ -150,7 +150,7 @@ def simulate_pairs(
     (pair,) = read_functions(list(functions), (0.0, 1.0), count=2)
     if not all(isinstance(function, Affine) for function in pair):
         raise BadInput("functions", got=functions, want="two Affine functions")
-    part = number("share", share, low=0.0, high=1.0, want="a share from 0 to 1")
+    part = number(share, "share", 0.0, 1.0, want="a share from 0 to 1")
     count = whole(draws, "draws", 1)
     return play_pairs(pair, noise_level(noise), lambda frontiers: part * frontiers.end[:, 1], count, seed)
 
@@ -236,7 +236,7 @@ def simulate_panels(
     True
     """
     (people,) = read_functions(list(functions), (0.0, 1.0))
-    demand = probability("adversary_error", adversary_error)
+    demand = probability(adversary_error, "adversary_error")
     count, counts = whole(draws, "draws", 1), list(reviews or [1] * len(people))
     candidates = np.array(all_assignments(counts, len(people)))
     guessed = candidates[:, 0] if adversary == "paper" else np.arange(len(candidates))
@@ -317,7 +317,7 @@ def simulate_conference(
 
     Both are shares, of all papers and of all reviews; they are the sums over groups that the conference guarantees.
     """
-    demand = probability("adversary_error", adversary_error)
+    demand = probability(adversary_error, "adversary_error")
     count = whole(draws, "draws", 1)
     rng = np.random.default_rng(seed)
     wrong, missed = np.zeros(count), np.zeros(count)

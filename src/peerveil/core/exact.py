@@ -13,9 +13,9 @@ Fraction(1, 3)
 from __future__ import annotations
 
 import math
-import numbers
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from numbers import Rational
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -53,7 +53,7 @@ def exact(value: Number, argument: str, *, want: str = "a finite number") -> Fra
     """
     if isinstance(value, (bool, np.bool_, np.timedelta64)):
         raise BadInput(argument, got=value, want=want)
-    if isinstance(value, (numbers.Rational, np.integer)):
+    if isinstance(value, (Rational, np.integer)):
         return _in_range(Fraction(int(value.numerator), int(value.denominator)), value, argument)
     if isinstance(value, float):
         # np.float64 is a float whose own repr is not a number
@@ -233,6 +233,27 @@ def number(value: Any, argument: str, low: float = -LARGEST, high: float = LARGE
     if not is_number or not low <= value <= high:
         raise BadInput(argument, got=value, want=want or f"a number from {low:g} to {high:g}")
     return float(value)
+
+
+def numbers(
+    values: Any,
+    argument: str,
+    *,
+    low: float = -LARGEST,
+    high: float = LARGEST,
+    dimensions: tuple[int, ...] = (0, 1, 2),
+    empty: bool = False,
+    want: str = "finite numbers up to 1e100",
+) -> NDArray[np.float64]:
+    """An array of finite numbers within limits; of none only where ``empty`` allows it."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise BadInput(argument, got=values, want=want) from None
+    inside = (array >= low) & (array <= high)
+    if array.ndim not in dimensions or not (array.size or empty) or not inside.all():
+        raise BadInput(argument, got=values, want=want)
+    return array
 
 
 def probability(value: object, argument: str) -> float:

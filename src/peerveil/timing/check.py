@@ -19,14 +19,14 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from peerveil.audit import Claim, Neighbors
-from peerveil.core.errors import BadInput
-from peerveil.core.exact import exp_bounds, whole
+from peerveil.core.errors import BadInput, one_of
+from peerveil.core.exact import exp_bounds, numbers, whole
 from peerveil.core.result import Pictured
 from peerveil.data import Events
 from peerveil.timing.batches import check_suspects
@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from peerveil.timing.delays import Delay
     from peerveil.timing.durations import Floats
     from peerveil.timing.mechanism import DelayMechanism
-
-
-ORDERS: Final = ("unknown", "known", "known in batches")
 
 
 @dataclass(frozen=True)
@@ -301,8 +298,7 @@ def optimal_attack(
     [0.293, 0.269]
     """
     check_mechanism(mechanism)
-    if order not in ORDERS:
-        raise BadInput("order", got=order, want="'unknown', 'known' or 'known in batches'")
+    one_of(order, "order", ("unknown", "known", "known in batches"))
     away = _separations(separation)
     b, u = mechanism.batched, mechanism.unbatched
     first = u if mechanism.follow_ups_only else b
@@ -336,12 +332,7 @@ def best_test_in_words(mechanism: DelayMechanism) -> str:
 def _separations(separation: Any) -> Floats:
     """Equally likely separations, ascending; an interval becomes the midpoints of many equal parts."""
     want = "seconds: a number, (low, high), or a sample of them, none negative"
-    try:
-        values = np.asarray(separation, dtype=float)
-    except (TypeError, ValueError):
-        raise BadInput("separation", got=separation, want=want) from None
-    if not values.size or values.ndim > 1 or not np.isfinite(values).all() or (values < 0).any():
-        raise BadInput("separation", got=separation, want=want)
+    values = numbers(separation, "separation", low=0, dimensions=(0, 1), want=want)
     if values.ndim == 0:
         return values[None]
     if isinstance(separation, tuple) and values.size == 2 and values[0] < values[1]:
@@ -353,11 +344,11 @@ def _separations(separation: Any) -> Floats:
 
 def _cells(delays: tuple[Delay, ...], away: Floats, sitting: float, cells: int) -> tuple[Floats, Floats]:
     """Where posting times are cut: at every break, and evenly between; and the moments that have a point mass."""
-    whole(cells, "cells", 8, 2000)
+    count = whole(cells, "cells", 8, 2000)
     shifts = {0.0, float(sitting), *(away.tolist() if away.size <= 8 else [float(away[0]), float(away[-1])])}
     end = max(d.horizon for d in delays)
     breaks = {edge + shift for d in delays for edge in d.breaks[:64] for shift in shifts}
-    even = np.linspace(0.0, end + max(shifts), cells + 1)
+    even = np.linspace(0.0, end + max(shifts), count + 1)
     edges = np.unique(np.round(np.concatenate([even, sorted(breaks), [0.0]]), 9))
     points = np.array(sorted(shifts if away.size <= 8 else {0.0}))
     return edges, points

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from peerveil.core.randomness import Randomness
     from peerveil.timing.durations import Integers
 
+FACTS_ABOUT_PEOPLE = "the operator only: these are facts about the people in the log"
 ORDER_UNKNOWN = (
     "the log is sorted by actor and does not say which of two comments of the same moment came first, so this is drawn at "
     "random; either order is taken as equally likely in both cases"
@@ -70,6 +71,11 @@ def read_log(data: Any, argument: str, *, columns: Mapping[str, str] | None = No
 def codes(events: Events) -> tuple[Any, Any, Integers]:
     """Actors and threads as whole numbers, and times in microseconds."""
     return events.numbered("actor")[0], events.numbered("thread")[0], np.asarray(events.times, dtype=np.int64)
+
+
+def groups_of(events: Events, within: Any) -> Any:
+    """One value per event: those of a column, if ``within`` is its name."""
+    return events.numbered(within)[0] if isinstance(within, str) else within
 
 
 def file_order(events: Events) -> tuple[Integers, bool]:

@@ -16,10 +16,12 @@ import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Randomness
 from peerveil.core.result import Outputs, Result
+from peerveil.timing.batches import in_place
 from peerveil.timing.durations import TICKS, in_words, read_duration
 from peerveil.timing.log import ORDER_UNKNOWN, codes, file_order, parents_of, read_log, shuffle_ties
-from peerveil.timing.mechanism import DelayMechanism, check_mechanism, checked_randomness
+from peerveil.timing.mechanism import DelayMechanism, check_mechanism
 from peerveil.timing.mechanisms import Queue
 from peerveil.timing.plan import read_gaps
 from peerveil.timing.schedule import PostingSchedule, behind_parents
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
-    from peerveil.core.randomness import Randomness
     from peerveil.data import Events
     from peerveil.ledger import Account
     from peerveil.timing.durations import Duration, Flags, Floats, Integers
@@ -132,7 +133,7 @@ def post(
     """
     group = read_gaps(gaps)[0] if isinstance(gaps, (str, os.PathLike)) else None if gaps is None else by
     log = read_log(events, "events", columns=columns, group=group)
-    source = checked_randomness(randomness)
+    source = Randomness.of(randomness)
     posting = PreparedPosting(log, mechanism, causal, gaps, by, hold, declared, adopters)
     if account is not None:
         account.spend(posting.guarantee, purpose="delayed posts", data=log, randomness=source)
@@ -228,12 +229,11 @@ class PreparedPosting:
     def _status(self, mechanism: DelayMechanism, order: Integers) -> Flags:
         """Which events get the long delay, by the order of arrival."""
         actor, thread, times = (column[order] for column in codes(self.events))
-        batched = np.empty(times.size, dtype=np.bool_)
         if self.declared is None:
-            batched[order] = mechanism.status(actor, thread, times)
+            batched = mechanism.status(actor, thread, times)
         else:
-            batched[order] = _follows_declaration(self.declared[order], actor, times, mechanism.window)
-        return batched
+            batched = _follows_declaration(self.declared[order], actor, times, mechanism.window)
+        return np.asarray(in_place(batched, order))
 
     def _ticks(self, mechanism: DelayMechanism, batched: Flags, randomness: Randomness) -> Integers:
         """Delays in ticks, each drawn once."""
@@ -312,9 +312,7 @@ def _follows_declaration(declared: Flags, actor: Any, times: Integers, window: f
     last = np.maximum.accumulate(np.where(declared[order], np.arange(times.size), -1))
     covered = (last >= 0) & (actor[order][last] == actor[order])
     covered &= times[order] - times[order][last] <= round(window * 1e6)
-    flags = np.empty(times.size, dtype=np.bool_)
-    flags[order] = covered
-    return flags
+    return np.asarray(in_place(covered, order))
 
 
 def _gaps_from_file(events: Events, path: str | os.PathLike[str]) -> tuple[str, dict[Any, float]]:
