@@ -20,9 +20,9 @@ from peerveil.calibration import (
     respond_assignment,
     simulate_panels,
 )
-from peerveil.calibration.problem import all_assignments
 from peerveil.calibration.pair import PairStrategy
 from peerveil.calibration.panel import LinearProgramFailed
+from peerveil.calibration.problem import all_assignments
 from peerveil.calibration.simulate import simulate_panel
 from peerveil.calibration.strategy import guess_errors
 from peerveil.core.errors import BadInput

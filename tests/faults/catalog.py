@@ -39,8 +39,8 @@ FAULTS: Final = (
     Fault(
         "a-sum-forgets-that-one-part-was-simulated",
         "core/guarantee/value.py",
-        "simulated=self.simulated or other.simulated,",
-        "simulated=self.simulated and other.simulated,",
+        "simulated=any(g.simulated for g in guarantees),",
+        "simulated=all(g.simulated for g in guarantees),",
         ("tests/core/test_guarantee.py::test_no_privacy_and_simulation_are_contagious",),
     ),
     Fault(

@@ -110,7 +110,7 @@ def test_mechanisms_are_known_by_name(name: str) -> None:
     assert type(mechanism) is MECHANISMS[name]
     plain = MECHANISMS[name](epsilon=4, gap=7200, window=300)
     assert (mechanism != plain) is (name in WEIGHTED)
-    with pytest.raises(BadInput, match="one of follow-up, "):
+    with pytest.raises(BadInput, match="need 'follow-up', 'zero-inflated', "):
         named_mechanism("queue", epsilon=1, gap=7200, window=300)
 
 

@@ -102,9 +102,8 @@ class MiscalibrationFit(Pictured):
     def interval(self, reviewer: Any, level: float = 0.9) -> tuple[tuple[float, float], tuple[float, float]]:
         """Credible intervals of scale and bias."""
         share = number(level, "level", 0.01, 0.999)
-        (low, least), (high, most) = np.quantile(
-            self.draws(reviewer), [(1 - share) / 2, (1 + share) / 2], axis=1
-        ).tolist()
+        ends = [(1 - share) / 2, (1 + share) / 2]
+        (low, least), (high, most) = np.quantile(self.draws(reviewer), ends, axis=1).tolist()
         return (low, high), (least, most)
 
     def draws(self, reviewer: Any) -> tuple[Floats, Floats]:

@@ -145,17 +145,8 @@ def _read_scores(scores: Any) -> tuple[tuple[float, ...], ...]:
 
 
 def all_assignments(reviews: Sequence[int], reviewers: int) -> tuple[tuple[int, ...], ...]:
-    """Every way to give each reviewer equally many reviews, none of them two of one paper.
+    """Every way to give each of so many reviewers equally many reviews (so many per paper), none two of one paper.
 
-    Parameters
-    ----------
-    reviews
-        How many reviews each paper has.
-    reviewers
-        How many reviewers there are; must divide the number of reviews.
-
-    Examples
-    --------
     >>> all_assignments([1, 1], 2)
     ((0, 1), (1, 0))
     >>> len(all_assignments([2, 2, 2], 3))  # each reviewer writes two of six reviews, of different papers
@@ -196,16 +187,9 @@ def _fill(paper: list[int], loads: list[int], chosen: list[int]) -> Iterator[tup
 def committees_exchanged(committees: Sequence[Sequence[int]], *, within: bool = False) -> tuple[tuple[int, ...], ...]:
     """Every way to exchange whole committees between papers, sorted: the order does not depend on the true one.
 
-    Parameters
-    ----------
-    committees
-        The reviewers of each paper, in the order of its reviews.
-    within
-        Whether reviewers may also have exchanged their reviews within a committee. Without it the k-th of a committee
-        wrote the k-th review of whichever paper the committee got.
+    ``committees`` has the reviewers of each paper, in the order of its reviews. The k-th of a committee wrote the k-th review
+    of whichever paper it got; with ``within`` its members may also have exchanged their reviews.
 
-    Examples
-    --------
     >>> committees_exchanged([(0, 1), (2, 3)])
     ((0, 1, 2, 3), (2, 3, 0, 1))
     >>> len(committees_exchanged([(0, 1), (2, 3)], within=True))

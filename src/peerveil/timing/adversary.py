@@ -129,9 +129,9 @@ def linkage_attack(
 
     Parameters
     ----------
-    log
-        The operator's :class:`PostingSchedule` that :func:`peerveil.timing.post` returned; or a log as it is (Events, a
-        frame, a file name), to see the leak without any protection.
+    log, columns
+        The operator's :class:`PostingSchedule` that :func:`peerveil.timing.post` returned; or a log as it is, as in
+        :func:`find_batches`, to see the leak without any protection.
     thresholds
         Cut-offs in seconds (for an informed attack in gaps); a useful range by default.
     window
@@ -146,8 +146,6 @@ def linkage_attack(
     among
         ``"everybody"``, or ``"adopters"`` / ``"others"``: count as right only pairs of people who did (did not) use
         the mechanism. The attacker, who cannot distinguish them, still flags all.
-    columns
-        Our names for columns that a frame or file calls otherwise: ``{"actor": "user"}``.
 
     Examples
     --------

@@ -126,14 +126,12 @@ def find_batches(
 
     Parameters
     ----------
-    events
-        The log: Events, a pandas or Polars frame with its columns, or a file name.
+    events, columns
+        The log: Events, a pandas or Polars frame, or a file name; and what these call our columns: ``{"actor": "user"}``.
     window
         Seconds (or a timedelta); 0 for simultaneous comments only.
     baseline
         False leaves out ``other_rate`` (it is NaN then), which costs more time than all the rest.
-    columns
-        Our names for columns that a frame or file calls otherwise: ``{"actor": "user"}``.
 
     Notes
     -----

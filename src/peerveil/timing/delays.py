@@ -81,11 +81,17 @@ class Steps(Delay):
     """Uniform pieces, each on the ticks low + 1, ..., high with a weight in units of 2^-53; what is left is at 0.
 
     >>> half = Steps(((0, 10 * TICKS, WHOLE // 2),))
-    >>> half.atom, half.maximum
-    (0.5, 10.0)
+    >>> half.atom, half.mean, half.maximum
+    (0.5, 2.50000000025, 10.0)
     """
 
     pieces: tuple[tuple[int, int, int], ...]
+
+    @property
+    def mean(self) -> float:
+        """The expected delay."""
+        total = sum((Fraction(weight, WHOLE) * (low + 1 + high) / 2 for low, high, weight in self.pieces), Fraction(0))
+        return float(total / TICKS)
 
     @property
     def maximum(self) -> float:

@@ -289,8 +289,8 @@ def audit_log(
 
     Parameters
     ----------
-    events
-        The log as it arrived: Events, a pandas or Polars frame with its columns, or a file name.
+    events, columns
+        The log as it arrived, as in :func:`find_batches`.
     window
         Seconds: comments of one person on different threads this close are one sitting.
     gap, percentile
@@ -303,8 +303,6 @@ def audit_log(
         For the posterior of Figure 2.
     baseline
         False leaves out the rate of close pairs of different persons.
-    columns
-        Our names for columns that a frame or file calls otherwise: ``{"actor": "user"}``.
     randomness
         Secure randomness by default. Delays are drawn to be measured; nothing is posted.
     progress

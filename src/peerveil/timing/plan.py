@@ -145,9 +145,9 @@ def plan_delays(
 
     Parameters
     ----------
-    history
-        An earlier log (Events, a pandas or Polars frame, or a file name), never the one to be posted: the gap is part of
-        the public protocol, and would reveal something about it.
+    history, columns
+        An earlier log, as in :func:`find_batches`, never the one to be posted: the gap is part of the public protocol, and
+        would reveal something about it.
     epsilon
         The guarantee for a pair of comments.
     window
@@ -157,8 +157,6 @@ def plan_delays(
         :func:`choose_gap`.
     per
         Also choose a gap for each value of this column: ``"thread"``, or another column of the log.
-    columns
-        Our names for columns that a frame or file calls otherwise: ``{"actor": "user"}``.
 
     Examples
     --------
@@ -199,15 +197,13 @@ def intervals(
 
     Parameters
     ----------
-    history
-        Earlier events: last year's conference, last week's edits.
+    history, columns
+        Earlier events, as in :func:`find_batches`: last year's conference, last week's edits.
     between
         ``"actor"``: one person's consecutive posts on different threads, which is what neighbors are made of;
         ``"thread"``: consecutive posts of a thread, whoever wrote them; ``"all"``: consecutive posts of the log.
     window
         Leave out intervals up to this, which are sittings. (With 0 only simultaneous posts are left out.)
-    columns
-        Our names for columns that a frame or file calls otherwise: ``{"actor": "user"}``.
     """
     return _intervals(Events.of(history, "history", columns=columns), between, window)[0]
 

@@ -91,9 +91,9 @@ def post(
 
     Parameters
     ----------
-    events
-        The log, as it arrived: Events, a pandas or Polars frame with its columns, or a file name. Equal times are
-        taken in the order of its rows, or at random where these cannot say: see :mod:`peerveil.timing.log`.
+    events, columns
+        The log as it arrived, as in :func:`find_batches`. Equal times are taken in the order of its rows, or at random where
+        these cannot say: see :mod:`peerveil.timing.log`.
     mechanism
         :class:`FollowUp` (the default choice), one of the symmetric mechanisms, or :class:`Queue`.
     hold
@@ -112,8 +112,6 @@ def post(
         Another gap for each value of the column ``by`` (such as :func:`choose_gaps` returns), or a file that names the
         column itself (as ``peerveil timing plan --per`` writes it); events whose value is not in it keep the mechanism's
         own. Use gaps from earlier data: they are part of the public protocol.
-    columns
-        Our names for columns that a frame or file calls otherwise: ``{"actor": "user"}``.
     account
         An account of a ledger, debited before any delay is drawn. It refuses the :class:`Queue`, which guarantees no
         differential privacy.
