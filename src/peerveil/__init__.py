@@ -56,7 +56,7 @@ __all__ = [
     "truth",
 ]
 
-# where each public name lives; imported on first use, so that `import peerveil` stays quick
+# where each public name that is no package lives; imported on first use, so that `import peerveil` stays quick
 _HOMES: Final = {
     "BadInput": "peerveil.core.errors",
     "BudgetExceeded": "peerveil.ledger",
@@ -66,23 +66,14 @@ _HOMES: Final = {
     "Randomness": "peerveil.core.randomness",
     "Response": "peerveil.core.randomness",
     "Result": "peerveil.core.result",
-    "audit": "peerveil.audit",
-    "calibration": "peerveil.calibration",
-    "data": "peerveil.data",
     "laplace_scale": "peerveil.core.randomness",
-    "rankings": "peerveil.rankings",
-    "release": "peerveil.release",
-    "timing": "peerveil.timing",
-    "truth": "peerveil.truth",
 }
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    if name not in __all__:
         raise AttributeError(f"module 'peerveil' has no attribute {name!r}")
-    module = import_module(home)
-    value = module if home == f"peerveil.{name}" else getattr(module, name)
+    value = getattr(import_module(_HOMES[name]), name) if name in _HOMES else import_module(f"peerveil.{name}")
     globals()[name] = value
     return value
 

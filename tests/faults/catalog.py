@@ -39,8 +39,8 @@ FAULTS: Final = (
     Fault(
         "a-sum-forgets-that-one-part-was-simulated",
         "core/guarantee/value.py",
-        "simulated=self.simulated or other.simulated,",
-        "simulated=self.simulated and other.simulated,",
+        "simulated=any(g.simulated for g in guarantees),",
+        "simulated=all(g.simulated for g in guarantees),",
         ("tests/core/test_guarantee.py::test_no_privacy_and_simulation_are_contagious",),
     ),
     Fault(
@@ -76,10 +76,10 @@ FAULTS: Final = (
     ),
     Fault(
         "a-confidence-bound-is-off-by-one",
-        "core/binomial.py",
+        "audit/events.py",
         "n - np.maximum(k, 1) + 1, alpha)",
         "n - np.maximum(k, 1) + 2, alpha)",
-        ("tests/core/test_binomial.py",),
+        ("tests/audit/test_binomial.py",),
     ),
     Fault(
         "a-result-drops-its-mark",

@@ -18,7 +18,7 @@ from peerveil.data import Events, synthetic_conference
 from peerveil.timing import FollowUp, Queue, Uniform, ZeroInflatedUniform, find_batches, post
 from peerveil.timing import batches as batches_module
 from peerveil.timing.batches import posterior
-from peerveil.timing.leaks import find_leaks
+from peerveil.timing.log import find_leaks
 from peerveil.timing.mechanism import DelayMechanism
 from peerveil.timing.schedule import behind_parents
 

@@ -24,7 +24,7 @@ from peerveil.timing import (
     post,
 )
 from peerveil.timing.adversary import partial_adoption
-from peerveil.timing.leaks import find_leaks
+from peerveil.timing.log import find_leaks
 from peerveil.timing.mechanisms import MECHANISMS, WEIGHTED, named_mechanism
 from peerveil.timing.plan import covered, intervals
 
@@ -110,7 +110,7 @@ def test_mechanisms_are_known_by_name(name: str) -> None:
     assert type(mechanism) is MECHANISMS[name]
     plain = MECHANISMS[name](epsilon=4, gap=7200, window=300)
     assert (mechanism != plain) is (name in WEIGHTED)
-    with pytest.raises(BadInput, match="one of follow-up, "):
+    with pytest.raises(BadInput, match="need 'follow-up', 'zero-inflated', "):
         named_mechanism("queue", epsilon=1, gap=7200, window=300)
 
 

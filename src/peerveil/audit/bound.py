@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.audit.events import choose_event
-from peerveil.core.binomial import lower_confidence, upper_confidence
+from peerveil.audit.events import choose_event, lower_confidence, upper_confidence
 from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,29 +99,22 @@ def lower_bound(
     if event is not None and not callable(event):
         raise BadInput("event", got=event, want="a function from an array of outputs to booleans or numbers")
     a, b = _same_kind(_sample(sample_a, "sample_a"), _sample(sample_b, "sample_b"))
-    if a.dtype.kind != b.dtype.kind or a.ndim != b.ndim or a.shape[1:] != b.shape[1:]:
-        kinds = [f"{part.dtype} {part.shape}" for part in (a, b)]
-        raise BadInput("sample_b", got=Verbatim(kinds[1]), want=f"outputs of the same kind as sample_a: {kinds[0]}")
     rng = np.random.default_rng(_SPLIT_SEED)
     parts = [_split(part[rng.permutation(part.shape[0])]) for part in (a, b)]
     (learn_a, select_a, certify_a), (learn_b, select_b, certify_b) = parts
     alpha = 1.0 - confidence
-    choice = choose_event(
-        (learn_a, learn_b),
-        (select_a, select_b),
-        one_sided=bool(one_sided),
-        score=None if event is None else _checked(event, learn_a),
-    )
-    likelier, other = (certify_a, certify_b) if choice.a_over_b else (certify_b, certify_a)
-    counts = tuple((choice.event.count(part), part.shape[0]) for part in (likelier, other))
+    score = None if event is None else _checked(event, learn_a)
+    chosen, a_over_b = choose_event((learn_a, learn_b), (select_a, select_b), one_sided=bool(one_sided), score=score)
+    likelier, other = (certify_a, certify_b) if a_over_b else (certify_b, certify_a)
+    counts = tuple((chosen.count(part), part.shape[0]) for part in (likelier, other))
     low = float(lower_confidence(*counts[0], alpha / 2))
     high = float(upper_confidence(*counts[1], alpha / 2))
     loss = math.log(low / high) if low > 0 else 0.0
     return LowerBound(
         epsilon=max(0.0, loss),
         confidence=confidence,
-        event=str(choice.event),
-        direction="a over b" if choice.a_over_b else "b over a",
+        event=str(chosen),
+        direction="a over b" if a_over_b else "b over a",
         probabilities=(low, high),
         counts=(counts[0], counts[1]),
     )
@@ -135,10 +128,7 @@ def _split(sample: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[An
 
 def read_confidence(confidence: float) -> float:
     """A probability strictly between 0 and 1."""
-    number = isinstance(confidence, (int, float, np.integer, np.floating)) and not isinstance(confidence, bool)
-    if not number or not 0 < confidence < 1:
-        raise BadInput("confidence", got=confidence, want="a probability between 0 and 1, such as 0.99")
-    return float(confidence)
+    return number(confidence, "confidence", 1e-15, 1 - 1e-15, want="a probability between 0 and 1, such as 0.99")
 
 
 def _sample(values: ArrayLike, argument: str) -> NDArray[Any]:
@@ -156,17 +146,13 @@ def _sample(values: ArrayLike, argument: str) -> NDArray[Any]:
         raise BadInput(argument, got=Verbatim(f"{array.shape[0]} outputs"), want=want)
     if array.dtype.kind in "iuf" or (array.dtype.kind == "b" and array.ndim == 2):
         numbers = array.astype(np.float64)
-        if array.dtype.kind == "b" or np.array_equal(
-            numbers.astype(array.dtype), array, equal_nan=array.dtype.kind == "f"
-        ):
-            array = numbers
-        else:  # whole numbers (or long floats) that doubles cannot distinguish
-            array = _objects(array.tolist(), argument) if array.ndim == 1 else _cells(array, argument)
-    else:
-        array = _objects(array.tolist(), argument) if array.ndim == 1 else _cells(array, argument)
-    if array.ndim == 2 and array.dtype.kind == "f" and np.isnan(array).any():
-        raise BadInput(argument, got=Verbatim("vectors with NaN"), want="vectors without NaN, or event= to look at it")
-    return array
+        if array.ndim == 2 and np.isnan(numbers).any():
+            want = "vectors without NaN, or event= to look at it"
+            raise BadInput(argument, got=Verbatim("vectors with NaN"), want=want)
+        if np.array_equal(numbers.astype(array.dtype), array, equal_nan=array.dtype.kind == "f"):
+            return numbers
+    # categories; or whole numbers (or long floats) that doubles cannot distinguish
+    return _objects(array.ravel().tolist(), argument).reshape(array.shape)
 
 
 def _same_kind(a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -182,10 +168,6 @@ def _same_kind(a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[
             raise BadInput("sample_b", got=Verbatim(kinds[b.dtype.kind]), want=f"{kinds[a.dtype.kind]}, like sample_a")
         a, b = a.astype(object), b.astype(object)
     return a, b
-
-
-def _cells(array: NDArray[Any], argument: str) -> NDArray[Any]:
-    return _objects(array.ravel().tolist(), argument).reshape(array.shape)
 
 
 def _objects(values: Any, argument: str) -> NDArray[Any]:
@@ -216,11 +198,8 @@ def _checked(
     def score(outputs: NDArray[Any]) -> NDArray[np.float64]:
         scores = np.asarray(event(outputs))
         if scores.shape != (outputs.shape[0],) or scores.dtype.kind not in "biuf":
-            raise BadInput(
-                "event",
-                got=Verbatim(f"a result of {scores.dtype}, shape {scores.shape}"),
-                want=f"one boolean or number for each of the {outputs.shape[0]} outputs",
-            )
+            got = Verbatim(f"a result of {scores.dtype}, shape {scores.shape}")
+            raise BadInput("event", got=got, want=f"one boolean or number for each of the {outputs.shape[0]} outputs")
         return scores.astype(float)
 
     whole, part = score(some), score(some[: some.shape[0] // 2])

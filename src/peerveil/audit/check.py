@@ -102,18 +102,14 @@ class AuditResult(Pictured):
 
     def __str__(self) -> str:
         verdict = "consistent with the claim" if self.passed else "CLAIM REFUTED"
-        width = max(len(row.pair) for row in self.pairs)
-        return "\n".join(
-            [
-                f"{self.name}: claimed {self.claimed:g}, measured at least {self.measured:.4g} "
-                f"({self.samples:,} samples per side, confidence {self.confidence:.6g} over all pairs): {verdict}"
-                + (" [simulation: secure randomness was not audited]" if self.guarantee.simulated else ""),
-                *(
-                    f"  {row.pair:<{width}}  {'REFUTED' if row.violated else 'ok':<7}  {row.bound}"
-                    for row in self.pairs
-                ),
-            ]
+        simulated = " [simulation: secure randomness was not audited]" if self.guarantee.simulated else ""
+        head = (
+            f"{self.name}: claimed {self.claimed:g}, measured at least {self.measured:.4g} "
+            f"({self.samples:,} samples per side, confidence {self.confidence:.6g} over all pairs): {verdict}{simulated}"
         )
+        width = max(len(row.pair) for row in self.pairs)
+        rows = [f"  {row.pair:<{width}}  {'REFUTED' if row.violated else 'ok':<7}  {row.bound}" for row in self.pairs]
+        return "\n".join([head, *rows])
 
     @property
     def mark(self) -> str | None:
@@ -185,20 +181,18 @@ def check(
     listed = _read_pairs(pairs)
     if not isinstance(guarantee, Guarantee) or guarantee.exact_epsilon is None:
         raise BadInput("guarantee", got=guarantee, want="a Guarantee with an epsilon to audit")
-    whole(samples, "samples", 40)
+    count = whole(samples, "samples", 40)
     confidence = read_confidence(confidence)
-    randomness = Randomness.secure() if randomness is None else randomness
-    if not isinstance(randomness, Randomness):
-        raise BadInput("randomness", got=randomness, want="Randomness.secure() or Randomness.simulation(seed)")
+    randomness = Randomness.of(randomness)
     each = 1 - (1 - confidence) / len(listed)
     rows = []
     with progress_bar(f"auditing {name}", total=len(listed), show=progress) as advance:
         for pair in listed:
-            a, b = (_outputs(mechanism, side, int(samples), randomness) for side in (pair.a, pair.b))
+            a, b = (_outputs(mechanism, side, count, randomness) for side in (pair.a, pair.b))
             bound = lower_bound(a, b, each, guarantee.notion is Notion.ONE_SIDED_DP, event=event)
             rows.append(PairResult(pair.name, bound, violated=Fraction(bound.epsilon) > guarantee.exact_epsilon))
             advance(1)
-    return AuditResult(name, randomness.stamp(guarantee), int(samples), confidence, tuple(rows))
+    return AuditResult(name, randomness.stamp(guarantee), count, confidence, tuple(rows))
 
 
 def _outputs(mechanism: Mechanism, value: Any, samples: int, randomness: Randomness) -> ArrayLike:
@@ -206,8 +200,7 @@ def _outputs(mechanism: Mechanism, value: Any, samples: int, randomness: Randomn
     if not hasattr(outputs, "__len__") or len(outputs) != samples:
         got = f"{len(outputs)} outputs" if hasattr(outputs, "__len__") else f"a {type(outputs).__name__}"
         raise BadInput("mechanism", got=Verbatim(got), want=f"a function that returns {samples} outputs when asked to")
-    checked: ArrayLike = outputs
-    return checked
+    return outputs  # type: ignore[no-any-return]
 
 
 def _read_pairs(pairs: Iterable[Neighbors | tuple[str, Any, Any]]) -> list[Neighbors]:

@@ -7,12 +7,13 @@ wants to audit them imports these modules first (``peerveil audit run`` does, wi
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.audit.check import AuditResult, GuessingRate, PairResult, check
-from peerveil.core.binomial import lower_confidence
+from peerveil.audit.events import lower_confidence
 from peerveil.core.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -27,85 +28,71 @@ CONFIDENCE: Final = 0.999999  # a false alarm is rarer than one in a million aud
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
-    """A mechanism that claims an epsilon, ready to be audited.
+class AnyClaim(ABC):
+    """A mechanism with what it claims, ready to be audited.
 
     Attributes
     ----------
     covers : tuple of str
         The public names whose code is run, such as ``"release.publish"``.
     samples : int
-        How many outputs per side the audit takes by default.
+        How many outputs per side, or rounds of guessing, the audit takes by default.
     fault : str or None
         What is wrong with it, if it is broken on purpose.
     """
 
     name: str
     covers: tuple[str, ...]
-    mechanism: Mechanism
-    pairs: tuple[Neighbors, ...]
     guarantee: Guarantee
-    samples: int = 50_000
-    event: Callable[[NDArray[Any]], ArrayLike] | None = None
+    samples: int
     fault: str | None = None
 
     def audit(
-        self,
-        samples: int | None = None,
-        *,
-        confidence: float = CONFIDENCE,
-        randomness: Randomness | None = None,
-        progress: bool | None = False,
+        self, samples: int | None = None, *, confidence: float = CONFIDENCE, randomness: Randomness | None = None
     ) -> AuditResult:
-        """Measure the privacy loss over all pairs of neighbors (:func:`check`)."""
-        return check(
-            self.mechanism,
-            self.pairs,
-            self.guarantee,
-            name=self.name,
-            samples=samples or self.samples,
-            confidence=confidence,
-            event=self.event,
-            randomness=randomness,
-            progress=progress,
-        )
+        """Measure what the mechanism gives away, against what it claims."""
+        return self._measure(samples or self.samples, confidence, Randomness.of(randomness))
+
+    @abstractmethod
+    def _measure(self, samples: int, confidence: float, randomness: Randomness) -> AuditResult: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GuessClaim:
-    """A mechanism that claims an error of the best guess (:meth:`Guarantee.map_error`), ready to be audited.
+class Claim(AnyClaim):
+    """A mechanism that claims an epsilon: the privacy loss is measured over all pairs of neighbors (:func:`check`)."""
+
+    mechanism: Mechanism
+    pairs: tuple[Neighbors, ...]
+    samples: int = 50_000
+    event: Callable[[NDArray[Any]], ArrayLike] | None = None
+
+    def _measure(self, samples: int, confidence: float, randomness: Randomness) -> AuditResult:
+        options: dict[str, Any] = {"name": self.name, "event": self.event, "progress": False}
+        claim = self.mechanism, self.pairs, self.guarantee
+        return check(*claim, samples=samples, confidence=confidence, randomness=randomness, **options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuessClaim(AnyClaim):
+    """A mechanism that claims an error of the best guess (:meth:`Guarantee.map_error`).
 
     ``attack(count, randomness)`` plays ``count`` independent rounds (draw the secret, run the mechanism, let the adversary
-    guess) and returns in how many the guess was correct.
+    guess) and returns in how many the guess was correct. The share of correct guesses is bounded from below (Clopper and
+    Pearson), against 1 minus the claimed error.
     """
 
-    name: str
-    covers: tuple[str, ...]
     attack: Callable[[int, Randomness], int]
-    guarantee: Guarantee
     samples: int = 5_000
-    fault: str | None = None
 
-    def audit(
-        self,
-        samples: int | None = None,
-        *,
-        confidence: float = CONFIDENCE,
-        randomness: Randomness | None = None,
-        progress: bool | None = False,  # noqa: ARG002
-    ) -> AuditResult:
-        """Bound the share of correct guesses from below (Clopper and Pearson), against 1 minus the claimed error."""
-        randomness = Randomness.secure() if randomness is None else randomness
-        rounds = samples or self.samples
-        correct = int(self.attack(rounds, randomness))
-        share = float(lower_confidence(correct, rounds, 1 - confidence))
+    def _measure(self, samples: int, confidence: float, randomness: Randomness) -> AuditResult:
+        correct = int(self.attack(samples, randomness))
+        share = float(lower_confidence(correct, samples, 1 - confidence))
         assert self.guarantee.error is not None
         violated = Fraction(share) > 1 - Fraction(self.guarantee.error)
-        rows = (PairResult("the best guess", GuessingRate(share, correct, rounds), violated=violated),)
-        return AuditResult(self.name, randomness.stamp(self.guarantee), rounds, confidence, rows)
+        rows = (PairResult("the best guess", GuessingRate(share, correct, samples), violated=violated),)
+        return AuditResult(self.name, randomness.stamp(self.guarantee), samples, confidence, rows)
 
 
-AnyClaim = Claim | GuessClaim
 _SOURCES: Final[list[Callable[[], Iterable[AnyClaim]]]] = []
 
 

@@ -8,17 +8,18 @@ part that neither has seen.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-
-from peerveil.core.binomial import lower_confidence, upper_confidence
+from scipy.special import betaincinv
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     Score = Callable[[NDArray[Any]], NDArray[np.float64]]
 
@@ -48,27 +49,19 @@ class Event:
         return f"{self.words} {'at least' if self.at_least else 'at most'} {self.threshold:.6g}"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The event that was chosen, and the direction in which it is more likely."""
-
-    event: Event
-    a_over_b: bool
-
-
 def choose_event(
     learn: tuple[NDArray[Any], NDArray[Any]],
     select: tuple[NDArray[Any], NDArray[Any]],
     *,
     one_sided: bool,
     score: Score | None,
-) -> Choice:
-    """The event and direction with the largest cautious bound.
+) -> tuple[Event, bool]:
+    """The event with the largest cautious bound, and whether it is likelier under a.
 
     Thousands of events are tried; the most promising of many rare ones would be a lucky one. So the bounds that are
     compared are far more cautious than the certificate will be.
     """
-    best: tuple[float, Choice] | None = None
+    best: tuple[float, Event, bool] | None = None
     for words, function in families(*learn, score=score):
         a, b = (np.sort(part[~np.isnan(part)]) for part in (function(select[0]), function(select[1])))
         thresholds = _thresholds(np.concatenate([a, b]))
@@ -85,10 +78,10 @@ def choose_event(
                 if value.size and (best is None or value.max() > best[0]):
                     i = int(value.argmax())
                     event = Event(function, float(thresholds[i]), at_least, words)
-                    best = (float(value[i]), Choice(event, a_over_b))
+                    best = float(value[i]), event, a_over_b
     if best is None:  # no output has a score
-        return Choice(Event(function, np.inf, True, words), True)
-    return best[1]
+        return Event(function, np.inf, True, words), True
+    return best[1:]
 
 
 def _thresholds(pooled: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -114,37 +107,32 @@ def _counts(ordered: NDArray[np.float64], thresholds: NDArray[np.float64], at_le
 def families(a: NDArray[Any], b: NDArray[Any], *, score: Score | None = None) -> Iterator[tuple[str, Score]]:
     """Every way of scoring outputs of this kind, learned from two samples."""
     if score is not None:
-        yield "the given score", lambda x: np.asarray(score(x), dtype=float)
-    elif a.dtype.kind == "O" and a.ndim == 1:
-        yield "learned log-likelihood ratio of the category", _binned(_Categories(a, b), a, b)
+        yield "the given score", score
+    elif a.ndim == 2:
+        yield from _vector_families(a, b) if a.dtype.kind == "f" else _table_families(a, b)
     elif a.dtype.kind == "O":
-        yield from _table_families(a, b)
-    elif a.ndim == 1:
-        yield from _number_families(a.astype(float), b.astype(float))
+        yield "learned log-likelihood ratio of the category", _binned(_Categories, a, b)
     else:
-        yield from _vector_families(a.astype(float), b.astype(float))
-
-
-def _number_families(a: NDArray[np.float64], b: NDArray[np.float64]) -> Iterator[tuple[str, Score]]:
-    yield "output", lambda x: x.astype(float)
-    yield "learned log-likelihood ratio of the output", _binned(_Bins(a, b), a, b)
+        yield "output", lambda x: x
+        yield "learned log-likelihood ratio of the output", _binned(_Bins, a, b)
 
 
 def _table_families(a: NDArray[Any], b: NDArray[Any]) -> Iterator[tuple[str, Score]]:
     """For vectors of categories: the whole row, each column, and the columns' evidence added up."""
-    rows = _binned(_Categories(_rows(a), _rows(b)), _rows(a), _rows(b))
+    rows = _binned(_Categories, _rows(a), _rows(b))
     yield "learned log-likelihood ratio of the whole row", lambda x: rows(_rows(x))
-    columns = [_binned(_Categories(a[:, j], b[:, j]), a[:, j], b[:, j]) for j in range(a.shape[1])]
-    yield (
-        "sum of the columns' learned log-likelihood ratios",
-        lambda x: np.sum([part(x[:, j]) for j, part in enumerate(columns)], axis=0),
-    )
+    columns = [_binned(_Categories, a[:, j], b[:, j]) for j in range(a.shape[1])]
+    yield "sum of the columns' learned log-likelihood ratios", partial(_added, columns)
     for j, part in enumerate(columns[:_MOST_COORDINATES]):
-        yield f"learned log-likelihood ratio of column {j}", _of_column(part, j)
+        yield f"learned log-likelihood ratio of column {j}", partial(_of_column, j, part)
 
 
-def _of_column(part: Score, j: int) -> Score:
-    return lambda x: part(x[:, j])
+def _added(columns: list[Score], x: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray(np.sum([part(x[:, j]) for j, part in enumerate(columns)], axis=0))
+
+
+def _of_column(j: int, part: Score, x: NDArray[Any]) -> NDArray[np.float64]:
+    return part(x[:, j])
 
 
 def _rows(table: NDArray[Any]) -> NDArray[Any]:
@@ -154,29 +142,20 @@ def _rows(table: NDArray[Any]) -> NDArray[Any]:
 
 
 def _vector_families(a: NDArray[np.float64], b: NDArray[np.float64]) -> Iterator[tuple[str, Score]]:
-    columns = range(a.shape[1])
     scale = a.std(axis=0) + b.std(axis=0) + 1e-300
     shift = np.abs(a.mean(axis=0) - b.mean(axis=0)) / scale
     spread = np.abs(a.std(axis=0) - b.std(axis=0)) / scale
     for j in np.argsort(-(shift + spread), kind="stable")[:_MOST_COORDINATES].tolist():
-        yield f"coordinate {j}", _coordinate(j)
-    yield "sum of the output", lambda x: x.astype(float).sum(axis=1)
-    parts = [_binned(_Bins(a[:, j], b[:, j]), a[:, j], b[:, j]) for j in columns]
-    yield (
-        "sum of the coordinates' learned log-likelihood ratios",
-        lambda x: np.sum([part(x[:, j]) for j, part in enumerate(parts)], axis=0),
-    )
+        yield f"coordinate {j}", partial(_of_column, j, np.asarray)
+    yield "sum of the output", lambda x: x.sum(axis=1)
+    parts = [_binned(_Bins, a[:, j], b[:, j]) for j in range(a.shape[1])]
+    yield "sum of the coordinates' learned log-likelihood ratios", partial(_added, parts)
     direction = _discriminant(a, b)
-    yield "learned linear combination", lambda x: x.astype(float) @ direction
-    projected = (a @ direction, b @ direction)
-    bins = _binned(_Bins(*projected), *projected)
-    yield "learned log-likelihood ratio of a linear combination", lambda x: bins(x.astype(float) @ direction)
+    yield "learned linear combination", lambda x: x @ direction
+    bins = _binned(_Bins, a @ direction, b @ direction)
+    yield "learned log-likelihood ratio of a linear combination", lambda x: bins(x @ direction)
     quadratic = [_gaussian(part) for part in (a, b)]
-    yield "learned quadratic score", lambda x: quadratic[0](x.astype(float)) - quadratic[1](x.astype(float))
-
-
-def _coordinate(j: int) -> Score:
-    return lambda x: x[:, j].astype(float)
+    yield "learned quadratic score", lambda x: quadratic[0](x) - quadratic[1](x)
 
 
 class _Bins:
@@ -206,18 +185,16 @@ class _Categories:
     """Arbitrary hashable outputs into bins; what was not seen while learning is one bin of its own."""
 
     def __init__(self, a: NDArray[Any], b: NDArray[Any]) -> None:
-        counts: dict[Any, int] = {}
-        for value in [*a.tolist(), *b.tolist()]:
-            counts[value] = counts.get(value, 0) + 1
-        frequent = sorted(counts, key=lambda value: -counts[value])[:_MOST_CATEGORIES]
-        self.codes = {value: code + 1 for code, value in enumerate(frequent)}
+        frequent = Counter([*a.tolist(), *b.tolist()]).most_common(_MOST_CATEGORIES)
+        self.codes = {value: code for code, (value, _) in enumerate(frequent, start=1)}
 
     def __call__(self, x: NDArray[Any]) -> NDArray[np.int64]:
         return np.array([self.codes.get(value, 0) for value in x.tolist()], dtype=np.int64)
 
 
-def _binned(bins: Callable[[Any], NDArray[np.int64]], a: NDArray[Any], b: NDArray[Any]) -> Score:
+def _binned(kind: type[_Bins | _Categories], a: NDArray[Any], b: NDArray[Any]) -> Score:
     """Score an output by the log-ratio of its bin's frequencies in the two samples, half a count added to each."""
+    bins = kind(a, b)
     in_a, in_b = bins(a), bins(b)
     size = int(max(in_a.max(), in_b.max())) + 2
     freq_a, freq_b = (np.bincount(part, minlength=size) + 0.5 for part in (in_a, in_b))
@@ -226,20 +203,21 @@ def _binned(bins: Callable[[Any], NDArray[np.int64]], a: NDArray[Any], b: NDArra
 
 
 def _discriminant(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Fisher's linear discriminant, with a little ridge."""
-    within = np.atleast_2d(np.cov(a, rowvar=False)) + np.atleast_2d(np.cov(b, rowvar=False))
-    ridge = 1e-9 * np.trace(within) / within.shape[0] + 1e-300
-    difference = a.mean(axis=0) - b.mean(axis=0)
-    return np.asarray(np.linalg.solve(within + ridge * np.eye(within.shape[0]), difference))
+    """Fisher's linear discriminant."""
+    return np.asarray(np.linalg.solve(_covariance(a, b), a.mean(axis=0) - b.mean(axis=0)))
 
 
 def _gaussian(sample: NDArray[np.float64]) -> Score:
     """The log-density of a normal distribution fitted to a sample, up to a constant."""
-    center = sample.mean(axis=0)
-    covariance = np.atleast_2d(np.cov(sample, rowvar=False))
-    ridge = 1e-9 * np.trace(covariance) / covariance.shape[0] + 1e-300
-    root = np.linalg.cholesky(covariance + ridge * np.eye(center.size))
+    center, root = sample.mean(axis=0), np.linalg.cholesky(_covariance(sample))
     return lambda x: -0.5 * np.square(np.linalg.solve(root, (x - center).T)).sum(axis=0)
+
+
+def _covariance(*samples: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sum of the samples' covariances, with a little ridge."""
+    total = np.sum([np.atleast_2d(np.cov(sample, rowvar=False)) for sample in samples], axis=0)
+    ridge = 1e-9 * np.trace(total) / total.shape[0] + 1e-300
+    return np.asarray(total + ridge * np.eye(total.shape[0]))
 
 
 def granularity(outputs: NDArray[Any]) -> NDArray[np.float64]:
@@ -257,3 +235,27 @@ def granularity(outputs: NDArray[Any]) -> NDArray[np.float64]:
     lowest = np.where(whole > 0, whole & -whole, 1)
     exponents = np.where(whole > 0, exponent - 53 + np.log2(lowest), 1100.0)
     return exponents if exponents.ndim == 1 else exponents.min(axis=1)
+
+
+# ---- exact confidence bounds for a probability from counts (Clopper and Pearson, 1934) --------------------------------
+
+
+def lower_confidence(successes: ArrayLike, trials: ArrayLike, alpha: float) -> NDArray[np.float64]:
+    """A bound that is above the true probability with probability at most ``alpha``; 0 where nothing was seen.
+
+    >>> round(float(lower_confidence(50, 100, 0.025)), 4)
+    0.3983
+    """
+    k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
+    inverse = betaincinv(np.maximum(k, 1), n - np.maximum(k, 1) + 1, alpha)
+    return np.asarray(np.where(k > 0, inverse, 0.0))
+
+
+def upper_confidence(successes: ArrayLike, trials: ArrayLike, alpha: float) -> NDArray[np.float64]:
+    """A bound that is below the true probability with probability at most ``alpha``.
+
+    >>> round(float(upper_confidence(0, 100, 0.05)), 4)  # the "rule of three"
+    0.0295
+    """
+    k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
+    return 1.0 - lower_confidence(n - k, n, alpha)

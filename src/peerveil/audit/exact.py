@@ -87,24 +87,16 @@ def exact_loss(
     first, second = _distribution(p, "p"), _distribution(q, "q")
     if not isinstance(p, Mapping) and len(first) != len(second):
         raise BadInput("q", got=Verbatim(f"{len(second)} probabilities"), want=f"{len(first)}, as many as p has")
-    best: tuple[Fraction | None, Hashable, str] | None = None
+    ratios: list[tuple[Fraction | float, Hashable, str]] = []
     for outcome in dict.fromkeys([*first, *second]):
         a, b = first.get(outcome, Fraction(0)), second.get(outcome, Fraction(0))
         sides = [(a, b, "p over q")] if one_sided else [(a, b, "p over q"), (b, a, "q over p")]
-        for top, bottom, direction in sides:
-            if top == 0:
-                continue
-            ratio = top / bottom if bottom else None
-            if best is None or _larger(ratio, best[0]):
-                best = (ratio, outcome, direction)
-    assert best is not None  # probabilities add up to 1, so some outcome is possible
-    ratio, outcome, direction = best
-    return ExactLoss(math.inf if ratio is None else max(0.0, log_above(ratio)), ratio, outcome, direction)
-
-
-def _larger(a: Fraction | None, b: Fraction | None) -> bool:
-    """Whether ratio a is above ratio b, ``None`` being infinite."""
-    return b is not None and (a is None or a > b)
+        ratios += [(x / y if y else math.inf, outcome, direction) for x, y, direction in sides if x]
+    # probabilities add up to 1, so some outcome is possible
+    ratio, outcome, direction = max(ratios, key=lambda entry: entry[0])
+    if not isinstance(ratio, Fraction):
+        return ExactLoss(math.inf, None, outcome, direction)
+    return ExactLoss(max(0.0, log_above(ratio)), ratio, outcome, direction)
 
 
 def _distribution(values: Mapping[Any, Any] | Iterable[Any], argument: str) -> dict[Hashable, Fraction]:

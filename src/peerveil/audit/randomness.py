@@ -20,41 +20,27 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from peerveil.audit.check import Mechanism
-
 _COUNT = Guarantee.pure_dp(1, unit="one vote", neighbors="one vote more or less")
 _VECTOR = Guarantee.pure_dp(1, unit="one review", neighbors="one review moves two entries by at most 1/2 each")
 _ANSWER = Guarantee.local_dp(1, unit="one answer", neighbors="any two answers of one person")
 
 
-def _laplace(scale: float) -> Mechanism:
-    def mechanism(value: float, count: int, randomness: Randomness) -> NDArray[np.float64]:
-        return randomness.laplace(np.full(count, float(value)), scale=scale)
-
-    return mechanism
-
-
-def _laplace_vector(value: tuple[float, ...], count: int, randomness: Randomness) -> NDArray[np.float64]:
-    return randomness.laplace(np.tile(value, (count, 1)), scale=laplace_scale(sensitivity=1, epsilon=1))
+def _laplace(scale: float, value: float | tuple[float, ...], count: int, randomness: Randomness) -> NDArray[np.float64]:
+    shape = (count, *np.shape(value))
+    return randomness.laplace(np.broadcast_to(np.asarray(value, dtype=np.float64), shape), scale=scale)
 
 
 def _discrete(value: int, count: int, randomness: Randomness) -> NDArray[np.int64]:
-    return randomness.discrete_laplace(np.full(count, value), scale=laplace_scale(sensitivity=1, epsilon=1))
+    return randomness.discrete_laplace(np.full(count, value), scale=_RIGHT)
 
 
-def _respond(epsilon: str, classes: int) -> Mechanism:
-    response = Response(epsilon, classes)
-
-    def mechanism(answer: int, count: int, randomness: Randomness) -> NDArray[Any]:
-        return randomness.respond(np.full(count, answer), response)
-
-    return mechanism
+def _respond(response: Response, answer: int, count: int, randomness: Randomness) -> NDArray[Any]:
+    return randomness.respond(np.full(count, answer), response)
 
 
 _NOISE = ("randomness.laplace",)
-_DISCRETE = ("randomness.discrete_laplace",)
-_RESPONSE = ("randomness.respond",)
 _NUMBER = Neighbors("0 and 1", 0, 1)
+_RIGHT = laplace_scale(sensitivity=1, epsilon=1)
 
 
 @register
@@ -64,32 +50,27 @@ def claims() -> Iterator[Claim]:
     numbers = (_NUMBER, Neighbors("1000 and 1001", 1000, 1001))
     count = partial(Claim, covers=_NOISE, guarantee=_COUNT)
     vector = partial(Claim, covers=_NOISE, guarantee=_VECTOR)
-    answer = partial(Claim, covers=_RESPONSE, guarantee=_ANSWER)
-    right = _laplace(laplace_scale(sensitivity=1, epsilon=1))
+    answer = partial(Claim, covers=("randomness.respond",), guarantee=_ANSWER)
+    right = partial(_laplace, _RIGHT)
     bits = (_NUMBER, Neighbors("0 and 1/3", 0, 1 / 3))
     entries = (Neighbors("two entries move", (0.0, 0.5, 1.0), (0.5, 0.0, 1.0)),)
     yield count(name="Laplace, epsilon 1", mechanism=right, pairs=numbers)
     yield count(name="Laplace, epsilon 1, in the last bits", mechanism=right, pairs=bits, event=granularity)
-    yield vector(name="Laplace on vectors, epsilon 1", mechanism=_laplace_vector, pairs=entries, samples=20_000)
-    yield Claim(
-        name="discrete Laplace, epsilon 1", covers=_DISCRETE, mechanism=_discrete, pairs=numbers, guarantee=_COUNT
-    )
-    yield answer(name="response, 2 classes, epsilon 1", mechanism=_respond("1", 2), pairs=yes_no, samples=500_000)
-    yield answer(
-        name="response, 5 classes, epsilon 1",
-        mechanism=_respond("1", 5),
-        pairs=(Neighbors("first and last", 0, 4),),
-        samples=500_000,
-    )
+    yield vector(name="Laplace on vectors, epsilon 1", mechanism=right, pairs=entries, samples=20_000)
+    discrete = partial(Claim, covers=("randomness.discrete_laplace",), guarantee=_COUNT)
+    yield discrete(name="discrete Laplace, epsilon 1", mechanism=_discrete, pairs=numbers)
+    for classes, pairs in ((2, yes_no), (5, (Neighbors("first and last", 0, 4),))):
+        name, mechanism = f"response, {classes} classes, epsilon 1", partial(_respond, Response(1, classes))
+        yield answer(name=name, mechanism=mechanism, pairs=pairs, samples=500_000)
     yield count(
         name="Laplace at half scale",
-        mechanism=_laplace(0.5),
+        mechanism=partial(_laplace, 0.5),
         pairs=(_NUMBER,),
         fault="the noise has half the scale that epsilon 1 needs",
     )
     yield answer(
         name="response off by 20%",
-        mechanism=_respond("1.2", 2),
+        mechanism=partial(_respond, Response("1.2", 2)),
         pairs=yes_no,
         fault="the thresholds belong to epsilon 1.2, the claim is 1",
     )
@@ -115,7 +96,7 @@ def claims() -> Iterator[Claim]:
 
 
 def _leaks_on_seven(value: int, count: int, randomness: Randomness) -> NDArray[np.float64]:
-    return randomness.laplace(np.full(count, float(value)), scale=0.2 if value == 7 else 1.0)
+    return _laplace(0.2 if value == 7 else 1.0, value, count, randomness)
 
 
 def _shared_noise(value: tuple[float, float], count: int, randomness: Randomness) -> NDArray[np.float64]:

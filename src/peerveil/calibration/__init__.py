@@ -14,9 +14,9 @@ least for a given error of the adversary who guesses who reviewed what.
 - **Attack it**: :class:`MapAdversary`; **try it**: :func:`simulate_pairs`, :func:`simulate_panels`,
   :func:`simulate_conference`.
 
-Less often needed: frontiers of millions of pairs (``pair.pair_frontiers``), candidate assignments (``assignments``), one panel
+Less often needed: frontiers of millions of pairs (``pair.pair_frontiers``), candidate assignments (``problem``), one panel
 played over and over (``simulate.simulate_panel``), and what is raised where chains or solvers fail
-(``fit.FitNotConverged``, ``program.LinearProgramFailed``).
+(``fit.FitNotConverged``, ``panel.LinearProgramFailed``).
 """
 
 from peerveil.calibration.adversary import MapAdversary

@@ -45,21 +45,10 @@ _MOST_UNIFORM_NODES: Final = 1500
 def integrate(
     function: Callable[[Floats], Floats], edges: Sequence[float] | Floats, *, tolerance: float = 1e-12
 ) -> tuple[Floats, Floats]:
-    """Adaptive panels for all rows of a function at once.
+    """The final panels, and the integral of each row of a function (from an array of points to rows x points).
 
-    Parameters
-    ----------
-    function
-        From points (an array) to values (rows x points).
-    edges
-        Where panels begin and end at first: put kinks and peaks here.
-    tolerance
-        A panel is halved until its two halves change no row's integral by more than this share of the largest row's
-        total absolute integral.
-
-    Returns
-    -------
-    edges, integrals : the final panels, and the integral of each row
+    Panels begin and end at ``edges`` at first: put kinks and peaks there. A panel is halved until its two halves change no
+    row's integral by more than ``tolerance``, a share of the largest row's total absolute integral.
     """
     first = np.unique(np.asarray(edges, dtype=np.float64))
     low, high = first[:-1], first[1:]

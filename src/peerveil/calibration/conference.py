@@ -48,16 +48,17 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.calibration.assignments import committees_exchanged
-from peerveil.calibration.checks import noise_level, probability, quality_prior, secure_unless_given
+from peerveil.calibration.checks import noise_level, quality_prior
 from peerveil.calibration.decision import ChairSheet, ConferenceDecision
 from peerveil.calibration.functions import Reviewer, Uncertain
 from peerveil.calibration.losses import Threshold
 from peerveil.calibration.panel import Panel
+from peerveil.calibration.problem import committees_exchanged
 from peerveil.calibration.strategy import LIKELY_AS_SCORED, guess_guarantee
-from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import whole
+from peerveil.core.errors import BadInput, Verbatim, one_of
+from peerveil.core.exact import probability, whole
 from peerveil.core.progress import progress_bar
+from peerveil.core.randomness import Randomness
 from peerveil.core.result import Outputs
 from peerveil.data import Reviews
 
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
 
     from peerveil.core.guarantee import Guarantee
-    from peerveil.core.randomness import Randomness
     from peerveil.ledger import Account
 
 GROUP_SIZE: Final = 5
@@ -153,9 +153,8 @@ class Conference:
             if not isinstance(functions.get(who), Reviewer):
                 want = "an Affine, a Monotone or an Uncertain"
                 raise BadInput(f"functions[{who!r}]", got=functions.get(who), want=want)
-        if exchange not in {"committees", "reviews"}:
-            raise BadInput("exchange", got=exchange, want="'committees' or 'reviews'")
-        self.reviews, self.functions, self.exchange = reviews, functions, exchange
+        self.reviews, self.functions = reviews, functions
+        self.exchange = one_of(exchange, "exchange", ("committees", "reviews"))
         self.noise, self.prior = noise_level(noise), quality_prior(prior)
         self.group_size = whole(group_size, "group_size", 2, 6)
         papers = reviews.frame.sort("paper", maintain_order=True).group_by("paper", maintain_order=True)
@@ -293,8 +292,8 @@ class Conference:
         Outputs
             ``public``, the decisions, and ``operator``, the sheet for the chair alone.
         """
-        demand = probability("adversary_error", adversary_error)
-        randomness = secure_unless_given(randomness)
+        demand = probability(adversary_error, "adversary_error")
+        randomness = Randomness.of(randomness)
         chances: list[tuple[tuple[Any, ...], Any, Any]] = []  # papers, possible decisions, their probabilities
         rows: list[tuple[Any, ...]] = []
         error = least = 0.0

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from peerveil.calibration.figures import draw_acceptance, draw_decision, draw_protection
 from peerveil.core.guarantee import SIMULATION_MARK
 from peerveil.core.result import Pictured, Result
+from peerveil.report.figures import COLORS
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,12 +24,20 @@ class Decision(Result):
     accepted: tuple[int, ...]
     papers: int
 
-    draw = draw_decision
-
     def summary(self) -> str:
         """Which papers are accepted, counted from 0."""
         names = ", ".join(str(paper) for paper in self.accepted) or "none"
         return f"accepted of {self.papers} papers: {names}"
+
+    def draw(self, ax: Axes) -> None:
+        """A bar for every paper: accepted or not."""
+        papers = range(self.papers)
+        chosen = set(self.accepted)
+        colors = [COLORS["good"] if paper in chosen else COLORS["truth"] for paper in papers]
+        ax.bar(list(papers), [1.0 if paper in chosen else 0.25 for paper in papers], color=colors)
+        ax.set_xlabel("paper")
+        ax.set_xticks(list(papers))
+        ax.set_yticks([0.25, 1.0], ["rejected", "accepted"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +60,6 @@ class ConferenceDecision(Result):
     conference_error: float
     demand: float
     line: float
-
-    draw = draw_acceptance
 
     def summary(self) -> str:
         """How many papers are accepted, and how many are expected on the wrong side."""
@@ -84,6 +91,14 @@ class ConferenceDecision(Result):
             "conference_error": self.conference_error,
         }
 
+    def draw(self, ax: Axes) -> None:
+        """How many papers are accepted and rejected."""
+        accepted = int(self.decisions["accepted"].sum())
+        counts = [self.decisions.height - accepted, accepted]
+        bars = ax.barh(["rejected", "accepted"], counts, color=[COLORS["truth"], COLORS["good"]])
+        ax.bar_label(bars, padding=3)
+        ax.set_xlabel("papers")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ChairSheet(Pictured):
@@ -112,8 +127,6 @@ class ChairSheet(Pictured):
     least_error: float
     demand: float
     simulated: bool = False
-
-    draw = draw_protection
 
     @property
     def mark(self) -> str | None:
@@ -153,3 +166,23 @@ class ChairSheet(Pictured):
             "writers_named": self.named,
             "writers_named_from_scores": self.named_from_scores,
         }
+
+    def draw(self, ax: Axes) -> None:
+        """How wrong the adversary is about each review, from worst protected to best, and what scores alone leave."""
+        table = self.reviews.sort("from_scores")
+        share = [(place + 0.5) / table.height for place in range(table.height)]
+        ax.plot(
+            share, table["adversary_error"], ".", color=COLORS["private"], markersize=5, label="after the decisions"
+        )
+        # above the points, since the two often agree
+        dashes = (0, (3, 2))
+        ax.plot(
+            share, table["from_scores"], color=COLORS["leak"], linestyle=dashes, linewidth=1.6, label="scores alone"
+        )
+        ax.axhline(self.demand, color=COLORS["accent"], linewidth=1.2, label="demanded")
+        ax.set(
+            xlabel="reviews, sorted by what their scores give away",
+            ylabel="how often the best guess is wrong",
+            ylim=(0.0, 1.0),
+        )
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize=9)

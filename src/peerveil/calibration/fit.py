@@ -22,17 +22,20 @@ import numpy as np
 import polars as pl
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from peerveil.calibration.checks import Floats, number
-from peerveil.calibration.figures import draw_fit
 from peerveil.calibration.functions import Affine, Uncertain
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
-from peerveil.core.exact import whole
+from peerveil.core.exact import number, whole
 from peerveil.core.progress import progress_bar
 from peerveil.core.result import Pictured, plain
 from peerveil.data import Reviews
+from peerveil.report.figures import COLORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from matplotlib.axes import Axes
+
+    from peerveil.calibration.checks import Floats
 
 
 _CHAINS: Final = 4
@@ -71,8 +74,6 @@ class MiscalibrationFit(Pictured):
     population: Floats = field(repr=False)
     _rows: dict[str, int] = field(repr=False)
 
-    draw = draw_fit
-
     def function(self, reviewer: Any) -> Affine:
         """The posterior mean function; the population's, one for all, for a reviewer without a past."""
         if not self.knows(reviewer):
@@ -100,10 +101,9 @@ class MiscalibrationFit(Pictured):
 
     def interval(self, reviewer: Any, level: float = 0.9) -> tuple[tuple[float, float], tuple[float, float]]:
         """Credible intervals of scale and bias."""
-        share = number("level", level, low=0.01, high=0.999)
-        (low, least), (high, most) = np.quantile(
-            self.draws(reviewer), [(1 - share) / 2, (1 + share) / 2], axis=1
-        ).tolist()
+        share = number(level, "level", 0.01, 0.999)
+        ends = [(1 - share) / 2, (1 + share) / 2]
+        (low, least), (high, most) = np.quantile(self.draws(reviewer), ends, axis=1).tolist()
         return (low, high), (least, most)
 
     def draws(self, reviewer: Any) -> tuple[Floats, Floats]:
@@ -133,6 +133,12 @@ class MiscalibrationFit(Pictured):
     def to_dict(self) -> dict[str, Any]:
         """Noise, convergence and the table as JSON values, without the draws."""
         return {name: plain(getattr(self, name)) for name in ("noise", "rhat", "table")}
+
+    def draw(self, ax: Axes) -> None:
+        """Scale and bias of every reviewer, with a standard deviation of each."""
+        x, y, wide, high = (self.table[name] for name in ("bias", "scale", "bias_deviation", "scale_deviation"))
+        ax.errorbar(x, y, xerr=wide, yerr=high, fmt="o", markersize=4, linewidth=0.6, color=COLORS["private"])
+        ax.set(xlabel="bias (lower is stricter)", ylabel="scale")
 
 
 def fit_miscalibration(

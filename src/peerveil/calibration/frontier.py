@@ -15,12 +15,14 @@ import numpy as np
 import polars as pl
 
 from peerveil.calibration.checks import reachable_adversary_error, reachable_conference_error
-from peerveil.calibration.figures import draw_frontier
 from peerveil.core.errors import BadInput
 from peerveil.core.result import Plan
+from peerveil.report.figures import COLORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from matplotlib.axes import Axes
 
     Tangent = tuple[float, float, float]  # adversary error, conference error, slope of the latter in the former
 
@@ -47,8 +49,6 @@ class Frontier(Plan):
     points: tuple[tuple[float, float], ...]
     gap: float = 0.0
     what: str = "the assignment"
-
-    draw = draw_frontier
 
     def __post_init__(self) -> None:
         if not self.points:
@@ -102,6 +102,29 @@ class Frontier(Plan):
             f"to {c1:.4f} (adversary error {a1:.4f}, all that the scores leave)"
             + (f"; conference errors in between may be overstated by up to {self.gap:.1g}" if self.gap > 0 else "")
         )
+
+    def draw(self, ax: Axes) -> None:
+        """The trade-off, with what the scores alone leave as a dashed line."""
+        conference, adversary = zip(*self.points, strict=True)
+        draw_ceiling(ax, self.end[1])
+        if len(self.points) == 1:
+            ax.plot(conference, adversary, "o", color=COLORS["private"], label="the only point worth taking")
+        else:
+            ax.plot(conference, adversary, color=COLORS["private"], linewidth=2, label="Pareto frontier")
+            ends = [conference[0], conference[-1]], [adversary[0], adversary[-1]]
+            ax.plot(*ends, "o", color=COLORS["private"], markersize=5)
+        ax.set(
+            xlabel="error of the conference",
+            ylabel="error of the adversary",
+            xlim=(min(0.0, conference[0]), max(conference[-1] * 1.08, 0.01)),
+            ylim=(0.0, max(self.end[1] * 1.2, 0.01)),
+        )
+        ax.legend(loc="lower right", fontsize=9)
+
+
+def draw_ceiling(ax: Axes, error: float) -> None:
+    """What the scores alone leave, as a dashed line."""
+    ax.axhline(error, color=COLORS["truth"], linestyle="--", linewidth=1, label="scores alone")
 
 
 def _rounded_down(error: float) -> float:

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 import polars as pl
 
-from peerveil.calibration.checks import number, numbers, positive
+from peerveil.calibration.checks import positive
 from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import number, numbers
 
 if TYPE_CHECKING:
     import os
@@ -53,7 +54,7 @@ class Affine:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", positive("scale", self.scale))
-        object.__setattr__(self, "bias", number("bias", self.bias))
+        object.__setattr__(self, "bias", number(self.bias, "bias"))
 
     def score(self, quality: Any) -> Any:
         """The score, without noise, of a paper of this quality."""
@@ -166,9 +167,10 @@ class _MonotoneCubic:
     def __init__(self, points: Any) -> None:
         from scipy.interpolate import CubicHermiteSpline, PPoly
 
-        self.points = numbers("points", points, columns=2)
-        if self.points.ndim != 2 or len(self.points) < 2:
-            raise BadInput("points", got=points, want="at least two pairs of a quality and a score")
+        want = "at least two pairs of a quality and a score"
+        self.points = numbers(points, "points", dimensions=(2,), want=want)
+        if self.points.shape[1] != 2 or len(self.points) < 2:
+            raise BadInput("points", got=points, want=want)
         x, y = self.points.T
         steps, rises = np.diff(x), np.diff(y)
         if (steps <= 0).any() or (rises <= 0).any():

@@ -11,9 +11,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from peerveil.calibration.beliefs import NormalBelief, below, on_grid
-from peerveil.calibration.checks import Floats, Whole, number, quality_prior
+from peerveil.calibration.checks import Floats, Whole, quality_prior
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import whole
+from peerveil.core.exact import number, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,14 +38,14 @@ class Threshold:
     places: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "quality", number("quality", self.quality))
+        object.__setattr__(self, "quality", number(self.quality, "quality"))
         if self.places is not None:
             object.__setattr__(self, "places", whole(self.places, "places", 0))
 
     @classmethod
     def share(cls, accepted: float, prior: tuple[float, float] = (0.0, 1.0)) -> Threshold:
         """The line that this share of all papers is expected to pass: public, since it uses the prior alone."""
-        share = number("accepted", accepted, low=1e-9, high=1 - 1e-9, want="a share between 0 and 1")
+        share = number(accepted, "accepted", 1e-9, 1 - 1e-9, want="a share between 0 and 1")
         mean, deviation = quality_prior(prior)
         return cls(mean - deviation * float(ndtri(share)))
 

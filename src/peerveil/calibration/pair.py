@@ -39,17 +39,16 @@ from scipy.special import ndtr
 from peerveil.calibration.checks import (
     Floats,
     noise_level,
-    numbers,
     one_demand,
-    probability,
     reachable_adversary_error,
     reachable_conference_error,
 )
 from peerveil.calibration.frontier import Frontier
 from peerveil.calibration.functions import Affine
-from peerveil.calibration.problem import Problem
+from peerveil.calibration.problem import DecisionProblem
 from peerveil.calibration.strategy import Strategy
 from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import LARGEST, numbers, probability
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +68,7 @@ class PairStrategy(Strategy):
     keep: tuple[float, float]
 
 
-class Pair(Problem):
+class Pair(DecisionProblem):
     """Two papers, of which the better one is to be accepted.
 
     Parameters
@@ -106,7 +105,7 @@ class Pair(Problem):
         prior: tuple[float, float] = (0.0, 1.0),
         odds: Sequence[float] = (0.5, 0.5),
     ) -> None:
-        if numbers("scores", scores).shape != (2,):
+        if numbers(scores, "scores").shape != (2,):
             raise BadInput("scores", got=scores, want="two scores, one per paper")
         if len(functions) != 2:
             raise BadInput("functions", got=Verbatim(f"{len(functions)} of them"), want="2")
@@ -180,7 +179,7 @@ class Pair(Problem):
         """The strategy that decides by the true assignment with these probabilities, Pareto optimal or not."""
         if len(keep) != 2:
             raise BadInput("keep", got=keep, want="two probabilities")
-        q = probability("keep[0]", keep[0]), probability("keep[1]", keep[1])
+        q = probability(keep[0], "keep[0]"), probability(keep[1], "keep[1]")
         first, second = self._map_decision(0), self._map_decision(1)
         table = np.array([q[0] * first + (1 - q[0]) * second, q[1] * second + (1 - q[1]) * first])
         return PairStrategy(keep=q, table=table, **self.strategy_fields)
@@ -270,22 +269,20 @@ def pair_frontiers(scores: ArrayLike, *, scales: ArrayLike, biases: ArrayLike, n
     >>> frontiers.end.round(3).tolist()
     [[0.463, 0.48], [0.005, 0.083]]
     """
-    s = np.atleast_2d(numbers("scores", scores, columns=2))
-    if s.ndim != 2:
-        raise BadInput("scores", got=Verbatim(f"shape {s.shape}"), want="one pair of scores per row")
-    a, b = (_rows(name, values, len(s)) for name, values in (("scales", scales), ("biases", biases)))
-    if not (a > 1e-100).all():
-        raise BadInput("scales", got=float(a[~(a > 1e-100)][0]), want="numbers above 0")
+    s = _rows(scores, "scores", -LARGEST, None)
+    a, b = _rows(scales, "scales", 1 / LARGEST, len(s)), _rows(biases, "biases", -LARGEST, len(s))
     sigma = noise_level(noise)
     blocks = [slice(first, first + _BLOCK) for first in range(0, len(s), _BLOCK)] or [slice(0)]
     parts = [_block(s[rows].T, [x.T if len(x) == 1 else x[rows].T for x in (a, b)], sigma) for rows in blocks]
     return PairFrontiers(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-def _rows(name: str, values: ArrayLike, count: int) -> Floats:
-    array = np.atleast_2d(numbers(name, values, columns=2))
-    if array.ndim != 2 or len(array) not in {1, count}:
-        raise BadInput(name, got=Verbatim(f"shape {np.shape(values)}"), want=f"(2,) or ({count}, 2)")
+def _rows(values: ArrayLike, name: str, low: float, count: int | None) -> Floats:
+    """Pairs of numbers: any number of rows, or one for all or as many as there are scores."""
+    want = "one pair of numbers per row" if count is None else f"numbers from {low:g}, of shape (2,) or ({count}, 2)"
+    array = np.atleast_2d(numbers(values, name, low=low, empty=True, want=want))
+    if array.shape[1] != 2 or (count is not None and len(array) not in {1, count}):
+        raise BadInput(name, got=Verbatim(f"shape {np.shape(values)}"), want=want)
     return array
 
 

@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from peerveil.calibration.checks import Floats, numbers
 from peerveil.calibration.conference import GROUP_SIZE, Conference
-from peerveil.calibration.figures import draw_tradeoff
-from peerveil.calibration.frontier import ENOUGH, Frontier
+from peerveil.calibration.frontier import ENOUGH, Frontier, draw_ceiling
 from peerveil.calibration.panel import Panel
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import whole
+from peerveil.core.exact import numbers, whole
 from peerveil.core.progress import progress_bar
 from peerveil.core.result import Plan
+from peerveil.report.figures import COLORS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from matplotlib.axes import Axes
+
+    from peerveil.calibration.checks import Floats
     from peerveil.calibration.functions import Reviewer
     from peerveil.calibration.losses import Threshold
     from peerveil.data import Reviews
@@ -57,8 +59,6 @@ class Tradeoff(Plan):
     groups: int
     of: int
 
-    draw = draw_tradeoff
-
     @property
     def recommendation(self) -> str:
         """The least demand that brings nearly all protection that can be had."""
@@ -88,6 +88,23 @@ class Tradeoff(Plan):
         sampled = "" if self.groups == self.of else f" (estimated from {self.groups} of {self.of} groups)"
         end = f"demand {self.demands[-1]:g}: {cost[-1]:.4f}, {missed[-1]:.1f}%"
         return f"demand {self.demands[0]:g}: {start}; {end}{sampled}"
+
+    def draw(self, ax: Axes) -> None:
+        """What a conference pays, and how many writers the best adversary then misses; points are labeled with the demand."""
+        ax.plot(self.conference_error, self.adversary_error, "o-", color=COLORS["private"], label="demand (number)")
+        draw_ceiling(ax, self.adversary_error[-1])
+        labeled: list[float] = []
+        span = float(self.conference_error[-1] - self.conference_error[0]) or 1.0
+        for demand, x, y in zip(self.demands, self.conference_error, self.adversary_error, strict=True):
+            if all(abs(x - other) > 0.05 * span for other in labeled):  # labels must not cover each other
+                ax.annotate(f"{demand:g}", (x, y), textcoords="offset points", xytext=(5, -12), fontsize=8)
+                labeled.append(float(x))
+        ax.set(
+            xlabel="expected share of papers on the wrong side",
+            ylabel="share of writers that the adversary misses",
+            ylim=(0.0, min(1.0, 1.2 * float(self.adversary_error.max()) + 0.02)),
+        )
+        ax.legend(loc="lower right", fontsize=9)
 
 
 def plan_decisions(
@@ -171,9 +188,7 @@ def plan_conference(
     conference: Conference, *, demands: Sequence[float] = _DEMANDS, most_groups: int = 100, progress: bool | None = None
 ) -> Tradeoff:
     """What conference and adversary err for several demands, from at most so many groups, evenly chosen."""
-    levels = np.sort(numbers("demands", list(demands)))
-    if levels.ndim != 1 or not levels.size or levels[0] < 0 or levels[-1] > 1:
-        raise BadInput("demands", got=demands, want="probabilities")
+    levels = np.sort(numbers(demands, "demands", low=0, high=1, dimensions=(1,), want="probabilities"))
     count = min(whole(most_groups, "most_groups", 1), len(conference))
     chosen = np.unique(np.linspace(0, len(conference) - 1, count).astype(int)).tolist()
     cost, missed = np.zeros(len(levels)), np.zeros(len(levels))

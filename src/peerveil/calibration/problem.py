@@ -6,25 +6,28 @@ Everything here is computed from scores, functions, noise and candidate assignme
 from __future__ import annotations
 
 import math
+from collections import Counter
+from itertools import chain, islice, permutations, product
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.calibration.assignments import read_assignments
 from peerveil.calibration.beliefs import belief
-from peerveil.calibration.checks import Floats, Whole, noise_level, numbers, quality_prior
+from peerveil.calibration.checks import Floats, Whole, noise_level, quality_prior
 from peerveil.calibration.functions import read_functions
 from peerveil.calibration.losses import Threshold, quota_errors, sets_by_line, sets_by_quota, wrong_sides
-from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import whole
+from peerveil.core.errors import BadInput, Verbatim, one_of
+from peerveil.core.exact import numbers, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from peerveil.calibration.beliefs import Belief
     from peerveil.calibration.functions import Reviewer
 
 
+MOST_CANDIDATES: Final = 50_000
+"""More candidate assignments than this are refused: the linear program would not fit."""
 UNITS: Final = {
     "paper": "the writer of one review (chosen before the decision is known)",
     "assignment": "the whole assignment",
@@ -32,7 +35,7 @@ UNITS: Final = {
 """What each kind of adversary guesses."""
 
 
-class Problem:
+class DecisionProblem:
     """The base of :class:`~peerveil.calibration.Pair` and :class:`~peerveil.calibration.Panel`, which document it."""
 
     def __init__(
@@ -50,15 +53,14 @@ class Problem:
         self.scores = _read_scores(scores)
         self.functions = tuple(functions)
         self.noise, self.prior = noise_level(noise), quality_prior(prior)
-        if adversary not in UNITS:
-            raise BadInput("adversary", got=adversary, want="'paper' or 'assignment'")
-        self.adversary, self.unit = adversary, UNITS[adversary]
+        self.adversary = one_of(adversary, "adversary", UNITS)
+        self.unit = UNITS[adversary]
         draws = read_functions(self.functions, self.prior)
         counts = [len(row) for row in self.scores]
         self.assignments = read_assignments(assignments, counts, len(self.functions))
-        weights = numbers("odds", np.ones(len(self.assignments)) if odds is None else odds)
-        if weights.shape != (len(self.assignments),) or (weights < 0).any() or not weights.sum() > 0:
-            want = f"{len(self.assignments)} weights, none negative and not all 0"
+        want = f"{len(self.assignments)} weights, none negative and not all 0"
+        weights = numbers(np.ones(len(self.assignments)) if odds is None else odds, "odds", low=0.0, want=want)
+        if weights.shape != (len(self.assignments),) or not weights.sum() > 0:
             raise BadInput("odds", got=odds, want=want)
         self.odds: Floats = weights / weights.sum()
         # the distinct committees of each paper, and which of them every candidate gives it
@@ -134,8 +136,98 @@ def _read_scores(scores: Any) -> tuple[tuple[float, ...], ...]:
     listed = scores.tolist() if isinstance(scores, np.ndarray) else scores
     if not isinstance(listed, list | tuple) or not listed:
         raise BadInput("scores", got=scores, want="a score, or a list of scores, for every paper")
-    rows = [np.atleast_1d(numbers(f"scores[{paper}]", row)) for paper, row in enumerate(listed)]
-    for paper, row in enumerate(rows):
-        if row.ndim != 1 or not row.size:
-            raise BadInput(f"scores[{paper}]", got=listed[paper], want="one or more scores")
-    return tuple(tuple(row.tolist()) for row in rows)
+    want = "one or more scores, finite and up to 1e100"
+    rows = [numbers(row, f"scores[{i}]", dimensions=(0, 1), want=want) for i, row in enumerate(listed)]
+    return tuple(tuple(np.atleast_1d(row).tolist()) for row in rows)
+
+
+# ---- candidate assignments: who could have written which review, as far as the public knows --------------------------
+
+
+def all_assignments(reviews: Sequence[int], reviewers: int) -> tuple[tuple[int, ...], ...]:
+    """Every way to give each of so many reviewers equally many reviews (so many per paper), none two of one paper.
+
+    >>> all_assignments([1, 1], 2)
+    ((0, 1), (1, 0))
+    >>> len(all_assignments([2, 2, 2], 3))  # each reviewer writes two of six reviews, of different papers
+    48
+    """
+    total = sum(reviews)
+    if reviewers < 1 or total % reviewers:
+        want = f"a list of candidates: {total} reviews cannot be shared equally by {reviewers} reviewers"
+        raise BadInput("assignments", got=None, want=want)
+    if total == reviewers:
+        _check_count(math.factorial(total))
+        return tuple(permutations(range(reviewers)))
+    paper = [index for index, count in enumerate(reviews) for _ in range(count)]
+    candidates = tuple(islice(_fill(paper, [total // reviewers] * reviewers, []), MOST_CANDIDATES + 1))
+    _check_count(len(candidates))
+    return candidates
+
+
+def _check_count(count: int) -> None:
+    if count > MOST_CANDIDATES:
+        got = Verbatim(f"{count:,} or more candidates")
+        raise BadInput("assignments", got=got, want=f"at most {MOST_CANDIDATES:,}: give fewer candidates")
+
+
+def _fill(paper: list[int], loads: list[int], chosen: list[int]) -> Iterator[tuple[int, ...]]:
+    """Every way to complete the chosen reviewers, each of whom has so many reviews left to write."""
+    place = len(chosen)
+    if place == len(paper):
+        yield tuple(chosen)
+        return
+    taken = {who for who, other in zip(chosen, paper, strict=False) if other == paper[place]}
+    for reviewer, load in enumerate(loads):
+        if load and reviewer not in taken:
+            fewer = [*loads[:reviewer], load - 1, *loads[reviewer + 1 :]]
+            yield from _fill(paper, fewer, [*chosen, reviewer])
+
+
+def committees_exchanged(committees: Sequence[Sequence[int]], *, within: bool = False) -> tuple[tuple[int, ...], ...]:
+    """Every way to exchange whole committees between papers, sorted: the order does not depend on the true one.
+
+    ``committees`` has the reviewers of each paper, in the order of its reviews. The k-th of a committee wrote the k-th review
+    of whichever paper it got; with ``within`` its members may also have exchanged their reviews.
+
+    >>> committees_exchanged([(0, 1), (2, 3)])
+    ((0, 1, 2, 3), (2, 3, 0, 1))
+    >>> len(committees_exchanged([(0, 1), (2, 3)], within=True))
+    8
+    """
+    count = math.factorial(len(committees))
+    if within:
+        count *= math.prod(math.factorial(len(committee)) for committee in committees)
+    _check_count(count)
+    candidates: set[tuple[int, ...]] = set()
+    for order in permutations(committees):
+        orders = product(*(permutations(committee) for committee in order)) if within else [order]
+        candidates.update(tuple(chain.from_iterable(part)) for part in orders)
+    return tuple(sorted(candidates))
+
+
+def read_assignments(assignments: Any, reviews: Sequence[int], reviewers: int) -> tuple[tuple[int, ...], ...]:
+    """Checked candidates: a reviewer for every review, none twice on a paper, no candidate twice."""
+    if assignments is None:
+        return all_assignments(reviews, reviewers)
+    try:
+        candidates = tuple(tuple(int(reviewer) for reviewer in candidate) for candidate in assignments)
+    except (TypeError, ValueError):
+        want = "a list of candidates, each a reviewer for every review"
+        raise BadInput("assignments", got=assignments, want=want) from None
+    if not candidates:
+        raise BadInput("assignments", got=assignments, want="at least one candidate")
+    _check_count(len(candidates))
+    total = sum(reviews)
+    for index, candidate in enumerate(candidates):
+        if len(candidate) != total or min(candidate) < 0 or max(candidate) >= reviewers:
+            want = f"{total} reviewers from 0 to {reviewers - 1}, one for every review"
+            raise BadInput(f"assignments[{index}]", got=candidate, want=want)
+    for committee in np.split(np.array(candidates), np.cumsum(reviews)[:-1], axis=1):
+        twice = np.flatnonzero((np.diff(np.sort(committee, axis=1), axis=1) == 0).any(axis=1))
+        if twice.size:
+            raise BadInput(f"assignments[{twice[0]}]", got=candidates[twice[0]], want="no reviewer twice on one paper")
+    repeated, times = Counter(candidates).most_common(1)[0]
+    if times > 1:
+        raise BadInput("assignments", got=repeated, want="every candidate once; use odds to make one likelier")
+    return candidates

@@ -17,24 +17,24 @@ import numpy as np
 from scipy.special import logsumexp
 
 from peerveil.calibration.adversary import MapAdversary
-from peerveil.calibration.assignments import all_assignments
-from peerveil.calibration.checks import Floats, Whole, noise_level, number, probability
-from peerveil.calibration.figures import draw_simulation
+from peerveil.calibration.checks import Floats, Whole, noise_level
 from peerveil.calibration.functions import Affine, Monotone, log_prior, read_functions
 from peerveil.calibration.losses import Threshold
 from peerveil.calibration.pair import pair_frontiers
 from peerveil.calibration.panel import Panel
-from peerveil.calibration.problem import Problem
+from peerveil.calibration.problem import DecisionProblem, all_assignments
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import whole
+from peerveil.core.exact import number, probability, whole
 from peerveil.core.guarantee import SIMULATION_MARK
 from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import Randomness
 from peerveil.core.result import Pictured
+from peerveil.report.figures import COLORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
     from peerveil.calibration.conference import Conference
@@ -73,8 +73,6 @@ class Simulation(Pictured):
     conference: ErrorCheck
     adversary: ErrorCheck
 
-    draw = draw_simulation
-
     @property
     def mark(self) -> str:
         """Everybody in it is synthetic."""
@@ -88,6 +86,17 @@ class Simulation(Pictured):
     def summary(self) -> str:
         """Both errors, guaranteed and observed."""
         return f"{self.draws:,} draws\n{self.conference}\n{self.adversary}"
+
+    def draw(self, ax: Axes) -> None:
+        """Guaranteed errors as lines, observed ones as points with five standard errors."""
+        for place, check in enumerate((self.conference, self.adversary)):
+            ax.hlines(check.guaranteed, place - 0.3, place + 0.3, color=COLORS["truth"], linewidth=2)
+            width = 5 * check.standard_error
+            ax.errorbar([place], [check.observed], yerr=[width], fmt="o", color=COLORS["private"], capsize=4)
+        ax.set_xticks([0, 1], ["error of the conference", "error of the adversary"])
+        ax.set_xlim((-0.6, 1.6))
+        ax.set_ylim(bottom=0.0)
+        ax.set_ylabel("guaranteed (line), observed (point)")
 
 
 def _simulation(conference: tuple[Any, Any], adversary: tuple[Any, Any]) -> Simulation:
@@ -141,7 +150,7 @@ def simulate_pairs(
     (pair,) = read_functions(list(functions), (0.0, 1.0), count=2)
     if not all(isinstance(function, Affine) for function in pair):
         raise BadInput("functions", got=functions, want="two Affine functions")
-    part = number("share", share, low=0.0, high=1.0, want="a share from 0 to 1")
+    part = number(share, "share", 0.0, 1.0, want="a share from 0 to 1")
     count = whole(draws, "draws", 1)
     return play_pairs(pair, noise_level(noise), lambda frontiers: part * frontiers.end[:, 1], count, seed)
 
@@ -227,7 +236,7 @@ def simulate_panels(
     True
     """
     (people,) = read_functions(list(functions), (0.0, 1.0))
-    demand = probability("adversary_error", adversary_error)
+    demand = probability(adversary_error, "adversary_error")
     count, counts = whole(draws, "draws", 1), list(reviews or [1] * len(people))
     candidates = np.array(all_assignments(counts, len(people)))
     guessed = candidates[:, 0] if adversary == "paper" else np.arange(len(candidates))
@@ -291,9 +300,9 @@ def _log_density(scores: Floats, functions: Sequence[Any], noise: float) -> floa
 # ---- published scores stay ------------------------------------------------------------------------------------------
 
 
-def simulate_panel(problem: Problem, *, strategy: Strategy, draws: int = 100_000, seed: int = 0) -> Simulation:
+def simulate_panel(problem: DecisionProblem, *, strategy: Strategy, draws: int = 100_000, seed: int = 0) -> Simulation:
     """A pair or a panel: the published scores stay, assignments and qualities are drawn from what they leave possible."""
-    if not isinstance(problem, Problem):
+    if not isinstance(problem, DecisionProblem):
         raise BadInput("problem", got=problem, want="a Pair or a Panel")
     count = whole(draws, "draws", 1)
     wrong, missed = _played(problem, strategy, count, np.random.default_rng(seed), seed)
@@ -308,7 +317,7 @@ def simulate_conference(
 
     Both are shares, of all papers and of all reviews; they are the sums over groups that the conference guarantees.
     """
-    demand = probability("adversary_error", adversary_error)
+    demand = probability(adversary_error, "adversary_error")
     count = whole(draws, "draws", 1)
     rng = np.random.default_rng(seed)
     wrong, missed = np.zeros(count), np.zeros(count)
@@ -328,7 +337,7 @@ def simulate_conference(
 
 
 def _played(
-    problem: Problem, strategy: Strategy, count: int, rng: np.random.Generator, seed: int
+    problem: DecisionProblem, strategy: Strategy, count: int, rng: np.random.Generator, seed: int
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """How wrong each decision is, and whether each guess misses: one column per review, or one for the assignment."""
     true = rng.choice(len(problem.assignments), count, p=problem.posterior)
@@ -345,7 +354,7 @@ def _drawn(chances: Floats, uniform: Floats) -> Whole:
     return np.asarray(columns.clip(max=chances.shape[1] - 1), dtype=np.int64)
 
 
-def _wrong(problem: Problem, decision: Whole, quality: Floats) -> Floats:
+def _wrong(problem: DecisionProblem, decision: Whole, quality: Floats) -> Floats:
     """The conference's error of decisions, given qualities (standardized)."""
     papers = np.arange(problem.papers)
     chosen = np.array([np.isin(papers, accepted) for accepted in problem.decisions])[decision]
@@ -358,7 +367,7 @@ def _wrong(problem: Problem, decision: Whole, quality: Floats) -> Floats:
     return np.asarray((chosen & (quality < last)).sum(axis=1) / problem.accept, dtype=np.float64)
 
 
-def _qualities(problem: Problem, true: Whole, rng: np.random.Generator) -> Floats:
+def _qualities(problem: DecisionProblem, true: Whole, rng: np.random.Generator) -> Floats:
     """Qualities from the posterior under the drawn assignments, with the draw of uncertain reviewers drawn too."""
     drawn = _drawn(problem.draw_weights[:, true].T, rng.random(len(true)))
     quality = np.empty((len(true), problem.papers))

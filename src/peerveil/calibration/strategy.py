@@ -37,20 +37,19 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from peerveil.calibration.checks import Floats, Whole, numbers, secure_unless_given
 from peerveil.calibration.decision import Decision
-from peerveil.calibration.problem import UNITS, Problem
-from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import whole
+from peerveil.calibration.problem import UNITS, DecisionProblem
+from peerveil.core.errors import BadInput, Verbatim, one_of
+from peerveil.core.exact import numbers, whole
 from peerveil.core.guarantee import Guarantee
-from peerveil.core.randomness import Response
+from peerveil.core.randomness import Randomness, Response
 from peerveil.core.result import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from peerveil.calibration.checks import Floats, Whole
     from peerveil.core.exact import Number
-    from peerveil.core.randomness import Randomness
     from peerveil.ledger import Account
 
 
@@ -96,9 +95,8 @@ class Strategy:
     review_errors: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.adversary not in UNITS:
-            raise BadInput("adversary", got=self.adversary, want="'paper' or 'assignment'")
-        table, posterior, errors = (numbers(name, getattr(self, name)) for name in ("table", "posterior", "errors"))
+        one_of(self.adversary, "adversary", UNITS)
+        table, posterior, errors = (numbers(getattr(self, name), name) for name in ("table", "posterior", "errors"))
         shape = len(self.assignments), len(self.decisions)
         if table.shape != shape or errors.shape != shape or posterior.shape != shape[:1]:
             got = Verbatim(f"shape {table.shape}")
@@ -180,7 +178,7 @@ class Strategy:
         account: Account | None,
     ) -> Decision:
         """Record the guarantee, then draw a decision (its column) for the row of the true assignment."""
-        source = secure_unless_given(randomness)
+        source = Randomness.of(randomness)
         true = self.index(assignment)
         guarantee = source.stamp(guarantee)
         if account is not None:
@@ -268,7 +266,7 @@ class AssignmentResponse:
         )
 
 
-def respond_assignment(problem: Problem, *, epsilon: Number) -> AssignmentResponse:
+def respond_assignment(problem: DecisionProblem, *, epsilon: Number) -> AssignmentResponse:
     """Randomized response for a pair or a panel.
 
     Parameters
@@ -278,7 +276,7 @@ def respond_assignment(problem: Problem, *, epsilon: Number) -> AssignmentRespon
     epsilon
         The privacy of the assignment: any two candidates are this hard to distinguish.
     """
-    if not isinstance(problem, Problem):
+    if not isinstance(problem, DecisionProblem):
         raise BadInput("problem", got=problem, want="a Pair or a Panel")
     count = len(problem.assignments)
     if count < 2:

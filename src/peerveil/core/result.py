@@ -209,20 +209,8 @@ class Result(Pictured):
 
 def stamp_axes(ax: Axes, mark: str) -> None:
     """Write a mark across a figure, large enough that it cannot be overlooked and pale enough to read through."""
-    ax.text(
-        0.5,
-        0.5,
-        mark,
-        transform=ax.transAxes,
-        ha="center",
-        va="center",
-        rotation=20,
-        fontsize=22,
-        color="0.5",
-        alpha=0.35,
-        gid="mark",
-        zorder=10,
-    )
+    center: dict[str, Any] = {"ha": "center", "va": "center", "transform": ax.transAxes}
+    ax.text(0.5, 0.5, mark, **center, rotation=20, fontsize=22, color="0.5", alpha=0.35, gid="mark", zorder=10)
 
 
 def plain(value: Any) -> Any:
@@ -235,19 +223,15 @@ def plain(value: Any) -> Any:
     match value:
         case None | bool() | int() | str():
             result = value
-        case np.floating():
-            result = plain(float(value))
-        case float() if math.isfinite(value):
+        case float() | np.floating() if math.isfinite(value):
             result = float(value)
-        case float():
+        case float() | np.floating():
             result = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case Guarantee():
             result = value.to_dict()
         case Enum():
             result = value.value
-        case Fraction():
-            result = str(value)
-        case np.datetime64() | np.timedelta64():
+        case Fraction() | np.datetime64() | np.timedelta64():
             result = str(value)
         case np.ndarray() if value.dtype.kind in "mM" or value.dtype == np.longdouble:
             result = [plain(item) for item in value] if value.ndim else plain(value[()])
@@ -265,12 +249,7 @@ def plain(value: Any) -> Any:
             result = [plain(v) for v in value]
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
             result = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        case _ if hasattr(value, "to_dicts"):  # a Polars frame: a list of rows
-            result = plain(value.to_dicts())
-        case _ if hasattr(value, "to_list"):
-            result = plain(value.to_list())
-        case _ if hasattr(value, "to_dict"):
-            result = plain(value.to_dict())
-        case _:
-            result = str(value)
+        case _:  # a Polars frame (a list of rows) or series, or anything that says how
+            convert = next((name for name in ("to_dicts", "to_list", "to_dict") if hasattr(value, name)), None)
+            result = str(value) if convert is None else plain(getattr(value, convert)())
     return result

@@ -359,7 +359,7 @@ class PostLog(Action["Events"]):
     def _describe(self, outcome: Outcome, posts: str, guarantee: Guarantee) -> None:
         """What is known of the delays from the protocol alone, which is public."""
         from peerveil.timing import Queue
-        from peerveil.timing.optimal import best_test_in_words
+        from peerveil.timing.check import best_test_in_words
         from peerveil.timing.post import waits_in_words
 
         part, mechanism = outcome.public, self._mechanism()

@@ -13,7 +13,7 @@ delays posts just enough that "written together" can hardly be distinguished fro
 - **Check a guarantee**: :func:`exact_check`.
 
 A mechanism of your own derives from :class:`peerveil.timing.mechanism.DelayMechanism`. Further functions are in
-:mod:`peerveil.timing.plan`, :mod:`peerveil.timing.check`, :mod:`peerveil.timing.leaks`, :mod:`peerveil.timing.batches` and
+:mod:`peerveil.timing.plan`, :mod:`peerveil.timing.check`, :mod:`peerveil.timing.log`, :mod:`peerveil.timing.batches` and
 :mod:`peerveil.timing.adversary`. Times are seconds (or timedeltas) everywhere.
 
 >>> from peerveil import Randomness
@@ -27,11 +27,10 @@ A mechanism of your own derives from :class:`peerveil.timing.mechanism.DelayMech
 
 from peerveil.timing.adversary import linkage_attack
 from peerveil.timing.batches import find_batches
-from peerveil.timing.check import exact_check
+from peerveil.timing.check import exact_check, optimal_attack
 from peerveil.timing.engine import audit_table
 from peerveil.timing.exposure import TimingAudit, audit_log
 from peerveil.timing.mechanisms import Exponential, FollowUp, Queue, Staircase, Uniform, ZeroInflatedUniform
-from peerveil.timing.optimal import optimal_attack
 from peerveil.timing.plan import DelayPlan, choose_gap, choose_gaps, plan_delays
 from peerveil.timing.post import Posted, post
 from peerveil.timing.schedule import PostingSchedule

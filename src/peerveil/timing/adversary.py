@@ -15,13 +15,14 @@ import numpy as np
 import polars as pl
 
 from peerveil.audit.claims import register
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim, one_of
+from peerveil.core.exact import numbers
 from peerveil.core.randomness import Randomness
 from peerveil.core.result import Pictured, Result
 from peerveil.timing.batches import count_joint, count_within
 from peerveil.timing.check import delay_claim, shortened
 from peerveil.timing.durations import in_words, read_duration
-from peerveil.timing.log import codes, read_log
+from peerveil.timing.log import codes, groups_of, read_log
 from peerveil.timing.mechanisms import MECHANISMS
 from peerveil.timing.post import PreparedPosting
 from peerveil.timing.schedule import PostingSchedule
@@ -128,9 +129,9 @@ def linkage_attack(
 
     Parameters
     ----------
-    log
-        The operator's :class:`PostingSchedule` that :func:`peerveil.timing.post` returned; or a log as it is (Events, a
-        frame, a file name), to see the leak without any protection.
+    log, columns
+        The operator's :class:`PostingSchedule` that :func:`peerveil.timing.post` returned; or a log as it is, as in
+        :func:`find_batches`, to see the leak without any protection.
     thresholds
         Cut-offs in seconds (for an informed attack in gaps); a useful range by default.
     window
@@ -145,8 +146,6 @@ def linkage_attack(
     among
         ``"everybody"``, or ``"adopters"`` / ``"others"``: count as right only pairs of people who did (did not) use
         the mechanism. The attacker, who cannot distinguish them, still flags all.
-    columns
-        Our names for columns that a frame or file calls otherwise: ``{"actor": "user"}``.
 
     Examples
     --------
@@ -166,8 +165,7 @@ def linkage_attack(
         events = read_log(log, "log", columns=columns, group=within)
         actor, thread, arrival = codes(events)
         public, adopted, own_gaps = arrival, np.ones(arrival.size, dtype=np.bool_), None
-        if isinstance(within, str):
-            within = events.numbered(within)[0]
+        within = groups_of(events, within)
     if window is None:
         raise BadInput("window", got=window, want="seconds within which two comments are a batch, such as 300")
     micros = read_duration(window, "window", zero=True) // 1000
@@ -180,28 +178,24 @@ def linkage_attack(
     rows = _scored_rows(among, adopted)
     owner = _joined(group, actor)
     by_value = np.argsort(value, kind="stable")
+
+    def close(key: Integers) -> Integers:
+        """Pairs within each cut-off with the same key."""
+        order = by_value[np.argsort(key[by_value], kind="stable")]
+        return np.asarray(count_within(key[order], value[order], cut))
+
+    def batched(key: Integers) -> Integers:
+        """Pairs that arrived within the window, by cut-off of their posting times; the last entry is all of them."""
+        order = rows[np.argsort(key[rows], kind="stable")]  # the log is in order of arrival
+        return np.asarray(count_joint(key[order], arrival[order], value[order], micros, cut))
+
     with ThreadPoolExecutor(2) as pool:  # sorting and counting leave the interpreter free
-        close, close_on_thread = (
-            pool.submit(_close, key, value, cut, by_value) for key in (group, _joined(group, thread))
+        pairs, own_pairs = (
+            pool.map(close, (group, _joined(group, thread))),
+            pool.map(batched, (owner, _joined(owner, thread))),
         )
-        batched, batched_on_thread = (
-            pool.submit(_batched, key, arrival, value, micros, cut, rows) for key in (owner, _joined(owner, thread))
-        )
-        flagged = close.result() - close_on_thread.result()
-        right = batched.result() - batched_on_thread.result()
+        flagged, right = (everywhere - on_thread for everywhere, on_thread in (pairs, own_pairs))
     return LinkageAttack(limits, flagged, right[:-1], int(right[-1]), scale is not None)
-
-
-def _close(key: Integers, value: Floats, cut: Floats, by_value: Integers) -> Integers:
-    """Pairs within each cut-off with the same key."""
-    order = by_value[np.argsort(key[by_value], kind="stable")]
-    return np.asarray(count_within(key[order], value[order], cut))
-
-
-def _batched(key: Integers, arrival: Integers, value: Floats, micros: int, cut: Floats, rows: Integers) -> Integers:
-    """Pairs that arrived within the window, by cut-off of their posting times; the last entry is all of them."""
-    order = rows[np.argsort(key[rows], kind="stable")]  # the log is in order of arrival
-    return np.asarray(count_joint(key[order], arrival[order], value[order], micros, cut))
 
 
 def _joined(first: Any, second: Any) -> Integers:
@@ -240,18 +234,13 @@ def _limits(thresholds: ArrayLike | None, informed: bool, micros: int) -> Floats
     if thresholds is None:
         middle = 1.0 if informed else max(micros / 1e6, 1.0)
         return np.unique(np.append(np.geomspace(middle / 100, middle * 100, 25), middle))
-    limits = np.atleast_1d(np.asarray(thresholds, dtype=float))
-    if limits.ndim != 1 or not limits.size or not (limits >= 0).all():
-        raise BadInput("thresholds", got=thresholds, want="seconds, 0 or more")
-    return np.unique(limits)
+    return np.unique(numbers(thresholds, "thresholds", low=0, want="seconds, 0 or more"))
 
 
 def _scored_rows(among: str, adopted: Flags) -> Integers:
     """The events whose pairs count as right."""
     scored = {"everybody": np.ones(adopted.size, dtype=np.bool_), "adopters": adopted, "others": ~adopted}
-    if among not in scored:
-        raise BadInput("among", got=among, want="'everybody', 'adopters' or 'others'")
-    return np.flatnonzero(scored[among])
+    return np.flatnonzero(scored[one_of(among, "among", scored)])
 
 
 # ---- partial adoption --------------------------------------------------------------------------------------------
@@ -294,7 +283,7 @@ def partial_adoption(
     log = read_log(events, "events", columns=columns, group=within)
     options: dict[str, Any] = {
         "window": mechanism.window if window is None else window,
-        "within": log.numbered(within)[0] if isinstance(within, str) else within,
+        "within": groups_of(log, within),
     }
     people = log.frame["actor"].unique().sort()
     rng = np.random.default_rng(seed)

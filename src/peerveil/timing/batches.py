@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from numba import njit
 
-from peerveil.core.errors import BadInput
+from peerveil.core.exact import numbers
 from peerveil.core.result import Pictured
 from peerveil.data import Events
 from peerveil.timing.durations import in_words, read_duration
@@ -126,14 +126,12 @@ def find_batches(
 
     Parameters
     ----------
-    events
-        The log: Events, a pandas or Polars frame with its columns, or a file name.
+    events, columns
+        The log: Events, a pandas or Polars frame, or a file name; and what these call our columns: ``{"actor": "user"}``.
     window
         Seconds (or a timedelta); 0 for simultaneous comments only.
     baseline
         False leaves out ``other_rate`` (it is NaN then), which costs more time than all the rest.
-    columns
-        Our names for columns that a frame or file calls otherwise: ``{"actor": "user"}``.
 
     Notes
     -----
@@ -157,9 +155,7 @@ def find_batches(
     actor, thread, times = codes(events)
     # posts of one moment in order of thread, so that the counts are the same for every row order and every engine
     order, before, after = nearest_elsewhere(actor, thread, times, np.lexsort((thread, times, actor)))
-    batched, follow_up = np.empty(times.size, dtype=np.bool_), np.empty(times.size, dtype=np.bool_)
-    follow_up[order] = before <= micros
-    batched[order] = np.minimum(before, after) <= micros
+    follow_up, batched = in_place(before <= micros, order), in_place(np.minimum(before, after) <= micros, order)
     batch, sizes = _label(order[batched[order]], actor, times, micros)
     step = (np.diff(actor[order]) == 0) & (np.diff(thread[order]) != 0)
     waits = np.diff(times[order])[step]
@@ -186,16 +182,12 @@ def posterior(same_rate: float, other_rate: float, suspects: ArrayLike) -> Float
     >>> float(posterior(0.301, 0.0066, 10).round(4))  # the paper's introduction: 83.51%
     0.8352
     """
-    number = check_suspects(suspects)
-    return np.asarray(same_rate / (same_rate + other_rate * (number - 1)))
+    return np.asarray(same_rate / (same_rate + other_rate * (check_suspects(suspects) - 1)))
 
 
 def check_suspects(suspects: ArrayLike) -> Floats:
     """Numbers of suspects."""
-    number = np.asarray(suspects, dtype=float)
-    if not np.all(number >= 2):
-        raise BadInput("suspects", got=suspects, want="whole numbers, at least 2")
-    return number
+    return numbers(suspects, "suspects", low=2, want="whole numbers, at least 2")
 
 
 # ---- who stands next to whom -------------------------------------------------------------------------------------
@@ -223,6 +215,13 @@ def nearest_elsewhere(
     has = (later <= last) & (actor[np.minimum(later, last)] == actor)
     after[has] = times[later[has]] - times[has]
     return order, before, after
+
+
+def in_place(values: Any, order: Integers) -> Any:
+    """Values that are listed in some order of the rows, in the order of the rows themselves."""
+    out = np.empty_like(values)
+    out[order] = values
+    return out
 
 
 def _label(batched: Integers, actor: Any, times: Integers, micros: int) -> tuple[Integers, Integers]:

@@ -19,6 +19,7 @@ from peerveil.core.exact import at_least
 from peerveil.timing.durations import TICKS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
     from numpy.typing import ArrayLike
@@ -131,18 +132,14 @@ class Steps(Delay):
 
     def draw_ticks(self, count: int, randomness: Randomness) -> Integers:
         """Choose a piece by its exact weight, then a tick of it, uniformly."""
-        out = np.zeros(count, dtype=np.int64)
-        if count == 0:
-            return out
         low, high, weight = self.pieces[0]
         if weight == WHOLE:
             return randomness.integers(low + 1, high + 1, count)
+        out, edge = np.zeros(count, dtype=np.int64), 0
         chosen = randomness.integers(0, WHOLE, count)
-        edge = 0
         for low, high, weight in self.pieces:
             here = np.flatnonzero((chosen >= edge) & (chosen < edge + weight))
-            if here.size:
-                out[here] = randomness.integers(low + 1, high + 1, here.size)
+            out[here] = randomness.integers(low + 1, high + 1, here.size)
             edge += weight
         return out
 
@@ -267,16 +264,14 @@ class Stairs(Delay):
     def draw_ticks(self, count: int, randomness: Randomness) -> Integers:
         """The start, and a period and a tick in it."""
         scale = at_least(1 / self.loss)
-        out = np.empty(count, dtype=np.int64)
-        filled = 0
-        while filled < count:
-            place = randomness.integers(0, self.step, count - filled)
-            number = draw_geometric(count - filled, scale, randomness)
+
+        def draw(missing: int) -> Integers:
+            place = randomness.integers(0, self.step, missing)
+            number = draw_geometric(missing, scale, randomness)
             late = place >= self.tread
-            ticks = (self.step * (number - late) + place)[~late | (number > 0)]
-            out[filled : filled + ticks.size] = ticks
-            filled += ticks.size
-        return self.start + out
+            return np.asarray((self.step * (number - late) + place)[~late | (number > 0)])
+
+        return self.start + _filled(count, draw)
 
     def scaled(self, factor: float) -> Self:
         """Start, step and tread, scaled."""
@@ -286,11 +281,19 @@ class Stairs(Delay):
 
 def draw_geometric(count: int, scale: float, randomness: Randomness) -> Integers:
     """Whole numbers k >= 0 with mass proportional to exp(-k / scale)."""
-    out = np.empty(count, dtype=np.int64)
-    filled = 0
+
+    def draw(missing: int) -> Integers:
+        noise = randomness.discrete_laplace(np.zeros(2 * missing + 8, dtype=np.int64), scale=scale)
+        return noise[noise >= 0][:missing]
+
+    return _filled(count, draw)
+
+
+def _filled(count: int, draw: Callable[[int], Integers]) -> Integers:
+    """So many numbers, from a sampler that may return fewer than it is asked for."""
+    out, filled = np.empty(count, dtype=np.int64), 0
     while filled < count:
-        noise = randomness.discrete_laplace(np.zeros(2 * (count - filled) + 8, dtype=np.int64), scale=scale)
-        numbers = noise[noise >= 0][: count - filled]
+        numbers = draw(count - filled)
         out[filled : filled + numbers.size] = numbers
         filled += numbers.size
     return out

@@ -27,6 +27,7 @@ from peerveil.data.table import check_mapping, is_frame
 from peerveil.data.times import in_calendar, unit_of
 from peerveil.timing.adversary import LinkageAttack
 from peerveil.timing.durations import in_words, percent, read_duration
+from peerveil.timing.log import FACTS_ABOUT_PEOPLE
 
 if TYPE_CHECKING:
     import os
@@ -76,22 +77,9 @@ class TableAudit(Pictured):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values."""
-        names = (
-            "events",
-            "actors",
-            "batched",
-            "follow_ups",
-            "steps",
-            "same_rate",
-            "other_rate",
-            "mean_delay",
-            "max_delay",
-        )
-        return {
-            "for": "the operator only: these are facts about the people in the log",
-            **{name: plain(getattr(self, name)) for name in names},
-            "linkage": {**self.attack.best._asdict(), "pairs": self.attack.batched},
-        }
+        counts = {name: plain(value) for name, value in vars(self).items() if name not in ("attack", "close_steps")}
+        linkage = {**self.attack.best._asdict(), "pairs": self.attack.batched}
+        return {"for": FACTS_ABOUT_PEOPLE, **counts, "same_rate": self.same_rate, "linkage": linkage}
 
     def frame(self) -> pl.DataFrame:
         """The attack, one row per cut-off."""

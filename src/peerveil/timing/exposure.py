@@ -11,16 +11,15 @@ import polars as pl
 
 from peerveil.core.errors import BadInput
 from peerveil.core.progress import progress_bar
+from peerveil.core.randomness import Randomness
 from peerveil.core.result import Pictured, plain
 from peerveil.report import Line
 from peerveil.timing.adversary import LinkageAttack, linkage_attack
 from peerveil.timing.batches import Batches, find_batches
+from peerveil.timing.check import OptimalAttack, optimal_attack
 from peerveil.timing.durations import in_words, percent, read_duration
-from peerveil.timing.leaks import Leak, find_leaks
-from peerveil.timing.log import read_log
-from peerveil.timing.mechanism import checked_randomness
+from peerveil.timing.log import FACTS_ABOUT_PEOPLE, Leak, find_leaks, groups_of, read_log
 from peerveil.timing.mechanisms import FollowUp
-from peerveil.timing.optimal import OptimalAttack, optimal_attack
 from peerveil.timing.plan import choose_gap, intervals
 from peerveil.timing.post import PreparedPosting
 
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from peerveil.core.exact import Number
-    from peerveil.core.randomness import Randomness
     from peerveil.timing.durations import Duration, Floats
     from peerveil.timing.mechanism import DelayMechanism
     from peerveil.timing.schedule import PostingSchedule
@@ -205,7 +203,7 @@ class TimingAudit(Pictured):
         """Everything as JSON values."""
         b = self.batches
         return dict(plain({
-            "for": "the operator only: these are facts about the people in the log",
+            "for": FACTS_ABOUT_PEOPLE,
             "log": self.headline,
             "window": b.window,
             "gap": self.gap,
@@ -269,9 +267,8 @@ class TimingAudit(Pictured):
         parts = [
             "; ".join(f"{name} {cell}" for name, cell in zip(head, row, strict=True) if cell != "-") for row in rows
         ]
-        return "\n".join(
-            [self.headline, self.leak, *parts, "", *(text for line in self.advice for text in line.paragraphs())]
-        )
+        advice = [text for line in self.advice for text in line.paragraphs()]
+        return "\n".join([self.headline, self.leak, *parts, "", *advice])
 
 
 def audit_log(
@@ -292,8 +289,8 @@ def audit_log(
 
     Parameters
     ----------
-    events
-        The log as it arrived: Events, a pandas or Polars frame with its columns, or a file name.
+    events, columns
+        The log as it arrived, as in :func:`find_batches`.
     window
         Seconds: comments of one person on different threads this close are one sitting.
     gap, percentile
@@ -306,8 +303,6 @@ def audit_log(
         For the posterior of Figure 2.
     baseline
         False leaves out the rate of close pairs of different persons.
-    columns
-        Our names for columns that a frame or file calls otherwise: ``{"actor": "user"}``.
     randomness
         Secure randomness by default. Delays are drawn to be measured; nothing is posted.
     progress
@@ -315,7 +310,7 @@ def audit_log(
     """
     log = read_log(events, "events", columns=columns, group=within)
     window_seconds = read_duration(window, "window", zero=True) / 1e9
-    source = checked_randomness(randomness)
+    source = Randomness.of(randomness)
     waits = intervals(log, window=window_seconds)
     if gap is not None:
         gap_seconds = read_duration(gap, "gap") / 1e9
@@ -326,18 +321,17 @@ def audit_log(
     mechanisms = []
     if gap_seconds > window_seconds:
         mechanisms = [FollowUp(epsilon=epsilon, gap=gap_seconds, window=window_seconds) for epsilon in epsilons]
-    groups = log.numbered(within)[0] if isinstance(within, str) else within
+    groups = groups_of(log, within)
     trials = []
     with progress_bar("auditing", 2 + len(mechanisms), show=progress) as advance:
         batches = find_batches(log, window=window_seconds, baseline=baseline)
         advance(1)
         raw = linkage_attack(log, window=window_seconds, within=groups)
         advance(1)
+        history = waits if waits.size else np.array([gap_seconds])
         for mechanism in mechanisms:
             schedule = PreparedPosting(log, mechanism).draw(source)
-            trials.append(
-                _trial(mechanism, schedule, batches, waits if waits.size else np.array([gap_seconds]), groups)
-            )
+            trials.append(_trial(mechanism, schedule, batches, history, groups))
             advance(1)
     return TimingAudit(
         headline=log.headline,

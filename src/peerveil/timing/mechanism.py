@@ -21,7 +21,7 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness import Randomness
-from peerveil.timing.batches import nearest_elsewhere
+from peerveil.timing.batches import in_place, nearest_elsewhere
 from peerveil.timing.durations import TICKS, in_words, read_duration
 
 if TYPE_CHECKING:
@@ -135,15 +135,13 @@ class DelayMechanism(ABC):
 
         Draw once and keep the result: a second draw for the same comment reveals more about it.
         """
-        return self.draw_ticks(batched, checked_randomness(randomness)) / TICKS
+        return self.draw_ticks(batched, Randomness.of(randomness)) / TICKS
 
     def status(self, actor: Any, thread: Any, times: Integers) -> Flags:
         """Which comments get the long delay. Times in microseconds, sorted."""
         order, before, after = nearest_elsewhere(actor, thread, times)
         nearest = before if self.follow_ups_only else np.minimum(before, after)
-        batched = np.empty(times.size, dtype=np.bool_)
-        batched[order] = nearest <= self.window_ticks // 1000
-        return batched
+        return np.asarray(in_place(nearest <= self.window_ticks // 1000, order))
 
     # ---- guarantee ----------------------------------------------------------------------------------------------
 
@@ -188,15 +186,6 @@ class DelayMechanism(ABC):
             f"{self!r}: batched {in_words(self.mean_batched)}, others {in_words(self.mean_unbatched)} on average, "
             f"at most {in_words(self.max_delay)}" + (f", after a hold of {in_words(self.hold)}" if self.hold else "")
         )
-
-
-def checked_randomness(randomness: Randomness | None) -> Randomness:
-    """The source of randomness, by default the secure one."""
-    if randomness is None:
-        return Randomness.secure()
-    if not isinstance(randomness, Randomness):
-        raise BadInput("randomness", got=randomness, want="Randomness.secure() or Randomness.simulation(seed)")
-    return randomness
 
 
 def check_mechanism(mechanism: object) -> None:

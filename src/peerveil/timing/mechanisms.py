@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 from numba import njit
 
-from peerveil.core.errors import BadInput
-from peerveil.core.exact import at_least, exp_bounds
+from peerveil.core.errors import BadInput, one_of
+from peerveil.core.exact import at_least, exp_bounds, number
 from peerveil.core.guarantee import Guarantee, Notion
+from peerveil.timing.batches import in_place
 from peerveil.timing.delays import WHOLE, Stairs, Steps, Tail
 from peerveil.timing.durations import LONGEST_SECONDS, TICKS, in_words, read_duration
 from peerveil.timing.mechanism import DelayMechanism
@@ -65,7 +66,7 @@ class ZeroInflatedUniform(DelayMechanism):
         self, *, epsilon: Number, gap: Duration, window: Duration = 0, weight: float = 1.0, eta: float | None = None
     ) -> None:
         super().__init__(epsilon=epsilon, gap=gap, window=window, weight=weight, eta=eta)
-        self.weight = read_weight(weight)
+        self.weight = number(weight, "weight", 0, 1)
         share = best_eta(float(self.loss), self.weight) if eta is None else eta
         self.batched, self.unbatched, eta_units = _zero_inflated(self, share)
         self.eta = eta_units / WHOLE
@@ -233,10 +234,9 @@ def named_mechanism(
     >>> named_mechanism("uniform", epsilon=1, gap=600, window=300)
     Uniform(epsilon=1, gap=600, window=300)
     """
-    if name not in MECHANISMS:
-        raise BadInput("mechanism", got=name, want=f"one of {', '.join(MECHANISMS)}")
+    kind = MECHANISMS[one_of(name, "mechanism", MECHANISMS)]
     options = {"weight": weight} if name in WEIGHTED else {}
-    mechanism: DelayMechanism = MECHANISMS[name](epsilon=epsilon, gap=gap, window=window, **options)
+    mechanism: DelayMechanism = kind(epsilon=epsilon, gap=gap, window=window, **options)
     return mechanism
 
 
@@ -247,17 +247,14 @@ def best_eta(loss: float, weight: float) -> float:
     (1.0, 0.2707)
     """
     q = math.exp(-loss)
-    if weight == 1:
-        return 1.0
-    return min(1.0, q * (1 + math.sqrt(1 + weight / (q * (1 - weight)))))
+    return 1.0 if weight == 1 else min(1.0, q * (1 + math.sqrt(1 + weight / (q * (1 - weight)))))
 
 
 def _zero_inflated(mechanism: DelayMechanism, eta: float) -> tuple[Steps, Steps, int]:
     """B, U and eta in units of 2^-53, on whole ticks, rounded to the safe side."""
     reach, loss = mechanism.reach_ticks, mechanism.loss
-    if isinstance(eta, bool) or not isinstance(eta, (int, float, np.floating)) or not 0 < eta <= 1:
-        raise BadInput("eta", got=eta, want="a number above e^-loss, at most 1")
-    eta_units = min(WHOLE, math.ceil(Fraction(*float(eta).as_integer_ratio()) * WHOLE))
+    eta = number(eta, "eta", 1e-300, 1, want="a number above e^-loss, at most 1")
+    eta_units = min(WHOLE, math.ceil(Fraction(*eta.as_integer_ratio()) * WHOLE))
     margin = Fraction(eta_units, WHOLE) * exp_bounds(loss)[0] - 1
     if margin <= 0:
         raise BadInput("eta", got=eta, want=f"a number above e^-loss = {math.exp(-loss):.6g}, at most 1")
@@ -274,22 +271,7 @@ def check_longest(ticks: float | Fraction, epsilon: Fraction) -> None:
         raise BadInput("epsilon", got=float(epsilon), want=want)
 
 
-def read_weight(weight: float) -> float:
-    """A weight from 0 to 1."""
-    number = isinstance(weight, (int, float, np.integer, np.floating)) and not isinstance(weight, bool)
-    if not number or not 0 <= weight <= 1:
-        raise BadInput("weight", got=weight, want="a number from 0 to 1")
-    return float(weight)
-
-
 # ---- the queue ---------------------------------------------------------------------------------------------------
-
-QUEUE_GUARANTEE: Final = (
-    "Batching privacy with epsilon 0, on an assumption: if in every step one comment arrives, or a batch, and authors "
-    "and threads of all comments are drawn independently from one distribution, then what is posted has the same "
-    "distribution with any batches as with none. Real people do not post like that; where the assumption fails, nothing "
-    "is guaranteed."
-)
 
 
 class Queue:
@@ -309,13 +291,20 @@ class Queue:
     many steps as there were extra comments so far (Proposition C.3), and no mechanism can do with less (C.4).
 
     In a step in which nothing arrives the queue goes on emptying (the paper's model has no such step). This is no
-    differential privacy, so results carry the mark *not private*: read :data:`QUEUE_GUARANTEE`.
+    differential privacy, so results carry the mark *not private*: read ``guarantee_in_words``.
 
     >>> Queue(step=60).guarantee_in_words[:36]
     'Batching privacy with epsilon 0, on '
     """
 
-    window: float = 0.0
+    window: ClassVar[float] = 0.0
+    guarantee_in_words: ClassVar[str] = (
+        "Batching privacy with epsilon 0, on an assumption: if in every step one comment arrives, or a batch, and authors "
+        "and threads of all comments are drawn independently from one distribution, then what is posted has the same "
+        "distribution with any batches as with none. Real people do not post like that; where the assumption fails, nothing "
+        "is guaranteed."
+    )
+    """What is guaranteed, and on which assumption."""
 
     def __init__(self, *, step: Duration) -> None:
         self._step_micros = max(1, read_duration(step, "step") // 1000)
@@ -331,11 +320,6 @@ class Queue:
         return f"one appears every {in_words(self.step)}, in the order of arrival"
 
     @property
-    def guarantee_in_words(self) -> str:
-        """What is guaranteed, and on which assumption."""
-        return QUEUE_GUARANTEE
-
-    @property
     def guarantee(self) -> Guarantee:
         """No differential privacy: what the queue guarantees rests on an assumption about people."""
         unit, neighbors = "batches, beyond the queue's own guarantee", "the same comments in batches or one per step"
@@ -346,19 +330,13 @@ class Queue:
 
     def schedule(self, actor: Any, times: Integers, randomness: Randomness) -> tuple[Flags, Integers]:
         """Which comments shared a step with another of their author's, and when each is posted (microseconds)."""
-        number = (
-            times // self._step_micros
-        )  # a public clock: one that began with the first comment would show its arrival
-        crowded = np.zeros(times.size, dtype=np.bool_)
+        # a public clock: one that began with the first comment would show its arrival
+        number = times // self._step_micros
         order = np.lexsort((number, actor))
-        same = (actor[order][1:] == actor[order][:-1]) & (number[order][1:] == number[order][:-1])
-        crowded[order[1:][same]] = True
-        crowded[order[:-1][same]] = True
+        same = (np.diff(actor[order]) == 0) & (np.diff(number[order]) == 0)
+        crowded = in_place(np.append(same, False) | np.append(False, same), order)
         shuffled = np.lexsort((randomness.permutation(times.size), number))  # within a step the order is random
-        steps = _serve(number[shuffled])
-        out = np.empty(times.size, dtype=np.int64)
-        out[shuffled] = (steps + 1) * self._step_micros
-        return crowded, out
+        return crowded, in_place((_serve(number[shuffled]) + 1) * self._step_micros, shuffled)
 
 
 @njit(cache=True)

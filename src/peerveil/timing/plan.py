@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 import polars as pl
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim, one_of
+from peerveil.core.exact import numbers
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.result import Plan
 from peerveil.data import Events
@@ -144,9 +145,9 @@ def plan_delays(
 
     Parameters
     ----------
-    history
-        An earlier log (Events, a pandas or Polars frame, or a file name), never the one to be posted: the gap is part of
-        the public protocol, and would reveal something about it.
+    history, columns
+        An earlier log, as in :func:`find_batches`, never the one to be posted: the gap is part of the public protocol, and
+        would reveal something about it.
     epsilon
         The guarantee for a pair of comments.
     window
@@ -156,8 +157,6 @@ def plan_delays(
         :func:`choose_gap`.
     per
         Also choose a gap for each value of this column: ``"thread"``, or another column of the log.
-    columns
-        Our names for columns that a frame or file calls otherwise: ``{"actor": "user"}``.
 
     Examples
     --------
@@ -198,15 +197,13 @@ def intervals(
 
     Parameters
     ----------
-    history
-        Earlier events: last year's conference, last week's edits.
+    history, columns
+        Earlier events, as in :func:`find_batches`: last year's conference, last week's edits.
     between
         ``"actor"``: one person's consecutive posts on different threads, which is what neighbors are made of;
         ``"thread"``: consecutive posts of a thread, whoever wrote them; ``"all"``: consecutive posts of the log.
     window
         Leave out intervals up to this, which are sittings. (With 0 only simultaneous posts are left out.)
-    columns
-        Our names for columns that a frame or file calls otherwise: ``{"actor": "user"}``.
     """
     return _intervals(Events.of(history, "history", columns=columns), between, window)[0]
 
@@ -315,10 +312,9 @@ def _intervals(history: Events, between: str, window: Duration) -> tuple[Floats,
     """Intervals in seconds, and the row of the later event of each."""
     actor, thread, times = codes(history)
     keys = {"actor": actor, "thread": thread, "all": np.zeros(times.size, dtype=np.int64)}
-    if between not in keys:
-        raise BadInput("between", got=between, want="'actor', 'thread' or 'all'")
-    order = np.argsort(keys[between], kind="stable")
-    follows = np.diff(keys[between][order]) == 0
+    key = keys[one_of(between, "between", keys)]
+    order = np.argsort(key, kind="stable")
+    follows = np.diff(key[order]) == 0
     if between == "actor":
         follows &= np.diff(thread[order]) != 0
     waits = np.diff(times[order])
@@ -333,10 +329,8 @@ def _sample(history: Any, between: str, window: Duration, columns: Mapping[str, 
             got = Verbatim("no two events that follow one another outside a sitting")
             raise BadInput("history", got=got, want="a longer history, or intervals in seconds")
         return values
-    values = np.asarray(list(history) if isinstance(history, range) else history, dtype=float)
-    if values.ndim != 1 or not values.size or not np.isfinite(values).all() or (values <= 0).any():
-        raise BadInput("history", got=history, want="an Events table, or intervals in seconds above 0")
-    return values
+    want = "an Events table, or intervals in seconds above 0"
+    return numbers(history, "history", low=1e-9, dimensions=(1,), want=want)
 
 
 def _share(percentile: float | None, crossover: float | None, epsilon: Number | None) -> float:

@@ -16,10 +16,12 @@ import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Randomness
 from peerveil.core.result import Outputs, Result
+from peerveil.timing.batches import in_place
 from peerveil.timing.durations import TICKS, in_words, read_duration
 from peerveil.timing.log import ORDER_UNKNOWN, codes, file_order, parents_of, read_log, shuffle_ties
-from peerveil.timing.mechanism import DelayMechanism, check_mechanism, checked_randomness
+from peerveil.timing.mechanism import DelayMechanism, check_mechanism
 from peerveil.timing.mechanisms import Queue
 from peerveil.timing.plan import read_gaps
 from peerveil.timing.schedule import PostingSchedule, behind_parents
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
-    from peerveil.core.randomness import Randomness
     from peerveil.data import Events
     from peerveil.ledger import Account
     from peerveil.timing.durations import Duration, Flags, Floats, Integers
@@ -90,9 +91,9 @@ def post(
 
     Parameters
     ----------
-    events
-        The log, as it arrived: Events, a pandas or Polars frame with its columns, or a file name. Equal times are
-        taken in the order of its rows, or at random where these cannot say: see :mod:`peerveil.timing.log`.
+    events, columns
+        The log as it arrived, as in :func:`find_batches`. Equal times are taken in the order of its rows, or at random where
+        these cannot say: see :mod:`peerveil.timing.log`.
     mechanism
         :class:`FollowUp` (the default choice), one of the symmetric mechanisms, or :class:`Queue`.
     hold
@@ -111,8 +112,6 @@ def post(
         Another gap for each value of the column ``by`` (such as :func:`choose_gaps` returns), or a file that names the
         column itself (as ``peerveil timing plan --per`` writes it); events whose value is not in it keep the mechanism's
         own. Use gaps from earlier data: they are part of the public protocol.
-    columns
-        Our names for columns that a frame or file calls otherwise: ``{"actor": "user"}``.
     account
         An account of a ledger, debited before any delay is drawn. It refuses the :class:`Queue`, which guarantees no
         differential privacy.
@@ -132,7 +131,7 @@ def post(
     """
     group = read_gaps(gaps)[0] if isinstance(gaps, (str, os.PathLike)) else None if gaps is None else by
     log = read_log(events, "events", columns=columns, group=group)
-    source = checked_randomness(randomness)
+    source = Randomness.of(randomness)
     posting = PreparedPosting(log, mechanism, causal, gaps, by, hold, declared, adopters)
     if account is not None:
         account.spend(posting.guarantee, purpose="delayed posts", data=log, randomness=source)
@@ -228,12 +227,11 @@ class PreparedPosting:
     def _status(self, mechanism: DelayMechanism, order: Integers) -> Flags:
         """Which events get the long delay, by the order of arrival."""
         actor, thread, times = (column[order] for column in codes(self.events))
-        batched = np.empty(times.size, dtype=np.bool_)
         if self.declared is None:
-            batched[order] = mechanism.status(actor, thread, times)
+            batched = mechanism.status(actor, thread, times)
         else:
-            batched[order] = _follows_declaration(self.declared[order], actor, times, mechanism.window)
-        return batched
+            batched = _follows_declaration(self.declared[order], actor, times, mechanism.window)
+        return np.asarray(in_place(batched, order))
 
     def _ticks(self, mechanism: DelayMechanism, batched: Flags, randomness: Randomness) -> Integers:
         """Delays in ticks, each drawn once."""
@@ -312,9 +310,7 @@ def _follows_declaration(declared: Flags, actor: Any, times: Integers, window: f
     last = np.maximum.accumulate(np.where(declared[order], np.arange(times.size), -1))
     covered = (last >= 0) & (actor[order][last] == actor[order])
     covered &= times[order] - times[order][last] <= round(window * 1e6)
-    flags = np.empty(times.size, dtype=np.bool_)
-    flags[order] = covered
-    return flags
+    return np.asarray(in_place(covered, order))
 
 
 def _gaps_from_file(events: Events, path: str | os.PathLike[str]) -> tuple[str, dict[Any, float]]:

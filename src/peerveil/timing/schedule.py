@@ -137,9 +137,7 @@ class PostingSchedule(Pictured):
         while (rows := np.flatnonzero(above >= 0)).size:
             depth[rows] += 1
             above[rows] = self.parent[above[rows]]
-        place = np.empty(len(self), dtype=np.int64)
-        place[np.lexsort((self.shuffle, self.own, depth, self.posted))] = np.arange(len(self))
-        return place
+        return np.argsort(np.lexsort((self.shuffle, self.own, depth, self.posted)))
 
     def _waits(self) -> dict[str, float]:
         """Mean, median and longest delay in seconds, and early replies."""
@@ -190,6 +188,5 @@ def _authors(thread: Integers, actor: Integers) -> Integers:
     _, first, which = np.unique(thread * (int(actor.max()) + 1) + actor, return_index=True, return_inverse=True)
     order = np.lexsort((first, thread[first]))
     home = thread[first][order]
-    number = np.empty(first.size, dtype=np.int64)
-    number[order] = np.arange(first.size) - np.searchsorted(home, home) + 1
-    return number[which]
+    number = np.arange(first.size) - np.searchsorted(home, home) + 1
+    return np.asarray(number[np.argsort(order)][which])

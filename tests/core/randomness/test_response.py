@@ -16,7 +16,7 @@ from peerveil import BadInput, Randomness, Response
 from peerveil.audit import exact_loss
 from peerveil.core.exact import exp_bounds
 from peerveil.core.randomness.response import _thresholds
-from peerveil.core.randomness.simulation import SimulationRandomness
+from peerveil.core.randomness.source import SimulationRandomness
 
 
 class Dictated(SimulationRandomness):  # type: ignore[misc]  # a lane whose words are given, to enumerate them all

@@ -1,9 +1,7 @@
 """What is guaranteed, to whom: a value that prints as one readable sentence and composes without rounding.
 
 >>> swap = Guarantee.pure_dp(
-...     0.1,
-...     unit="one review",
-...     neighbors="two reviewers exchange one review each, all that is public unchanged",
+...     0.1, unit="one review", neighbors="two reviewers exchange one review each, all that is public unchanged"
 ... )
 >>> print(swap.group(4, unit="one reviewer's four reviews"))  # doctest: +NORMALIZE_WHITESPACE
 Differential privacy with epsilon 0.4 for one reviewer's four reviews: whatever is published is at most 1.5 times as

@@ -21,7 +21,7 @@ from peerveil.core.guarantee.notion import (
 from peerveil.core.guarantee.wording import rounded, short_sentence, whole_sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     import numpy as np
 
@@ -199,18 +199,12 @@ class Guarantee:
         """Both results come from the same data: epsilons add up exactly."""
         if not isinstance(other, Guarantee):
             return NotImplemented
-        _same_kind(self, other, "added")
-        if self.notion is Notion.MAP_ERROR:
+        if self.notion is other.notion is Notion.MAP_ERROR:
             raise DoesNotCompose(
                 "MAP-adversary errors of two results from the same data do not add up: an adversary who sees both "
                 "must be computed anew"
             )
-        return self._with(
-            epsilon=_both(self.exact_epsilon, other.exact_epsilon, lambda a, b: a + b),
-            gap=_both(self.exact_gap, other.exact_gap, min),
-            simulated=self.simulated or other.simulated,
-            assumption=_all_of(self, other),
-        )
+        return _composed((self, other), 2, "added")
 
     def __radd__(self, other: object) -> Guarantee:
         # sum() starts from 0
@@ -234,22 +228,12 @@ class Guarantee:
         if not guarantees or not all(isinstance(g, Guarantee) for g in guarantees):
             raise BadInput("guarantees", got=guarantees, want="one or more guarantees, each as an argument of its own")
         whole(touched, "touched", 1, want="how many of the sets one step can change, at least 1")
-        first = guarantees[0]
-        for other in guarantees[1:]:
-            _same_kind(first, other, "combined in parallel")
-        if first.notion is Notion.MAP_ERROR and len(guarantees) > 1:
+        if len(guarantees) > 1 and all(g.notion is Notion.MAP_ERROR for g in guarantees):
             raise DoesNotCompose(
                 "MAP-adversary errors do not compose over people either: their secrets may depend on each other, so "
                 "that what is published of one tells about another. Compute the adversary for all of them"
             )
-        epsilons = [g.exact_epsilon for g in guarantees]
-        known = sorted((e for e in epsilons if e is not None), reverse=True)
-        return first._with(
-            epsilon=sum(known[: int(touched)], Fraction(0)) if len(known) == len(epsilons) else None,
-            gap=min((g.exact_gap for g in guarantees if g.exact_gap is not None), default=None),
-            simulated=any(g.simulated for g in guarantees),
-            assumption=_all_of(*guarantees),
-        )
+        return _composed(guarantees, int(touched), "combined in parallel")
 
     def group(self, size: int | np.integer[Any], *, unit: str | None = None, neighbors: str | None = None) -> Guarantee:
         """The same guarantee for ``size`` units at once: epsilon is multiplied by ``size``."""
@@ -369,8 +353,19 @@ def _probability(error: Number) -> Fraction:
     return value
 
 
-def _both(a: Fraction | None, b: Fraction | None, combine: Callable[[Fraction, Fraction], Fraction]) -> Fraction | None:
-    return None if a is None or b is None else combine(a, b)
+def _composed(guarantees: Sequence[Guarantee], touched: int, verb: str) -> Guarantee:
+    """The largest epsilons of those that one step can touch, added up; all of them where they come from the same data."""
+    first, *others = guarantees
+    for other in others:
+        _same_kind(first, other, verb)
+    epsilons = [g.exact_epsilon for g in guarantees]
+    known = sorted((e for e in epsilons if e is not None), reverse=True)
+    return first._with(
+        epsilon=sum(known[:touched], Fraction(0)) if len(known) == len(epsilons) else None,
+        gap=min((g.exact_gap for g in guarantees if g.exact_gap is not None), default=None),
+        simulated=any(g.simulated for g in guarantees),
+        assumption=_all_of(*guarantees),
+    )
 
 
 def _all_of(*guarantees: Guarantee) -> str | None:

@@ -21,12 +21,8 @@ def short_sentence(g: Guarantee) -> str:
         return whole_sentence(g)
     if g.notion is Notion.ONE_SIDED_DP:
         assert g.exact_gap is not None
-        assert g.exact_epsilon is not None
-        return (
-            f"One-sided privacy with epsilon {words(g.exact_epsilon)} and gap {_duration(g.exact_gap, g.gap_unit)} for {g.unit}: "
-            f"what is seen is at most {odds_in_words(g.exact_epsilon)[0]} times as likely in the sensitive case as in its "
-            "harmless neighbor, which the full guarantee describes; nothing is guaranteed in the other direction."
-        )
+        described = _one_sided(g, _duration(g.exact_gap, g.gap_unit))
+        return f"{described}, which the full guarantee describes; nothing is guaranteed in the other direction."
     if g.notion is Notion.MAP_ERROR:
         return f"{_map_error(g)}, if the stated model holds."
     assert g.exact_epsilon is not None
@@ -49,12 +45,8 @@ def whole_sentence(g: Guarantee) -> str:
         return f"{_worthless(g)} (neighbors: {g.neighbors})."
     if g.notion is Notion.ONE_SIDED_DP:
         assert g.exact_gap is not None
-        gap = f"{words(g.exact_gap, 'down')} {g.gap_unit}"
-        return (
-            f"One-sided privacy with epsilon {words(g.exact_epsilon)} and gap {gap} for {g.unit}: what is seen is at most "
-            f"{factor} times as likely in the sensitive case as in its harmless neighbor; "
-            f"nothing is guaranteed in the other direction (neighbors: {g.neighbors})."
-        )
+        described = _one_sided(g, f"{words(g.exact_gap, 'down')} {g.gap_unit}")
+        return f"{described}; nothing is guaranteed in the other direction (neighbors: {g.neighbors})."
     if g.notion is Notion.PURE_DP:
         subject, places = "whatever is published", "on one data set as on its neighbor"
     else:
@@ -70,6 +62,14 @@ def _opening(g: Guarantee) -> str:
     assert g.exact_epsilon is not None
     name = "Differential privacy" if g.notion is Notion.PURE_DP else "Local differential privacy"
     return f"{name} with epsilon {words(g.exact_epsilon)} for {g.unit}"
+
+
+def _one_sided(g: Guarantee, gap: str) -> str:
+    assert g.exact_epsilon is not None
+    return (
+        f"One-sided privacy with epsilon {words(g.exact_epsilon)} and gap {gap} for {g.unit}: what is seen is at most "
+        f"{odds_in_words(g.exact_epsilon)[0]} times as likely in the sensitive case as in its harmless neighbor"
+    )
 
 
 def _worthless(g: Guarantee) -> str:

@@ -8,14 +8,14 @@ is what the proof is about.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import Number, as_array, exp_bounds, log_above, printed, words
+from peerveil.core.exact import Number, as_array, exp_bounds, log_above, printed, whole, words
 from peerveil.core.guarantee import read_epsilon
 
 if TYPE_CHECKING:
@@ -82,16 +82,9 @@ class Response:
                 break
         else:
             raise BadInput("epsilon", got=epsilon, want=f"more: with {k} classes nothing would be left of an answer")
-        values = {
-            "exact_epsilon": exact_epsilon,
-            "labels": labels,
-            "k": k,
-            "bits": bits,
-            "keep_below": keep_below,
-            "share": share,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        values = (exact_epsilon, labels, k, bits, keep_below, share)
+        for field, value in zip(fields(self), values, strict=True):
+            object.__setattr__(self, field.name, value)
 
     @property
     def epsilon(self) -> float:
@@ -129,8 +122,7 @@ class Response:
         >>> sum(Response(1, classes=3).probabilities(0))
         Fraction(1, 1)
         """
-        if isinstance(answer, bool) or not isinstance(answer, (int, np.integer)) or not 0 <= answer < self.k:
-            raise BadInput("answer", got=answer, want=f"a code from 0 to {self.k - 1}")
+        whole(answer, "answer", 0, self.k - 1, want=f"a code from 0 to {self.k - 1}")
         return [self.exact_keep if code == answer else self.exact_other for code in range(self.k)]
 
     def unbiased(self, counts: ArrayLike) -> NDArray[np.float64]:
@@ -154,14 +146,12 @@ class Response:
         if self.labels is None:
             return _codes(values, self.k, argument)
         table = _as_array(self.labels)
-        if values.dtype.kind != table.dtype.kind and "O" not in (values.dtype.kind, table.dtype.kind):
+        mixed = "O" in (values.dtype.kind, table.dtype.kind)
+        if values.dtype.kind != table.dtype.kind and not mixed:
             names = {"b": "booleans", "i": "whole numbers", "u": "whole numbers", "f": "floats", "U": "strings"}
-            raise BadInput(
-                argument,
-                got=Verbatim(names.get(values.dtype.kind, str(values.dtype))),
-                want=f"{names.get(table.dtype.kind, str(table.dtype))}, like the classes",
-            )
-        if "O" in (values.dtype.kind, table.dtype.kind):
+            got, want = (names.get(array.dtype.kind, str(array.dtype)) for array in (values, table))
+            raise BadInput(argument, got=Verbatim(got), want=f"{want}, like the classes")
+        if mixed:
             lookup = {(type(label), label): code for code, label in enumerate(self.labels)}
             listed = [lookup.get((type(v), v), -1) for v in values.ravel().tolist()]
             codes = np.array(listed, dtype=np.int64).reshape(values.shape)

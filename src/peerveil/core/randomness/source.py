@@ -1,4 +1,4 @@
-"""The interface of both randomness sources, the samplers that they share, the secure source, and the scale of noise.
+"""The interface of both randomness sources, the samplers that they share, both sources, and the scale of noise.
 
 A source supplies uniform bits and Laplace noise; all the rest is built here, once, on those bits. So both sources
 draw from the same distributions, and a test of one is a test of the other's code.
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 import numpy as np
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import as_array, at_least, exact_positive, safe_sensitivity, whole
+from peerveil.core.exact import as_array, at_least, number, safe_sensitivity, whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness.response import Response
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _BLOCK: Final = 1 << 17  # values handled at once: stays in the processor's cache
 _LARGEST_SCALE: Final = 10**300
+_LARGEST_SIMULATED_SCALE: Final = 1e15
 _LARGEST_INTEGER: Final = 2**53  # whole numbers up to here are exact as floats
 
 
@@ -49,9 +50,16 @@ class Randomness(ABC):
     @staticmethod
     def simulation(seed: int | np.random.SeedSequence) -> SimulationRandomness:
         """For studies and tests: NumPy, repeatable from a seed; its results are marked."""
-        from peerveil.core.randomness.simulation import SimulationRandomness
-
         return SimulationRandomness(seed)
+
+    @staticmethod
+    def of(randomness: Randomness | None) -> Randomness:
+        """The given source, or the secure one; anything else is refused."""
+        if randomness is None:
+            return Randomness.secure()
+        if not isinstance(randomness, Randomness):
+            raise BadInput("randomness", got=randomness, want="Randomness.secure() or Randomness.simulation(seed)")
+        return randomness
 
     @property
     def is_secure(self) -> bool:
@@ -144,8 +152,7 @@ class Randomness(ABC):
     def integers(self, low: int, high: int, size: int | Sequence[int]) -> NDArray[np.int64]:
         """Whole numbers from ``low`` up to, but not including, ``high``, exactly uniform (by rejection)."""
         for name, value in (("low", low), ("high", high)):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or abs(int(value)) > 2**62:
-                raise BadInput(name, got=value, want="a whole number up to 2^62")
+            whole(value, name, -(2**62), 2**62, want="a whole number up to 2^62")
         span = int(high) - int(low)
         if span < 1:
             raise BadInput("high", got=high, want=f"a whole number above low = {low}")
@@ -166,8 +173,7 @@ class Randomness(ABC):
         Sorting n independent 64-bit keys gives every order equally often, provided that no two keys are equal; if two
         are, all are drawn again.
         """
-        whole(n, "n", 0)
-        count = int(n)
+        count = whole(n, "n", 0)
         while True:
             keys = self._bits(count, 64)
             order = np.argsort(keys, kind="stable")
@@ -235,23 +241,13 @@ def _numbers(array: NDArray[Any], argument: str, dtype: Any) -> NDArray[Any]:
 
 
 def _scale(scale: float) -> float:
-    if isinstance(scale, bool) or not isinstance(scale, (int, float, np.integer, np.floating)):
-        raise BadInput("scale", got=scale, want="a finite number above 0")
-    try:
-        return at_least(exact_positive(Fraction(*scale.as_integer_ratio()), "scale"))
-    except (ValueError, OverflowError):  # BadInput, and the ratio of NaN or infinity
-        raise BadInput("scale", got=scale, want="a finite number above 0") from None
+    number(scale, "scale", 1e-300, 1e300, want="a finite number above 0")
+    return at_least(Fraction(*scale.as_integer_ratio()))
 
 
 def _shape(size: int | Sequence[int]) -> tuple[int, ...]:
     parts = tuple(size) if isinstance(size, (tuple, list)) else (size,)
-    if any(isinstance(p, bool) or not isinstance(p, (int, np.integer)) or p < 0 for p in parts):
-        raise BadInput("size", got=size, want="a whole number, or a sequence of them, not negative")
-    return tuple(int(p) for p in parts)
-
-
-if TYPE_CHECKING:
-    from peerveil.core.randomness.simulation import SimulationRandomness
+    return tuple(whole(p, "size", 0, want="a whole number, or a sequence of them, not negative") for p in parts)
 
 
 @final
@@ -272,6 +268,48 @@ class SecureRandomness(Randomness):
 
     def __repr__(self) -> str:
         return "Randomness.secure()"
+
+
+@final
+class SimulationRandomness(Randomness):
+    """NumPy, seeded: fast and repeatable; it protects nobody. See :meth:`peerveil.Randomness.simulation`.
+
+    Attributes
+    ----------
+    generator : numpy.random.Generator
+        For whatever a simulation needs beyond the shared interface.
+    """
+
+    __slots__ = ("_seeds", "generator")
+    lane: ClassVar[str] = "simulation"
+
+    def __init__(self, seed: int | np.random.SeedSequence) -> None:
+        if not isinstance(seed, np.random.SeedSequence):
+            want = "a whole number, 0 or more: a simulation can be repeated"
+            seed = np.random.SeedSequence(whole(seed, "seed", 0, want=want))
+        self._seeds = seed
+        self.generator = np.random.Generator(np.random.PCG64DXSM(self._seeds))
+
+    def spawn(self, count: int) -> list[SimulationRandomness]:
+        """Independent sources for parallel or nested simulations, repeatable from the same seed."""
+        return [SimulationRandomness(child) for child in self._seeds.spawn(whole(count, "count", 0))]
+
+    def _bits(self, count: int, bits: int) -> NDArray[Any]:
+        return np.frombuffer(self.generator.bytes(count * (bits // 8)), dtype=f"<u{bits // 8}")
+
+    def _laplace(self, values: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+        return values + self.generator.laplace(scale=scale, size=values.size)
+
+    def _discrete_laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        # the difference of two geometric variables has mass proportional to exp(-abs(z)/scale)
+        if scale > _LARGEST_SIMULATED_SCALE:
+            raise BadInput("scale", got=scale, want="at most 1e15 in a simulation (NumPy saturates beyond)")
+        success = -np.expm1(-1.0 / scale)
+        first, second = self.generator.geometric(success, size=(2, values.size))
+        return np.asarray(values + first - second)
+
+    def __repr__(self) -> str:
+        return f"Randomness.simulation({self._seeds.entropy})"
 
 
 @lru_cache(maxsize=64)

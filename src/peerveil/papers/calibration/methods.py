@@ -18,9 +18,9 @@ from scipy.sparse import block_array, coo_array, csc_array
 from scipy.sparse.linalg import spsolve
 from scipy.stats import kendalltau
 
-from peerveil.calibration.checks import number, numbers
 from peerveil.calibration.functions import Affine
 from peerveil.core.errors import BadInput
+from peerveil.core.exact import number, numbers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +72,7 @@ def with_known(reviews: Reviews, reviewers: Mapping[Any, Affine], *, noise: floa
     a = scale[who]
     top = np.bincount(paper, weights=a * (score - bias[who]), minlength=papers)
     bottom = np.bincount(paper, weights=a * a, minlength=papers)
-    extra = 0.0 if noise is None else number("noise", noise, low=0.0) ** 2
+    extra = 0.0 if noise is None else number(noise, "noise", 0.0) ** 2
     return np.asarray(top / (bottom + extra))
 
 
@@ -84,7 +84,7 @@ def least_squares(reviews: Reviews, *, ridge: float = 0.1) -> Floats:
     the rest solved again.
     """
     paper, who, score, papers, people = _parts(reviews)
-    pull = number("ridge", ridge, low=1e-9)
+    pull = number(ridge, "ridge", 1e-9)
     y = (score - score.mean()) / (score.std() or 1.0)
     n, m, r = len(y), papers, len(people)
     rows, ones = np.arange(n), np.ones(n)
@@ -136,7 +136,7 @@ def kendall_distance(truth: ArrayLike, estimate: ArrayLike) -> float:
     >>> round(kendall_distance([1, 2, 3], [1, 3, 2]), 6)
     0.333333
     """
-    x, y = numbers("truth", truth), numbers("estimate", estimate)
+    x, y = numbers(truth, "truth"), numbers(estimate, "estimate")
     if x.shape != y.shape or x.ndim != 1 or len(x) < 2:
         raise BadInput("estimate", got=estimate, want="as many numbers as truth, at least two")
     n = len(x)
@@ -156,7 +156,7 @@ def messy_middle_error(
     truth: ArrayLike, estimate: ArrayLike, *, accept: int = 25, middle: tuple[int, int] = (11, 40)
 ) -> float:
     """Of the papers truly ranked in the middle, the share that is wrongly accepted or rejected (Appendix A)."""
-    x, y = numbers("truth", truth), numbers("estimate", estimate)
+    x, y = numbers(truth, "truth"), numbers(estimate, "estimate")
     if x.shape != y.shape or len(x) < middle[1]:
         raise BadInput("estimate", got=estimate, want=f"as many numbers as truth, at least {middle[1]}")
     rank, guessed = (np.argsort(np.argsort(-part, kind="stable"), kind="stable") + 1 for part in (x, y))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from peerveil.core.randomness.simulation import SimulationRandomness
+    from peerveil.core.randomness.source import SimulationRandomness
 
 _SEED: Final = 20210612
 _LEVEL: Final = 0.05

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Frontier:
+class DelayFrontier:
     """Mean delays of batched and other comments that can be had at one epsilon, in gaps; one entry a weight."""
 
     epsilon: float
@@ -37,7 +37,7 @@ class Frontier:
         ax.set(xlabel="mean delay of batched comments, in gaps", ylabel="mean delay of others, in gaps")
 
 
-def frontier(epsilon: Number, *, family: str = "zero-inflated", points: int = 61) -> Frontier:
+def frontier(epsilon: Number, *, family: str = "zero-inflated", points: int = 61) -> DelayFrontier:
     """The best pairs of mean delays at one epsilon, for weights from 0 to 1.
 
     ``family="zero-inflated"`` is the paper's (Theorem 4.6), best among (epsilon/2, g)-indistinguishable pairs;
@@ -54,4 +54,4 @@ def frontier(epsilon: Number, *, family: str = "zero-inflated", points: int = 61
     kind: Any = kinds[family]
     mechanisms = [kind(epsilon=epsilon, gap=1, weight=float(w)) for w in weights]
     means = np.array([(m.mean_batched, m.mean_unbatched) for m in mechanisms])
-    return Frontier(mechanisms[0].epsilon, weights, means[:, 0], means[:, 1], family)
+    return DelayFrontier(mechanisms[0].epsilon, weights, means[:, 0], means[:, 1], family)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import exp_bounds, whole
+from peerveil.core.exact import exp_bounds, number, whole
 from peerveil.timing.delays import WHOLE, Steps
 from peerveil.timing.mechanism import DelayMechanism
-from peerveil.timing.mechanisms import check_longest, read_weight
+from peerveil.timing.mechanisms import check_longest
 
 if TYPE_CHECKING:
     from peerveil.core.exact import Number
@@ -59,7 +59,7 @@ class UnevenSplit(DelayMechanism):
         window: Duration = 0,
     ) -> None:
         super().__init__(epsilon=epsilon, gap=gap, window=window, weight=weight, rho=rho, width=width)
-        best = best_split(self.epsilon, read_weight(weight))
+        best = best_split(self.epsilon, number(weight, "weight", 0, 1))
         rho_ = best[0] if rho is None else rho
         if not 1 < rho_ <= math.exp(self.epsilon / 2) * (1 + 1e-12):
             raise BadInput("rho", got=rho, want=f"above 1 and at most e^(epsilon/2) = {math.exp(self.epsilon / 2):.4g}")

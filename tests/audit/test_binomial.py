@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy.stats import binom, binomtest
 
-from peerveil.core.binomial import lower_confidence, upper_confidence
+from peerveil.audit.events import lower_confidence, upper_confidence
 
 
 @pytest.mark.parametrize(("k", "n"), [(1, 1), (3, 10), (50, 100), (99, 100), (700, 100_000)])
