@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.data.readers import easychair, hotcrp, mediawiki, openreview
+from peerveil.data.readers import csv_exports, json_exports
 from peerveil.data.readers.files import InputFile, first_records
 from peerveil.data.readers.rank_tables import people_columns, place_columns
 from peerveil.data.readers.tabular import TABULAR, column_names, separator_of
@@ -44,15 +44,19 @@ FORMATS: Final = {
     "parquet": Format("Parquet"),
     "openreview": _export(
         "OpenReview notes (API 1 or 2) as JSON or JSON lines",
-        Reviews=openreview.read_reviews,
-        Events=openreview.read_events,
+        Reviews=json_exports.openreview_reviews,
+        Events=json_exports.openreview_events,
     ),
     "hotcrp": _export(
-        "HotCRP's review CSV, or batch/reviewcsv.php -c -x", Reviews=hotcrp.read_reviews, Events=hotcrp.read_events
+        "HotCRP's review CSV, or batch/reviewcsv.php -c -x",
+        Reviews=csv_exports.hotcrp_reviews,
+        Events=csv_exports.hotcrp_events,
     ),
-    "easychair": _export("EasyChair's review.csv", Reviews=easychair.read_reviews, Events=easychair.read_events),
+    "easychair": _export(
+        "EasyChair's review.csv", Reviews=csv_exports.easychair_reviews, Events=csv_exports.easychair_events
+    ),
     "preflib": Format("PrefLib .soc .soi .toc .toi", ("Rankings",)),
-    "mediawiki": _export("MediaWiki recent changes as JSON", Events=mediawiki.read_events),
+    "mediawiki": _export("MediaWiki recent changes as JSON", Events=json_exports.mediawiki_events),
 }
 
 
@@ -121,11 +125,11 @@ def _text(file: InputFile) -> Recognized:
     separator = separator_of(file, format_)
     records = first_records(file.head_text(), separator, 1)
     names = records[0][1] if records else []
-    if {name.strip().lower() for name in names} >= easychair.HEADER:
+    if {name.strip().lower() for name in names} >= csv_exports.EASYCHAIR:
         return _platform("easychair", "it has the columns submission # and member #")
-    if set(names) >= hotcrp.LONG:
+    if set(names) >= csv_exports.HOTCRP_LONG:
         return _platform("hotcrp", "it has the columns of batch/reviewcsv.php -c -x")
-    if set(names) >= hotcrp.WEB and hotcrp.is_web(names):
+    if csv_exports.is_hotcrp_web(names):
         return Recognized("hotcrp", ("Reviews",), "it has the columns of HotCRP's review CSV")
     if file.suffix in (".csv", ".tsv", ".tab", ".txt"):
         return _table(file, format_, f"its suffix is {file.suffix}")

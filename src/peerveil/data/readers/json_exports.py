@@ -1,11 +1,12 @@
-"""OpenReview notes of API 1 and API 2.
+"""Reviews and events from JSON: OpenReview notes of API 1 and API 2, and MediaWiki's recent changes.
 
-Accepted: a list of notes, ``{"notes": [...]}``, JSON lines, and submissions that carry their replies in
-``details``. API 2 wraps every answer (``{"rating": {"value": 8}}``) and lists ``invitations``; API 1 does not and has
-one ``invitation``. A file may even mix the two.
+OpenReview: a list of notes, ``{"notes": [...]}``, JSON lines, and submissions that carry their replies in ``details``.
+API 2 wraps every answer (``{"rating": {"value": 8}}``) and lists ``invitations``; API 1 does not and has one
+``invitation``. A file may even mix the two. A signature such as ``Venue/Submission12/Reviewer_AbCd`` names a reviewer
+within one paper only: the same person has another one on the next paper. It is kept whole, so that nobody is linked by
+accident.
 
-A signature such as ``Venue/Submission12/Reviewer_AbCd`` names a reviewer within one paper only: the same person has
-another one on the next paper. It is kept whole, so that nobody is linked by accident.
+MediaWiki: an API answer, a list of answers, a list of changes, or JSON lines of either.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from peerveil.core.errors import Verbatim
 from peerveil.data.readers.platforms import ExportRecord, counted_note, record_table, review_table
+from peerveil.data.schema import SECOND_CLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,10 +28,9 @@ if TYPE_CHECKING:
 _SCORES = ("rating", "overall_rating", "recommendation", "overall_recommendation", "overall_assessment", "score")
 _REVIEW = re.compile(r"(^|[_/-])Review$")
 _META_REVIEW = re.compile(r"Meta[^/]*$", re.IGNORECASE)
-_CLOCKS = ("tcdate", "tmdate", "cdate", "mdate", "pdate", "odate")
 
 
-def read_reviews(file: InputFile, options: ReadOptions) -> RawTable:
+def openreview_reviews(file: InputFile, options: ReadOptions) -> RawTable:
     """The official reviews: paper (the forum), reviewer (the signature), score, criteria, time."""
     notes = _notes(file)
     reviews = [note for note in notes if _is_review(note.content)]
@@ -43,7 +44,7 @@ def read_reviews(file: InputFile, options: ReadOptions) -> RawTable:
     return review_table(raw, [_answers(note.content) for note in reviews], options, _SCORES)
 
 
-def read_events(file: InputFile, options: ReadOptions) -> RawTable:
+def openreview_events(file: InputFile, options: ReadOptions) -> RawTable:
     """Everything posted in a forum but the submission itself: reviews, comments, decisions.
 
     The time is ``cdate`` (else ``tcdate``); ``columns={"time": "tcdate"}`` asks for another clock. ``number`` and the
@@ -62,7 +63,7 @@ def read_events(file: InputFile, options: ReadOptions) -> RawTable:
         "id": "id",
         "reply_to": ("replyto", _parent),
     }
-    raw = record_table(file, posts, fields, ("number", *_CLOCKS), others)
+    raw = record_table(file, posts, fields, ("number", *SECOND_CLOCKS), others)
     if raw.columns["time"].null_count() == len(posts):
         raise raw.source.refusal(Verbatim("notes without cdate and tcdate"), "a time in every note", column="cdate")
     return raw
@@ -131,3 +132,45 @@ def _parent(note: Content) -> Any:
 def _time(options: ReadOptions) -> Field:
     clocks = [options.columns["time"]] if "time" in options.columns else ["cdate", "tcdate"]
     return "cdate", lambda note: next((note[name] for name in clocks if note.get(name) is not None), None)
+
+
+# ---- MediaWiki ----------------------------------------------------------------------------------------------------------
+
+
+def mediawiki_events(file: InputFile, options: ReadOptions) -> RawTable:  # noqa: ARG001
+    """Edits and new pages: user, page title, timestamp; the id is ``rcid``, else ``revid``.
+
+    Log entries, categorization and changes whose user is hidden are left out, and noted.
+    """
+    changes = list(_changes(file, file.json()))
+    if not changes:
+        raise file.refusal(Verbatim("no changes"), "at least one entry in recentchanges")
+    edits = [change for change in changes if change.content.get("type", "edit") in ("edit", "new")]
+    visible = [edit for edit in edits if not {"userhidden", "suppressed"} & edit.content.keys()]
+    if not visible:
+        raise file.refusal(Verbatim(f"{len(changes)} changes and no edit by a visible user"), "at least one edit")
+    of_all = f"left out {{}} of {len(changes):,} changes: "
+    notes = counted_note(len(changes) - len(edits), of_all + "not edits")
+    notes += counted_note(len(edits) - len(visible), of_all + "user hidden")
+    key = "rcid" if all("rcid" in edit.content for edit in visible) else "revid"
+    fields: dict[str, Field] = {"actor": "user", "thread": "title", "time": "timestamp"}
+    if any(key in edit.content for edit in visible):
+        fields["id"] = key
+    return record_table(file, visible, fields, ("revid", "pageid", "userid", "ns"), notes)
+
+
+def _changes(file: InputFile, document: Any) -> Iterator[ExportRecord]:
+    """Every change, numbered from 1 through the file."""
+    row = 0
+    for answer in document if isinstance(document, list) else [document]:
+        if not isinstance(answer, dict):
+            raise file.refusal(answer, "recent changes: objects with title, user and timestamp")
+        query = answer.get("query", answer)
+        changes = query.get("recentchanges", [answer]) if isinstance(query, dict) else None
+        if not isinstance(changes, list):
+            raise file.refusal(changes, "a list under recentchanges")
+        for change in changes:
+            row += 1
+            if not isinstance(change, dict) or "timestamp" not in change:
+                raise file.refusal(change, f"a change with title, user and timestamp as entry {row}")
+            yield ExportRecord(row, None, change)
