@@ -51,9 +51,7 @@ def stored_result(store: Store, known: Known, kind: str) -> Stored | None:
         row = connection.execute(query).one_or_none()
     if row is None:
         return None
-    content = json.loads(row.content)
-    content.pop("estimated_accuracy", None)  # an earlier version stored an interval that did not cover the true value
-    return Stored(row.made, content, Svg(*json.loads(row.figure)))
+    return Stored(row.made, json.loads(row.content), Svg(*json.loads(row.figure)))
 
 
 def store_result(
@@ -190,9 +188,7 @@ def _add_result(page: Page, known: Known, result: Stored) -> None:
 
 
 def _label_rows(content: dict[str, Any]) -> dict[str, str]:
-    rows = {}
-    if "mean_confidence" in content:
-        rows["mean confidence of the labels"] = f"{content['mean_confidence']:.0%}"
+    rows = {"mean confidence of the labels": f"{content['mean_confidence']:.0%}"}
     needed = content.get("needed")
     if needed is not None:
         each = needed["answers_a_task"]

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from peerveil.web.gateway.core import Gateway
     from peerveil.web.gateway.feed import atom, rss
     from peerveil.web.gateway.health import examine
-    from peerveil.web.gateway.page import operator_page
     from peerveil.web.gateway.publish import GatewayWorker
     from peerveil.web.gateway.reveal import approve_reveal, read_audit, request_reveal
     from peerveil.web.gateway.settings import GatewaySettings
     from peerveil.web.gateway.space import Space
+    from peerveil.web.gateway.tally import operator_page
     from peerveil.web.gateway.webhooks import check_signature
 
 __all__ = [
@@ -64,11 +64,11 @@ _MODULES: Final = {
     "core": ("Gateway",),
     "feed": ("atom", "rss"),
     "health": ("examine",),
-    "page": ("operator_page",),
     "publish": ("GatewayWorker",),
     "reveal": ("approve_reveal", "read_audit", "request_reveal"),
     "settings": ("GatewaySettings",),
     "space": ("Space",),
+    "tally": ("operator_page",),
     "webhooks": ("check_signature",),
 }
 

@@ -21,7 +21,7 @@ from peerveil.web.gateway.feed import Item, atom, rss
 from peerveil.web.gateway.health import Heartbeat
 from peerveil.web.gateway.intake import AuthorRequest, Edit, Submit, Withdraw
 from peerveil.web.gateway.publish import GatewayWorker
-from peerveil.web.gateway.tally import metrics
+from peerveil.web.gateway.tally import metrics, operator_page
 from peerveil.web.gateway.watch import Halted
 
 if TYPE_CHECKING:
@@ -269,8 +269,6 @@ def _operator_routes(app: FastAPI, gateway: Gateway, heartbeat: Heartbeat) -> No
 
     @app.get("/operator", response_class=HTMLResponse, include_in_schema=False)
     async def operator(request: Request) -> Response:
-        from peerveil.web.gateway.page import operator_page
-
         try:
             names = await operated_spaces(request, basic=True)
         except Unauthorized:

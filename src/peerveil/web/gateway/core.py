@@ -6,7 +6,7 @@ import os
 import time
 from contextlib import contextmanager
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from sqlalchemy import insert, select, update
 
@@ -23,7 +23,7 @@ from peerveil.web.gateway.tables import SECRET, clock, held, hooks, records, sch
 from peerveil.web.gateway.watch import Halted, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from sqlalchemy import Connection
 
@@ -71,7 +71,7 @@ class Gateway:
         self.cursors = Cursors(self.digests, self.epoch)
         self.intake = Intake(vault, self.digests, self.records, self.watch)
         self.publisher = Publisher(vault, self.digests, self.records)
-        self.group: GroupCommit[AuthorRequest, bytes] = GroupCommit(self.database, self._take)
+        self.group: GroupCommit[AuthorRequest, bytes] = GroupCommit(self.database, self.intake.take)
         self._spaces: tuple[float, dict[str, Space]] = (0.0, {})
 
     def __enter__(self) -> Self:
@@ -159,9 +159,6 @@ class Gateway:
             return self.tokens.issue(connection, role=role, scope=space, actor=actor)
 
     # ---- posts --------------------------------------------------------------------------------------------------
-
-    def _take(self, connection: Connection, requests: Sequence[AuthorRequest]) -> list[Any]:
-        return self.intake.take(connection, requests)
 
     def take(self, request: AuthorRequest) -> bytes:
         """Take one request now, in a transaction of its own. Servers use the group instead."""

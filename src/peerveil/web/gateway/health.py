@@ -18,6 +18,7 @@ from sqlalchemy import delete, select, text
 
 from peerveil.web.common.database import SECOND, database_time, insert_rows
 from peerveil.web.common.vault import VARIABLE, CannotOpen, Vault
+from peerveil.web.gateway.intake import open_post
 from peerveil.web.gateway.tables import VERSION, beats, clock, held, hooks, tokens
 from peerveil.web.gateway.tally import BINS, fit_verdict, read_tally
 
@@ -157,7 +158,7 @@ def _has_foreign_keys(connection: Connection, vault: Vault) -> bool:
     sample = connection.execute(select(held.c.id, held.c.body).order_by(held.c.id).limit(50)).all()
     try:
         for row in sample:
-            vault.open(bytes(row.body), about=row.id)
+            open_post(vault, row)
     except CannotOpen:
         return True
     return False

@@ -142,45 +142,42 @@ class Intake:
 
     def take(self, connection: Connection, requests: Sequence[AuthorRequest]) -> list[Any]:
         """An answer (bytes) or a refusal for each request, in order."""
-        submits = [(i, request) for i, request in enumerate(requests) if isinstance(request, Submit)]
-        answers = dict(self._submit(connection, submits)) if submits else {}
-        for i, request in enumerate(requests):
-            if not isinstance(request, Submit):
-                answers[i] = self._change(connection, request)
-        return [answers[i] for i in range(len(requests))]
+        submits = [request for request in requests if isinstance(request, Submit)]
+        taken = iter(self._submit(connection, submits) if submits else ())
+        return [
+            next(taken) if isinstance(request, Submit) else self._change(connection, request) for request in requests
+        ]
 
     # ---- new posts ----------------------------------------------------------------------------------------------
 
-    def _submit(self, connection: Connection, requests: Sequence[tuple[int, Submit]]) -> list[tuple[int, Any]]:
-        people = [self._digests("person", request.space.name, request.actor) for _, request in requests]
-        keys = [
-            self._digests("key", person, request.key) for person, (_, request) in zip(people, requests, strict=True)
-        ]
+    def _submit(self, connection: Connection, requests: Sequence[Submit]) -> list[Any]:
+        people = [self._digests("person", request.space.name, request.actor) for request in requests]
+        keys = [self._digests("key", person, request.key) for person, request in zip(people, requests, strict=True)]
         self._lock(connection, people)
         now = self._watch.now(connection)
         then = self._watch.unshifted(connection, now)
         known = self._records.find(connection, keys)
-        spaces = {person: request.space for person, (_, request) in zip(people, requests, strict=True)}
+        spaces = {person: request.space for person, request in zip(people, requests, strict=True)}
         past = self._sittings.read(connection, spaces, then)
-        parents = self._parents(connection, [request for _, request in requests])
-        answers: list[tuple[int, Any]] = []
+        parents = self._parents(connection, requests)
+        answers: list[Any] = []
         fresh: list[_New] = []
         rejoined: list[str] = []
-        for (i, request), person, key in zip(requests, people, keys, strict=True):
+        for request, person, key in zip(requests, people, keys, strict=True):
             try:
                 body = self._digests("body", key, request.body_hash)
                 if key in known:
-                    answers.append((i, known[key].answer_for(body)))
+                    answers.append(known[key].answer_for(body))
                     continue
                 if request.space.is_closed(now):
                     raise Conflict("the deadline of this space has passed; nothing more is taken")
                 new = self._new(request, person, key, body, past.setdefault(person, []), then, parents, rejoined)
             except ServiceError as refusal:
-                answers.append((i, refusal))
+                answers.append(refusal)
                 continue
             known[key] = new.record
             fresh.append(new)
-            answers.append((i, new.record.answer))
+            answers.append(new.record.answer)
         self._draw(fresh, now)
         self._store(connection, fresh, rejoined, now)
         writers = {new.person: spaces[new.person] for new in fresh}
@@ -263,7 +260,7 @@ class Intake:
         own = joined.where(among(connection, held.c.receipt, list(hashes))).order_by(held.c.id)
         for post in connection.execute(own.with_for_update(of=held)):
             with suppress(CannotOpen):  # a key is missing: it cannot be answered now
-                body = json.loads(self._vault.open(bytes(post.body), about=post.id))
+                body = open_post(self._vault, post)
                 parents[hashes[post.receipt]] = _Parent(post.id, post.owner, body["k"], body)
         return parents
 
@@ -354,8 +351,7 @@ class Intake:
                 return self._withdraw(connection, row, post)
             if row.state == "withdrawn" or post is None:
                 raise Conflict("it was withdrawn" if row.state == "withdrawn" else "it is posted; too late to edit")
-            body = json.loads(self._vault.open(bytes(post.body), about=post.id)) | {"c": request.content}
-            sealed = seal_post(self._vault, post.id, body)
+            sealed = seal_post(self._vault, post.id, open_post(self._vault, post) | {"c": request.content})
             connection.execute(update(held).where(held.c.id == post.id).values(body=sealed))
         except CannotOpen:
             return Unavailable("the key of this post is missing; its operator must put it back")
@@ -368,7 +364,7 @@ class Intake:
             if post is None:
                 raise Conflict("it is posted; too late to withdraw")
             connection.execute(delete(held).where(held.c.id == post.id))
-            replies = json.loads(self._vault.open(bytes(post.body), about=post.id))["k"]
+            replies = open_post(self._vault, post)["k"]
             connection.execute(update(held).where(among(connection, held.c.id, replies)).values(waits=0))
             connection.execute(update(receipts).where(receipts.c.receipt == row.receipt).values(state="withdrawn"))
         return b'{"state": "withdrawn"}'
@@ -395,3 +391,9 @@ class Intake:
 def seal_post(vault: Vault, post: str, body: dict[str, Any]) -> bytes:
     """What a held post says, sealed for its own row."""
     return vault.seal(json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass"), about=post)
+
+
+def open_post(vault: Vault, row: Any) -> dict[str, Any]:
+    """What the held post of a row says."""
+    body: dict[str, Any] = json.loads(vault.open(bytes(row.body), about=row.id))
+    return body

@@ -13,7 +13,6 @@ Several workers may share a PostgreSQL database. A worker that dies loses nothin
 
 from __future__ import annotations
 
-import json
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from peerveil.core.errors import PeerveilError
 from peerveil.core.randomness import Randomness
 from peerveil.web.common.database import SECOND, among, insert_rows
 from peerveil.web.common.vault import CannotOpen
-from peerveil.web.gateway.intake import seal_post
+from peerveil.web.gateway.intake import open_post, seal_post
 from peerveil.web.gateway.tables import clock, feed, held, receipts, recent, spaces
 from peerveil.web.gateway.tally import count_published
 from peerveil.web.gateway.watch import Halted
@@ -139,7 +138,7 @@ class Publisher:
         opened = []
         for row in rows:
             try:
-                opened.append((row, json.loads(self._vault.open(bytes(row.body), about=row.id))))
+                opened.append((row, open_post(self._vault, row)))
             except CannotOpen:
                 connection.execute(update(held).where(held.c.id == row.id).values(due_at=now + _RETRY_SEALED))
         return opened
@@ -154,7 +153,7 @@ class Publisher:
         for row in connection.execute(waiting.order_by(held.c.id).with_for_update()).all():
             sealed = bytes(row.body)
             with suppress(CannotOpen):  # a key is missing: it stays closed, and waits for its key alone
-                body = json.loads(self._vault.open(sealed, about=row.id)) | {"r": self.public_id(parent_of[row.id])}
+                body = open_post(self._vault, row) | {"r": self.public_id(parent_of[row.id])}
                 sealed = seal_post(self._vault, row.id, body)
             freed.append({"post": row.id, "sealed": sealed})
         if freed:

@@ -18,6 +18,7 @@ from peerveil.core.text import on_one_line
 from peerveil.web.common.errors import Forbidden, NotFound
 from peerveil.web.common.tokens import EVERYWHERE
 from peerveil.web.gateway.feed import posted_words
+from peerveil.web.gateway.intake import open_post
 from peerveil.web.gateway.tables import audit, held
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def approve_reveal(gateway: Gateway, operator: Identity, number: int) -> dict[st
         post = _held(connection, operator, request["receipt"])
         _write(gateway, connection, operator, "approve", request["receipt"], request=number)
     # committed: the step is on record before the text is opened
-    body = json.loads(gateway.vault.open(bytes(post.body), about=post.id))
+    body = open_post(gateway.vault, post)
     return {"space": post.space, "thread": body["t"], "content": body["c"]}
 
 

@@ -1,4 +1,6 @@
-"""Counts of what was published: how much, how late, and whether delays lie where the mechanism says. Never of intake.
+"""What operators see: how much was published, how late, whether delays lie where the mechanism says, and the guarantee.
+
+There is no figure of intake, no backlog and nothing about a single post.
 
 Where single delays lie is shown only in blocks of at least :data:`BLOCK` posts: whoever reads the counts before and
 after one post would otherwise learn its delay, and so its arrival.
@@ -6,15 +8,19 @@ after one post would otherwise learn its delay, and so its arrival.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from sqlalchemy import select
+from sqlalchemy import func, select
 
+from peerveil.report import Page, svg
+from peerveil.report.figures import COLORS, figure_style, new_axes
+from peerveil.timing.durations import in_words, percent
 from peerveil.web.common.database import SECOND, insert_rows
-from peerveil.web.gateway.tables import tally
+from peerveil.web.gateway.tables import clock, feed, hooks, tally
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +30,8 @@ if TYPE_CHECKING:
 
     from peerveil.core.randomness import Randomness
     from peerveil.timing.mechanism import DelayMechanism
+    from peerveil.web.gateway.core import Gateway
+    from peerveil.web.gateway.space import Space
 
 BLOCK: Final = 200
 """The picture of delays is updated after at least this many posts."""
@@ -37,6 +45,9 @@ EDGES_SECONDS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0, 
 LATE_SECONDS: Final = 1.0
 """A post that appears later than this after its time counts as late."""
 
+_HOURS: Final = 48
+_HOUR: Final = 3600 * SECOND
+_BAND: Final = 4.5  # standard errors beyond which a bar is called wrong
 _HEAD: Final = """\
 # HELP peerveil_gateway_released_total Posts published.
 # TYPE peerveil_gateway_released_total counter
@@ -111,3 +122,118 @@ def fit_verdict(counts: Mapping[str, int]) -> tuple[bool, str]:
     pvalue = float(chisquare([counts[f"fit_{k}"] for k in range(BINS)]).pvalue)
     fits = pvalue > 1e-6
     return fits, f"They fit (p = {pvalue:.2f})." if fits else "They do NOT fit: stop, and look for the fault."
+
+
+# ---- the operator's page ----------------------------------------------------------------------------------------------
+
+
+def operator_page(gateway: Gateway, names: Sequence[str]) -> Page:
+    """The page for some spaces."""
+    lead = "What readers have received, and how. Nothing here is about single posts or about intake."
+    page = Page("Gateway", lead=lead)
+    with gateway.database.reading() as connection:
+        row = connection.execute(select(clock)).one()
+        now = gateway.watch.source(connection)
+        if row.state != "running":
+            page.warning(
+                "Halted: nothing is taken or published",
+                [
+                    f"The database's clock moved by {row.step / SECOND:,.0f} s (a {row.state}).",
+                    "Look at the clock. Then: peerveil gateway doctor --confirm-clock step (the clock was moved), or "
+                    "--confirm-clock pause (time has really passed).",
+                ],
+            )
+        elif now - row.high > 60 * SECOND:
+            page.warning("No worker", ["No worker has been at work for a minute: peerveil gateway work, or serve."])
+        if not names:
+            page.paragraph("There is no space yet: put one into the configuration file, and run peerveil gateway init.")
+        for name in names:
+            _add_space(page, connection, gateway.spaces[name], now)
+    return page
+
+
+def _add_space(page: Page, connection: Connection, space: Space, now: int) -> None:
+    counts = read_tally(connection, space.name)
+    published, late = counts["released"], counts["late"]
+    page.heading(space.name)
+    page.guarantee(space.in_words())
+    recent = select(func.count()).where(feed.c.space == space.name, feed.c.posted_at > now - _HOUR)
+    rows = {
+        "published in all": f"{published:,}",
+        "published in the last hour": f"{connection.execute(recent).scalar_one():,}",
+        "published more than a second late": f"{late:,} ({percent(late / max(published, 1))})",
+        "mean lateness": in_words(counts["lateness_sum"] / max(published, 1) / SECOND),
+        "longest delay stated to authors": in_words(space.longest_delay("")),
+        "time grid": in_words(space.grid),
+    }
+    if space.webhooks:
+        rows["webhooks"] = _webhooks(connection, space.name)
+    page.table(["", ""], [list(row) for row in rows.items()])
+    if not published:
+        page.paragraph("Nothing has been published yet.")
+        return
+    caption = f"Posts that appeared in each of the last {_HOURS} hours."
+    page.figure(svg(_throughput(connection, space.name, now), caption), caption)
+    page.figure(svg(_lateness(counts), "How late posts appeared."), "How late posts appeared. Longer is not lost.")
+    delays = sum(counts[f"fit_{k}"] for k in range(BINS))
+    if not delays:
+        page.paragraph(f"Whether delays are as they should be is shown from {BLOCK} posts on, in blocks of as many.")
+        return
+    page.figure(
+        svg(_fit(counts), "Delays against the mechanism's distribution; all bars should be equally high."),
+        f"{delays:,} delays in {BINS} parts that the mechanism makes equally likely: bars should be level, within the "
+        f"band. {fit_verdict(counts)[1]}",
+    )
+
+
+def _webhooks(connection: Connection, space: str) -> str:
+    rows = connection.execute(select(hooks.c.attempts).where(hooks.c.space == space, hooks.c.active == 1)).scalars()
+    failing = [attempts for attempts in rows if attempts]
+    return f"{len(failing)} failing, after up to {max(failing)} attempts" if failing else "all well"
+
+
+def _bars(positions: range, heights: Sequence[int], colors: Any, **more: Any) -> Any:
+    (ax,) = new_axes(7, 2.4)
+    with figure_style():
+        ax.bar(positions, heights, color=colors, **more)
+        ax.set_ylabel("posts")
+    return ax
+
+
+def _throughput(connection: Connection, space: str, now: int) -> Any:
+    last = now // _HOUR
+    rows = connection.execute(
+        select(feed.c.posted_at, func.count())
+        .where(feed.c.space == space, feed.c.posted_at >= (last - _HOURS + 1) * _HOUR)
+        .group_by(feed.c.posted_at)
+    )
+    hours = [0] * _HOURS
+    for moment, count in rows:
+        hours[min(int(moment // _HOUR - last + _HOURS - 1), _HOURS - 1)] += int(count)
+    ax = _bars(range(1 - _HOURS, 1), hours, COLORS["private"], width=1.0)
+    ax.set(xlabel="hours ago", xlim=(-_HOURS + 0.5, 0.5))
+    return ax
+
+
+def _lateness(counts: Mapping[str, int]) -> Any:
+    labels = [f"to {_short(edge)}" for edge in EDGES_SECONDS] + ["more"]
+    colors = [COLORS["private" if edge <= LATE_SECONDS else "leak"] for edge in (*EDGES_SECONDS, math.inf)]
+    places = range(len(labels))
+    ax = _bars(places, [counts[f"lateness_{k}"] for k in places], colors)
+    ax.set_xticks(places, labels, rotation=45, ha="right")
+    return ax
+
+
+def _fit(counts: Mapping[str, int]) -> Any:
+    bars = [counts[f"fit_{k}"] for k in range(BINS)]
+    expected = sum(bars) / BINS
+    spread = _BAND * math.sqrt(expected * (1 - 1 / BINS))
+    ax = _bars(range(BINS), bars, [COLORS["leak" if abs(bar - expected) > spread else "good"] for bar in bars])
+    ax.axhspan(expected - spread, expected + spread, color=COLORS["truth"], alpha=0.3)
+    ax.axhline(expected, color=COLORS["truth"], linewidth=1)
+    ax.set(xlabel="from the shortest delays to the longest", ylim=(0, None), xticks=[])
+    return ax
+
+
+def _short(seconds: float) -> str:
+    return f"{seconds * 1000:g} ms" if seconds < 1 else f"{seconds:g} s" if seconds < 60 else f"{seconds / 60:g} min"
