@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
     from peerveil.data.readers.files import InputFile
 
-KINDS = {
-    "soc": "complete orders without ties",
-    "soi": "orders without ties",
-    "toc": "complete orders",
-    "toi": "orders",
-}
+KINDS = {"soc": "complete orders without ties", "soi": "orders without ties", "toc": "complete orders", "toi": "orders"}
 _BLOCK_BYTES = 4_000_000
 _ENTRY = r"(?:[0-9]{1,15}|\{[0-9]{1,15}(?:,[0-9]{1,15})*\})"
 _LINE = rf"^[0-9]{{1,15}}:{_ENTRY}(?:,{_ENTRY})*$"
