@@ -101,7 +101,8 @@ class TableDescription(Pictured):
 
     def draw(self, ax: Axes) -> None:
         """The distribution as bars."""
-        labels = [_shortened(value) for value in self.distribution.bins]
+        names = map(_printable, self.distribution.bins)
+        labels = [name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…" for name in names]
         slanted: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
         ax.bar(range(len(labels)), self.distribution.counts)
         ax.set_xticks(range(len(labels)), labels, parse_math=False, **(slanted if max(map(len, labels)) > 4 else {}))
@@ -306,9 +307,3 @@ def _most_frequent(counted: str, by: str, values: Sequence[str], counts: Sequenc
 def _printable(text: str) -> str:
     """On one line, without control characters."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
-
-
-def _shortened(name: str) -> str:
-    """A name short enough for a figure."""
-    text = _printable(name)
-    return text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"

@@ -128,8 +128,7 @@ class Events(Table):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """With the rows of the input, which say in which order posts of one moment came."""
-        rebuild, (kind, frame, notes) = super().__reduce__()
-        return rebuild, (kind, frame.with_columns(pl.Series(_ROW, self.rows)), notes)
+        return type(self)._wrap, (self._frame.with_columns(pl.Series(_ROW, self.rows)), self._notes)
 
     @property
     def rows(self) -> np.ndarray[Any, np.dtype[np.int64]]:
