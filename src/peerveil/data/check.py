@@ -17,7 +17,7 @@ import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data.problems import MISSING, ProblemLog, TableSource
-from peerveil.data.times import python_times, utc_times
+from peerveil.data.times import check_zone, python_times, utc_times
 
 if TYPE_CHECKING:
     from peerveil.data.schema import Column, TableSchema
@@ -47,11 +47,14 @@ class RawTable:
         return cls(present, TableSource(schema.table, in_memory=True), dict(further or {}))
 
 
-def check_columns(schema: TableSchema, raw: RawTable, zone: str = "UTC") -> tuple[dict[str, pl.Series], ProblemLog]:
+def check_columns(
+    schema: TableSchema, raw: RawTable, time_zone: str | None = None
+) -> tuple[dict[str, pl.Series], ProblemLog]:
     """The columns of a table in the kinds that its schema declares, and the log of what is wrong with them.
 
     The caller may add problems of its own to the log, and then raises them all.
     """
+    zone = "UTC" if time_zone is None else check_zone(time_zone)
     for name in raw.further:
         if not isinstance(name, str) or not name.strip() or name in schema.names:
             raise BadInput(schema.argument, got=name, want=f"a name other than {', '.join(schema.names)}")

@@ -22,7 +22,6 @@ from peerveil.data.readers.platforms import ReadOptions
 from peerveil.data.readers.recognize import FORMATS, chosen_format
 from peerveil.data.readers.tabular import TABULAR, mapped_table, read_tabular
 from peerveil.data.schema import TableSchema, map_columns, refuse_absent
-from peerveil.data.times import check_zone
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,7 +130,7 @@ class Table:
     @classmethod
     def _checked(cls, raw: RawTable, time_zone: str | None = None) -> tuple[Any, Sequence[str]]:
         """The content in the declared kinds, columns in the schema's order, and notes."""
-        columns, log = check_columns(cls._schema, raw, check_zone(time_zone))
+        columns, log = check_columns(cls._schema, raw, time_zone)
         log.raise_any()
         order = (*cls._schema.names, *raw.further)
         return pl.DataFrame([columns[name] for name in order if name in columns]), raw.notes
