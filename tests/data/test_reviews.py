@@ -162,7 +162,7 @@ def test_criteria_are_chosen_or_taken_by_kind() -> None:
         Reviews.from_frame(frame, criteria=["c"])
     for wrong in ("b", ["b", "b"], [1]):
         with pytest.raises(BadInput, match="criteria"):
-            Reviews.from_frame(frame, criteria=wrong)  # type: ignore[arg-type]
+            Reviews.from_frame(frame, criteria=wrong)
 
 
 def test_real_conference() -> None:

@@ -17,7 +17,7 @@ import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data.problems import MISSING, ProblemLog, TableSource
-from peerveil.data.times import python_times, utc_times
+from peerveil.data.times import check_zone, python_times, utc_times
 
 if TYPE_CHECKING:
     from peerveil.data.schema import Column, TableSchema
@@ -47,11 +47,14 @@ class RawTable:
         return cls(present, TableSource(schema.table, in_memory=True), dict(further or {}))
 
 
-def check_columns(schema: TableSchema, raw: RawTable, zone: str = "UTC") -> tuple[dict[str, pl.Series], ProblemLog]:
+def check_columns(
+    schema: TableSchema, raw: RawTable, time_zone: str | None = None
+) -> tuple[dict[str, pl.Series], ProblemLog]:
     """The columns of a table in the kinds that its schema declares, and the log of what is wrong with them.
 
     The caller may add problems of its own to the log, and then raises them all.
     """
+    zone = "UTC" if time_zone is None else check_zone(time_zone)
     for name in raw.further:
         if not isinstance(name, str) or not name.strip() or name in schema.names:
             raise BadInput(schema.argument, got=name, want=f"a name other than {', '.join(schema.names)}")
@@ -199,15 +202,9 @@ def _numbers(check: ColumnCheck) -> pl.Series:
     return values
 
 
-def _ranks(check: ColumnCheck) -> pl.Series:
+def _whole(check: ColumnCheck, low: float, high: float) -> pl.Series:
     values = _floats(check).fill_nan(None)
-    check.refuse((values != values.floor()) | (values.abs() > 2.0**31))
-    return values.cast(pl.Int64, strict=False)
-
-
-def _counts(check: ColumnCheck) -> pl.Series:
-    values = _floats(check)
-    check.refuse((values < 1) | (values != values.floor()) | (values > 2.0**53))
+    check.refuse((values != values.floor()) | ~values.is_between(low, high))
     return values.cast(pl.Int64, strict=False)
 
 
@@ -262,8 +259,8 @@ _CONVERSIONS: Final[dict[str, Callable[[ColumnCheck], pl.Series]]] = {
     "time": utc_times,
     "label": _labels,
     "truth": _truths,
-    "rank": _ranks,
-    "count": _counts,
+    "rank": lambda check: _whole(check, -(2.0**31), 2.0**31),
+    "count": lambda check: _whole(check, 1.0, 2.0**53),
     "any": _as_it_came,
 }
 
@@ -283,13 +280,11 @@ def as_series(name: str, values: object, kind: str = "any") -> pl.Series:
         times = python_times(name, values)
         if times is not None:
             return times
-    if isinstance(values, str | bytes | dict) or not hasattr(values, "__len__"):
-        raise BadInput(name, got=values, want="a list or an array with one value per row")
     if hasattr(values, "to_numpy"):
         values = np.asarray(values.to_numpy())
     if isinstance(values, np.ndarray):
         return _from_numpy(name, values)
-    if not isinstance(values, Iterable):
+    if isinstance(values, str | bytes | dict) or not (hasattr(values, "__len__") and isinstance(values, Iterable)):
         raise BadInput(name, got=values, want="a list or an array with one value per row")
     return _from_objects(name, list(values))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -20,8 +20,7 @@ from peerveil.data.reviews import Reviews
 from peerveil.data.table import Table, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import datetime
+    from collections.abc import Sequence
 
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
@@ -98,18 +97,20 @@ class TableDescription(Pictured):
         bins = zip(shares.bins, shares.counts, strict=True)
         rows += [(f"{shares.counted} with {shares.by} {value}", count) for value, count in bins]
         rows += [("note", note) for note in self.notes]
-        return pl.DataFrame(
-            [(name, str(value)) for name, value in rows], schema={"name": pl.String, "value": pl.String}, orient="row"
-        )
+        return pl.DataFrame({"name": [name for name, _ in rows], "value": [str(value) for _, value in rows]})
 
     def draw(self, ax: Axes) -> None:
         """The distribution as bars."""
-        labels = [_shortened(value) for value in self.distribution.bins]
+        names = map(_printable, self.distribution.bins)
+        labels = [name if len(name) <= _LONGEST_LABEL else f"{name[: _LONGEST_LABEL - 1]}…" for name in names]
         slanted: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
         ax.bar(range(len(labels)), self.distribution.counts)
         ax.set_xticks(range(len(labels)), labels, parse_math=False, **(slanted if max(map(len, labels)) > 4 else {}))
         ax.set_xlabel(self.distribution.by)
         ax.set_ylabel(self.distribution.counted)
+
+
+Described = tuple[str, Facts, Distribution]  # headline, facts, and how the values are spread
 
 
 def describe(table: Reviews | Events | Rankings | Labels) -> TableDescription:
@@ -130,14 +131,32 @@ def describe(table: Reviews | Events | Rankings | Labels) -> TableDescription:
     >>> describe(reviews).facts["reviews per paper (median)"]
     1.5
     """
-    for kind, described in _DESCRIBED.items():
-        if isinstance(table, kind):
-            return described(table)
-    want = "Reviews, Events, Rankings or Labels (Reviews.of(data) makes reviews of a DataFrame or a path)"
-    raise BadInput("table", got=table, want=want)
+    match table:
+        case Reviews():
+            headline, facts, distribution = _reviews(table)
+        case Events():
+            headline, facts, distribution = _events(table)
+        case Rankings():
+            headline, facts, distribution = _rankings(table)
+        case Labels():
+            headline, facts, distribution = _labels(table)
+        case _:
+            want = "Reviews, Events, Rankings or Labels (Reviews.of(data) makes reviews of a DataFrame or a path)"
+            raise BadInput("table", got=table, want=want)
+    facts = {"rows": len(table), **facts}
+    return TableDescription(type(table).__name__, headline, facts, _columns(table), distribution, table.notes)
 
 
-def _describe_reviews(table: Reviews) -> TableDescription:
+def _columns(table: Table) -> tuple[ColumnDescription, ...]:
+    if not isinstance(table, Rankings):
+        meaning = {name: table._schema[name].meaning for name in table.frame.columns}
+        return tuple(ColumnDescription(name, meaning[name], table.frame[name].null_count()) for name in meaning)
+    missing = zip(table.items, (table.counts @ (table.ranks < 0)).tolist(), strict=True)
+    ranks = (ColumnDescription(name, "rank of this item; 0 is the best", count) for name, count in missing)
+    return ColumnDescription("count", "how often the ranking occurred", 0), *ranks
+
+
+def _reviews(table: Reviews) -> Described:
     facts = _groups(table, "paper", "reviews")
     by = ", reviewers unknown"
     if table.has_reviewers:
@@ -145,81 +164,47 @@ def _describe_reviews(table: Reviews) -> TableDescription:
         by = f" by {plural(int(facts['reviewers']), 'reviewer')}"
     facts |= {**_score_facts(table.scores), "criteria": len(table.criteria)}
     if table.has_times:
-        facts |= _time_facts(table.frame["time"], "review")
+        facts |= _time_facts(table, "review")
     headline = (
         f"{plural(len(table), 'review')} of {plural(int(facts['papers']), 'paper')}{by}, "
         f"{_range(facts, 'reviews per paper')} per paper; "
         f"scores {_range(facts, 'score')}, median {facts['score (median)']:g}"
     )
-    return _description(table, headline, facts, _score_distribution(table.scores))
+    return headline, facts, _score_distribution(table.scores)
 
 
-def _describe_events(table: Events) -> TableDescription:
+def _events(table: Events) -> Described:
     facts = _groups(table, "actor", "events") | _groups(table, "thread", "events")
     facts["replies"] = table.frame["reply_to"].count() if table.has_replies else 0
-    facts |= _time_facts(table.frame["time"], "event")
-    return _description(table, table.headline, facts, _time_distribution(table.times))
+    return table.headline, facts | _time_facts(table, "event"), _time_distribution(table.times)
 
 
-def _describe_rankings(table: Rankings) -> TableDescription:
+def _rankings(table: Rankings) -> Described:
     ranks, counts = table.ranks, table.counts
-    left_out, tied = ranks < 0, tied_rows(ranks)
+    partial, tied = (ranks < 0).any(axis=1), tied_rows(ranks)
     facts: Facts = {
         "rankings": table.total,
         "items": len(table.items),
-        "complete rankings": int(counts[~left_out.any(axis=1) & ~tied].sum()),
-        "rankings that leave items out": int(counts[left_out.any(axis=1)].sum()),
+        "complete rankings": int(counts[~partial & ~tied].sum()),
+        "rankings that leave items out": int(counts[partial].sum()),
         "rankings with ties": int(counts[tied].sum()),
-        **_spread("items per ranking", (~left_out).sum(axis=1), counts),
+        **_spread("items per ranking", (ranks >= 0).sum(axis=1), counts),
     }
-    columns = (
-        ColumnDescription("count", "how often the ranking occurred", 0),
-        *(
-            ColumnDescription(name, "rank of this item; 0 is the best", int(missing))
-            for name, missing in zip(table.items, counts @ left_out, strict=True)
-        ),
+    return (
+        table.headline,
+        facts,
+        _most_frequent("rankings", "first place", table.items, (counts @ (ranks == 0)).tolist()),
     )
-    first = _most_frequent("rankings", "first place", table.items, (counts @ (ranks == 0)).tolist())
-    return _description(table, str(table).splitlines()[0], facts, first, columns)
 
 
-def _describe_labels(table: Labels) -> TableDescription:
+def _labels(table: Labels) -> Described:
     answers = table.frame["label"].value_counts().sort("count", "label", descending=[True, False])
     facts = _groups(table, "task", "answers") | _groups(table, "worker", "answers")
-    facts |= {
-        "classes": answers.height,
-        "answers by a worker who had answered the task before": table.repeated,
-    }
+    facts |= {"classes": answers.height, "answers by a worker who had answered the task before": table.repeated}
     if table.has_truth:
         facts["tasks with a known correct answer"] = table.frame.drop_nulls("truth")["task"].n_unique()
-    labels = [str(label) for label in answers["label"]]
-    distribution = _most_frequent("answers", "label", labels, answers["count"].to_list())
-    headline = f"{str(table).splitlines()[0]}; {plural(answers.height, 'class', 'classes')}"
-    return _description(table, headline, facts, distribution)
-
-
-_DESCRIBED: Final[dict[type, Callable[[Any], TableDescription]]] = {
-    Reviews: _describe_reviews,
-    Events: _describe_events,
-    Rankings: _describe_rankings,
-    Labels: _describe_labels,
-}
-
-
-def _description(
-    table: Table,
-    headline: str,
-    facts: Facts,
-    distribution: Distribution,
-    columns: tuple[ColumnDescription, ...] | None = None,
-) -> TableDescription:
-    if columns is None:
-        columns = tuple(
-            ColumnDescription(values.name, table._schema[values.name].meaning, values.null_count())
-            for values in table.frame
-        )
-    all_facts = {"rows": len(table), **facts}
-    return TableDescription(type(table).__name__, headline, all_facts, columns, distribution, table.notes)
+    distribution = _most_frequent("answers", "label", list(map(str, answers["label"])), answers["count"].to_list())
+    return f"{table.headline}; {plural(answers.height, 'class', 'classes')}", facts, distribution
 
 
 # ---- facts -----------------------------------------------------------------------------------------------------------
@@ -269,8 +254,9 @@ def _scaled(scores: Floats) -> tuple[Floats, float]:
     return scores / unit, unit
 
 
-def _time_facts(times: pl.Series, noun: str) -> Facts:
-    first, last = cast("datetime", times.min()), cast("datetime", times.max())
+def _time_facts(table: Table, noun: str) -> Facts:
+    times = table.frame["time"].sort()
+    first, last = times[0], times[-1]
     return {
         f"first {noun}": first.isoformat(),
         f"last {noun}": last.isoformat(),
@@ -303,12 +289,9 @@ def _time_distribution(times: Whole) -> Distribution:
     first, length = int(times[0]), int(times[-1]) - int(times[0])
     starts = np.unique([first + length * i // MOST_BINS for i in range(MOST_BINS)])
     counts = np.bincount(np.searchsorted(starts, times, side="right") - 1, minlength=starts.size)
-    labels: tuple[str, ...] = ()
-    for unit in ("D", "m", "s", "us"):  # as short as keeps them apart
-        labels = tuple(np.datetime_as_string(starts.astype("datetime64[us]"), unit=unit).tolist())
-        if len(set(labels)) == starts.size:
-            break
-    return Distribution("events", "time from", labels, tuple(counts.tolist()))
+    texts = (np.datetime_as_string(starts.astype("datetime64[us]"), unit=unit) for unit in ("D", "m", "s", "us"))
+    labels = next(labels for labels in texts if len(set(labels)) == starts.size)  # as short as keeps them apart
+    return Distribution("events", "time from", tuple(labels.tolist()), tuple(counts.tolist()))
 
 
 def _most_frequent(counted: str, by: str, values: Sequence[str], counts: Sequence[int]) -> Distribution:
@@ -324,9 +307,3 @@ def _most_frequent(counted: str, by: str, values: Sequence[str], counts: Sequenc
 def _printable(text: str) -> str:
     """On one line, without control characters."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
-
-
-def _shortened(name: str) -> str:
-    """A name short enough for a figure."""
-    text = _printable(name)
-    return text if len(text) <= _LONGEST_LABEL else f"{text[: _LONGEST_LABEL - 1]}…"

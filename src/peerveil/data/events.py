@@ -11,7 +11,7 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data.check import ColumnCheck, RawTable, check_columns
 from peerveil.data.schema import EVENTS, ORDER_LEAKS, TableSchema
 from peerveil.data.table import Table, plural, read_only
-from peerveil.data.times import check_now, check_zone
+from peerveil.data.times import check_now
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,7 +95,7 @@ class Events(Table):
         latest = check_now(now)
         if unknown_replies not in ("refuse", "drop"):
             raise BadInput("unknown_replies", got=unknown_replies, want="'refuse' or 'drop'")
-        columns, log = check_columns(EVENTS, raw, check_zone(time_zone))
+        columns, log = check_columns(EVENTS, raw, time_zone)
         if latest is not None:
             want = f"a time not after {latest:%Y-%m-%dT%H:%M:%SZ}"
             ColumnCheck(EVENTS["time"], columns["time"], log).refuse(columns["time"] > latest, want)
@@ -128,8 +128,7 @@ class Events(Table):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """With the rows of the input, which say in which order posts of one moment came."""
-        rebuild, (kind, frame, notes) = super().__reduce__()
-        return rebuild, (kind, frame.with_columns(pl.Series(_ROW, self.rows)), notes)
+        return type(self)._wrap, (self._frame.with_columns(pl.Series(_ROW, self.rows)), self._notes)
 
     @property
     def rows(self) -> np.ndarray[Any, np.dtype[np.int64]]:

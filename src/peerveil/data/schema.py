@@ -26,65 +26,32 @@ ORDER_LEAKS: Final = ("number", "letter", "vtag", *SECOND_CLOCKS)
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table.
-
-    Attributes
-    ----------
-    name : str
-        What we call it.
-    kind : str
-        What its cells hold; :mod:`peerveil.data.check` has one conversion for each.
-    want : str
-        What an error says is needed in a cell.
-    meaning : str
-        What a description says about it.
-    required : bool
-        Whether the table needs it.
-    gaps : bool
-        Whether cells may be empty.
-    empty_is_absent : bool
-        Whether a column that is empty throughout is left out instead of refused.
-    unique : tuple of str
-        Columns whose values, taken together, may occur in one row only; ``once`` is what an error then asks for.
-    other_names : tuple of str
-        What other programs call it. Suggested to people, never taken silently.
-    """
+    """One column of a table."""
 
     name: str
-    kind: Kind
-    want: str
-    meaning: str = ""
+    kind: Kind  # what its cells hold; peerveil.data.check has one conversion for each
+    want: str  # what an error says is needed in a cell
+    meaning: str = ""  # what a description says about it
     required: bool = True
-    gaps: bool = False
-    empty_is_absent: bool = False
-    unique: tuple[str, ...] = ()
-    once: str = ""
+    gaps: bool = False  # whether cells may be empty
+    empty_is_absent: bool = False  # whether a column that is empty throughout is left out instead of refused
+    unique: tuple[str, ...] = ()  # columns whose values, taken together, may occur in one row only
+    once: str = ""  # what an error asks for where they occur again
     hint: str = ""  # added to everything that an error asks for
-    other_names: tuple[str, ...] = ()
+    other_names: tuple[str, ...] = ()  # what other programs call it: suggested to people, never taken silently
 
 
 @dataclass(frozen=True)
 class TableSchema:
-    """The columns of one kind of table, and what else a file of it may hold.
-
-    Attributes
-    ----------
-    table : str
-        The table's name.
-    columns : tuple of Column
-    identity : tuple of str
-        The columns that say who judged what and how.
-    further : Column or None
-        What further columns hold, if the table can keep any; it is called like the argument that chooses them.
-    may_be_wide : bool
-        Whether the table has another layout that needs none of the columns.
-    """
+    """The columns of one kind of table, and what else a file of it may hold."""
 
     table: str
     columns: tuple[Column, ...]
-    identity: tuple[str, str, str] = ("", "", "")
-    further: Column | None = None
-    may_be_wide: bool = False
+    identity: tuple[str, str, str] = ("", "", "")  # the columns that say who judged what and how
+    further: Column | None = (
+        None  # what further columns hold, if any are kept; named like the argument that chooses them
+    )
+    may_be_wide: bool = False  # whether there is another layout that needs none of the columns
 
     @property
     def argument(self) -> str:
@@ -254,8 +221,7 @@ def map_columns(
         if theirs not in names:
             want = f"one of {listed(names)}, since columns= names it for {ours}"
             raise source.refusal(Verbatim(f"no column {theirs!r}"), want)
-    mapping = {ours: columns.get(ours, ours) for ours in schema.names}
-    present = {ours: theirs for ours, theirs in mapping.items() if theirs in names}
+    present = {ours: columns.get(ours, ours) for ours in schema.names if columns.get(ours, ours) in names}
     free = [name for name in names if name not in present.values()]
     for ours in schema.names:  # capitals and signs are no difference: "Paper #" is paper
         alike = [name for name in free if plain_name(name) == ours]

@@ -22,7 +22,6 @@ from peerveil.data.readers.platforms import ReadOptions
 from peerveil.data.readers.recognize import FORMATS, chosen_format
 from peerveil.data.readers.tabular import TABULAR, mapped_table, read_tabular
 from peerveil.data.schema import TableSchema, map_columns, refuse_absent
-from peerveil.data.times import check_zone
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,7 +130,7 @@ class Table:
     @classmethod
     def _checked(cls, raw: RawTable, time_zone: str | None = None) -> tuple[Any, Sequence[str]]:
         """The content in the declared kinds, columns in the schema's order, and notes."""
-        columns, log = check_columns(cls._schema, raw, check_zone(time_zone))
+        columns, log = check_columns(cls._schema, raw, time_zone)
         log.raise_any()
         order = (*cls._schema.names, *raw.further)
         return pl.DataFrame([columns[name] for name in order if name in columns]), raw.notes
@@ -155,12 +154,6 @@ class Table:
 
     def __delattr__(self, name: str) -> None:
         self.__setattr__(name, None)
-
-    def _once(self, key: str, compute: Callable[[], Any]) -> Any:
-        """What ``compute`` gives, remembered under a key."""
-        if key not in self._cache:
-            self._cache[key] = compute()
-        return self._cache[key]
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -200,7 +193,7 @@ class Table:
         return hash((type(self).__name__, self.fingerprint))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self._frame, self._notes)
+        return type(self)._wrap, (self._frame, self._notes)
 
     def __repr__(self) -> str:
         """The number of rows, and of the people and things in them; the names of further columns."""
@@ -234,9 +227,10 @@ class Table:
 
     def column(self, name: str) -> np.ndarray[Any, Any]:
         """One column as a read-only NumPy array."""
-        series = self._series(name)
-        array: np.ndarray[Any, Any] = self._once(f"column {name}", lambda: read_only(series.to_numpy()))
-        return array
+        key = f"column {name}"
+        if key not in self._cache:
+            self._cache[key] = read_only(self._series(name).to_numpy())
+        return self._cache[key]  # type: ignore[no-any-return]
 
     def numbered(self, name: str) -> tuple[np.ndarray[Any, Any], pl.Series]:
         """A column as whole numbers from 0, and the values they stand for, sorted.
@@ -246,20 +240,17 @@ class Table:
         codes : read-only int32 array, one per row
         values : the distinct values; ``values[codes[i]]`` is the value in row i
         """
-        series = self._series(name)
-        codes, values = self._once(
-            f"numbered {name}",
-            lambda: (read_only((series.rank("dense").cast(pl.Int32) - 1).to_numpy()), series.unique().sort()),
-        )
+        key = f"numbered {name}"
+        if key not in self._cache:
+            series = self._series(name)
+            codes = (series.rank("dense").cast(pl.Int32) - 1).to_numpy()
+            self._cache[key] = read_only(codes), series.unique().sort()
+        codes, values = self._cache[key]
         return codes, values.clone()
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write to .csv, .tsv, .jsonl (each also .gz) or .parquet, whole or not at all; returns the path."""
         return write_frame(self._frame, path)
-
-
-def _rebuild(kind: type[Table], content: Any, notes: tuple[str, ...]) -> Table:
-    return kind._wrap(content, notes)
 
 
 def is_frame(data: object) -> bool:

@@ -62,14 +62,12 @@ def _zone(value: object) -> str:
     return "aware" if isinstance(value, datetime) and value.tzinfo is not None else "naive"
 
 
-def check_zone(time_zone: str | None) -> str:
-    """The zone in which bare times are read; UTC unless another is named.
+def check_zone(time_zone: str) -> str:
+    """The zone in which bare times are read.
 
     >>> check_zone("Europe/Zurich")
     'Europe/Zurich'
     """
-    if time_zone is None:
-        return "UTC"
     if isinstance(time_zone, ZoneInfo):
         return str(time_zone.key)
     if not isinstance(time_zone, str) or time_zone not in available_timezones():

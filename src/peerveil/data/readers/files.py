@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HEAD_BYTES = 65_536
-_TOO_DEEP = Verbatim("JSON nested too deeply")
 
 
 @dataclass(frozen=True)
@@ -145,32 +144,31 @@ class InputFile:
         """The whole content as JSON: one document, or a list of the lines of JSON lines."""
         text = self.text()
         try:
-            return json.loads(text)
-        except RecursionError:
-            raise self.refusal(_TOO_DEEP, "JSON of an ordinary depth") from None
-        except ValueError as error:
+            return self._parsed(text)
+        except BadTable:
             if text.lstrip().startswith("{") and "\n" in text.strip():
                 return [value for _, value in self.json_lines(text)]
-            raise self._bad_json(error) from error
+            raise
 
     def json_lines(self, text: str) -> Iterator[tuple[int, Any]]:
         """Line number (from 1) and value of every line that is not blank."""
         for number, line in enumerate(text.split("\n"), start=1):
-            if not line.strip():
-                continue
-            try:
-                yield number, json.loads(line)
-            except RecursionError:
-                raise self.refusal(_TOO_DEEP, "JSON of an ordinary depth", line=number) from None
-            except ValueError as error:
-                raise self._bad_json(error, number) from error
+            if line.strip():
+                yield number, self._parsed(line, number)
 
-    def _bad_json(self, error: ValueError, line: int | None = None) -> BadTable:
-        got = f"JSON that cannot be read ({error})"
-        if isinstance(error, json.JSONDecodeError):
-            got = f"broken JSON ({error.msg} at character {error.colno})"
-            line = error.lineno if line is None else line
-        return self.refusal(Verbatim(got), "whole, valid JSON", line=line)
+    def _parsed(self, text: str, line: int | None = None) -> Any:
+        """A JSON document; ``line`` is where it stands if it is one of many."""
+        try:
+            return json.loads(text)
+        except RecursionError:
+            raise self.refusal(Verbatim("JSON nested too deeply"), "JSON of an ordinary depth", line=line) from None
+        except json.JSONDecodeError as error:
+            got = Verbatim(f"broken JSON ({error.msg} at character {error.colno})")
+            raise self.refusal(got, "whole, valid JSON", line=line or error.lineno) from error
+        except ValueError as error:
+            raise self.refusal(
+                Verbatim(f"JSON that cannot be read ({error})"), "whole, valid JSON", line=line
+            ) from error
 
 
 def csv_rows(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:

@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
     from peerveil.data.readers.files import InputFile
 
-KINDS = {
-    "soc": "complete orders without ties",
-    "soi": "orders without ties",
-    "toc": "complete orders",
-    "toi": "orders",
-}
+KINDS = {"soc": "complete orders without ties", "soi": "orders without ties", "toc": "complete orders", "toi": "orders"}
 _BLOCK_BYTES = 4_000_000
 _ENTRY = r"(?:[0-9]{1,15}|\{[0-9]{1,15}(?:,[0-9]{1,15})*\})"
 _LINE = rf"^[0-9]{{1,15}}:{_ENTRY}(?:,{_ENTRY})*$"
@@ -71,7 +66,8 @@ def read_header(file: InputFile) -> Header:
     """The ``#`` lines; refuses a file without the number of alternatives."""
     values: dict[str, str] = {}
     lines = size = 0
-    for line in itertools.takewhile(_is_header, _lines(file)):
+    every = (line for block in file.lines(_BLOCK_BYTES) for line in block.splitlines(keepends=True))
+    for line in itertools.takewhile(_is_header, every):
         lines, size = lines + 1, size + len(line)
         try:
             text = line.decode("utf-8-sig")
@@ -94,11 +90,6 @@ def read_header(file: InputFile) -> Header:
     names = tuple(values.get(f"ALTERNATIVE NAME {position}", "") for position in numbers)
     usable = len(set(names)) == number and all(names) and "count" not in names
     return Header(kind, names if usable else numbers, orders, voters, lines, size)
-
-
-def _lines(file: InputFile) -> Iterator[bytes]:
-    for block in file.lines(_BLOCK_BYTES):
-        yield from block.splitlines(keepends=True)
 
 
 def _is_header(line: bytes) -> bool:

@@ -129,7 +129,7 @@ def _text(file: InputFile) -> Recognized:
         return _platform("easychair", "it has the columns submission # and member #")
     if set(names) >= csv_exports.HOTCRP_LONG:
         return _platform("hotcrp", "it has the columns of batch/reviewcsv.php -c -x")
-    if csv_exports.is_hotcrp_web(names):
+    if set(names) >= csv_exports.HOTCRP_WEB and csv_exports.is_hotcrp_web(names):
         return Recognized("hotcrp", ("Reviews",), "it has the columns of HotCRP's review CSV")
     if file.suffix in (".csv", ".tsv", ".tab", ".txt"):
         return _table(file, format_, f"its suffix is {file.suffix}")

@@ -32,7 +32,10 @@ _LEADING_ZERO = re.compile(r"^-?0\d")
 def read_tabular(file: InputFile, format_: str, schema: TableSchema, columns: Mapping[str, str]) -> RawTable:
     """The columns of the schema by our names; everything else in ``further``, under its own name."""
     if format_ == "jsonl":
-        frame, locate = _jsonl_frame(file), _line_locator(lambda: _jsonl_lines(file))
+        frame, locate = (
+            _jsonl_frame(file),
+            _line_locator(lambda: [n for n, line in enumerate(file.text().split("\n"), start=1) if line.strip()]),
+        )
         mapping = map_columns(schema, file.source, frame.columns, columns)
     else:
         mapping = map_columns(schema, file.source, column_names(file, format_), columns)
@@ -163,10 +166,6 @@ def _line_locator(lines_of_rows: Callable[[], list[int]]) -> Locator:
         return position + 1, lines()[position] if position < len(lines()) else None
 
     return locate
-
-
-def _jsonl_lines(file: InputFile) -> list[int]:
-    return [number for number, line in enumerate(file.text().split("\n"), start=1) if line.strip()]
 
 
 def _jsonl_frame(file: InputFile) -> pl.DataFrame:
