@@ -44,8 +44,8 @@ def add_actions(group: click.Group, module: str) -> None:
 def command(kind: type[Action[Any]]) -> base.Command:
     """The command of an action."""
 
-    def run(**options: Any) -> None:
-        _run(kind, options)
+    def run(as_json: bool, **options: Any) -> None:
+        _run(kind, options, as_json)
 
     for decorator in reversed(_common(kind)):
         run = decorator(run)
@@ -87,9 +87,6 @@ def _option(parameter: Parameter) -> click.Option:
 def _common(kind: type[Action[Any]]) -> list[Any]:
     """The options that mean the same in every command and that this one has."""
     own_seed = any(parameter.name == "seed" for parameter in kind.parameters())
-    kinds = click.option(
-        "--kind", type=click.Choice(list(kind.kinds)), show_default="recognized", help="What to read the file as."
-    )
     layouts = click.option(
         "--layout",
         type=click.Choice(["orders", "places"]),
@@ -97,7 +94,7 @@ def _common(kind: type[Action[Any]]) -> list[Any]:
         help="What the cells of a wide table hold: orders (items; one column per place) or places (one column per item).",
     )
     options = (
-        (kinds, len(kind.kinds) > 1),
+        (base.kind_option(kind.kinds), len(kind.kinds) > 1),
         (base.column_option, bool(kind.kinds)),
         (base.format_option, bool(kind.kinds)),
         (base.time_zone_option, bool({"events", "reviews"} & set(kind.kinds))),
@@ -107,13 +104,11 @@ def _common(kind: type[Action[Any]]) -> list[Any]:
         (base.seed_option, kind.spends and not own_seed),
         (base.out_option(f"out/{kind.module()}-{kind.verb()}"), True),
         (base.force_option, True),
-        (base.json_option, True),
-        (base.debug_option, True),
     )
     return [option for option, is_wanted in options if is_wanted]
 
 
-def _run(kind: type[Action[Any]], options: dict[str, Any]) -> None:
+def _run(kind: type[Action[Any]], options: dict[str, Any], as_json: bool) -> None:
     """Check the settings, run the action and show its outcome."""
     from peerveil.study.execute import execute
 
@@ -133,7 +128,7 @@ def _run(kind: type[Action[Any]], options: dict[str, Any]) -> None:
         progress = _progress(kind, stack)
         done = execute(action, source, options["out"], others=others, force=options["force"], progress=progress, **own)
     is_counted = not kind.spends or own.get("ledger") is not None or own.get("seed") is not None
-    base.emit(_data(kind, done), options["as_json"], lambda: _show(done, is_counted))
+    base.emit(_data(kind, done), as_json, lambda: _show(done, is_counted))
     if done.outcome.failed:
         base.stop_with(base.CHECK_FAILED)
 

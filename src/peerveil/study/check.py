@@ -13,7 +13,7 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import printed
 from peerveil.ledger import BudgetExceeded, Ledger
 from peerveil.study.execute import Inputs, StudyFile, kind_of, read_inputs
-from peerveil.study.refusals import Refusals, require
+from peerveil.study.spelling import Refusals, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

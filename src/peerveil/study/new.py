@@ -16,7 +16,7 @@ from peerveil.data.readers.tabular import column_names
 from peerveil.study.actions import all_actions
 from peerveil.study.check import debit_of
 from peerveil.study.execute import Inputs
-from peerveil.study.refusals import require
+from peerveil.study.spelling import require
 from peerveil.study.toml import toml_value
 
 if TYPE_CHECKING:

@@ -40,8 +40,7 @@ from peerveil.core.files import read_toml, regular_file
 from peerveil.core.guarantee import read_epsilon
 from peerveil.study.actions import Declared, Setting, find_action
 from peerveil.study.execute import StudyFile
-from peerveil.study.refusals import Refusals, require
-from peerveil.study.spelling import EPSILON_SCHEMA, Address, Range, Spelling, Title
+from peerveil.study.spelling import EPSILON_SCHEMA, Address, Range, Refusals, Spelling, Title, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

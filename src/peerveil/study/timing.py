@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, PlanAction, Setting
 from peerveil.study.outcome import NOT_PUBLISHED, Outcome
-from peerveil.study.refusals import require
-from peerveil.study.spelling import Duration, Epsilon, File, InnerShare, Name, Range, Share
+from peerveil.study.spelling import Duration, Epsilon, File, InnerShare, Name, Range, Share, require
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, Setting
 from peerveil.study.outcome import Outcome, person_cautions, typical_and_most
-from peerveil.study.refusals import require
-from peerveil.study.spelling import Classes, Epsilon, File  # noqa: TC001 (read at run time)
+from peerveil.study.spelling import Classes, Epsilon, File, require
 from peerveil.study.toml import SuggestedStep
 from peerveil.study.truth_planning import (
     MODELS,
