@@ -158,8 +158,7 @@ def _progress(kind: type[Action[Any]], stack: ExitStack) -> Callable[[float, str
 
 def _data(kind: type[Action[Any]], done: Executed) -> dict[str, Any]:
     """The result for programs."""
-    outcome = done.outcome
-    private = outcome.private
+    outcome, private = done.outcome, done.outcome.private
     return {
         "action": kind.name,
         "answer": outcome.public.answer,
@@ -183,15 +182,14 @@ def _show(done: Executed, is_counted: bool) -> None:
     private = [outcome.private.answer] if outcome.private.answer else []
     for line in outcome.private.findings:
         private += [line] if isinstance(line, str) else line.paragraphs()
+    if private or outcome.private.tables:
+        private = ["For the operator only, not for publication:", *dict.fromkeys(private)]
     label = "" if outcome.guarantee is None else "Guarantee: "
     text = outcome.guarantee_short or outcome.guarantee_text
     protection = [f"{label}{text}"] if text else []
     protection += ["What an attacker could still do: " + " ".join(outcome.attack)] if outcome.attack else []
-    title = "For the operator only, not for publication:"
-    parts = [(public, outcome.public.tables), (protection, []), (list(dict.fromkeys(private)), outcome.private.tables)]
+    parts = [(public, outcome.public.tables), (protection, []), (private, outcome.private.tables)]
     for lines, tables in parts if public else (parts[2], parts[1]):
-        if lines is parts[2][0] and (lines or tables):
-            click.echo(title)
         _show_part(lines, tables)
     for path, is_public in done.written:
         click.echo(f"written{'' if is_public else ', not for publication'}: {path}")

@@ -180,9 +180,7 @@ DEBUG_OPTION: Final = click.Option(
 )
 force_option = click.option("--force", is_flag=True, help="Replace existing files.")
 seed_option = click.option(
-    "--seed",
-    type=int,
-    help="Use a fixed seed for a repeatable simulation. The result is marked as not private.",
+    "--seed", type=int, help="Use a fixed seed for a repeatable simulation. The result is marked as not private."
 )
 ledger_option = click.option(
     "--ledger",
@@ -238,15 +236,13 @@ def kind_option(kinds: Sequence[str]) -> Decorator:
 
 def columns_named(given: Sequence[str]) -> dict[str, str] | None:
     """The columns of ``--column ours=theirs``, given any number of times; ``None`` if it was not given."""
-    if not given:
-        return None
     named = {}
     for text in given:
-        ours, separator, theirs = text.partition("=")
-        if not separator or not ours.strip() or not theirs.strip():
+        ours, _, theirs = (part.strip() for part in text.partition("="))
+        if not ours or not theirs:
             raise BadInput("--column", got=text, want="ours=theirs, such as paper=submission")
-        named[ours.strip()] = theirs.strip()
-    return named
+        named[ours] = theirs
+    return named or None
 
 
 def check_file(path: Path, force: bool, *, name: str = "--to") -> None:
@@ -375,7 +371,8 @@ def run(command_line: list[str], *, debug: bool, as_json: bool) -> int:
         if debug:
             traceback.print_exception(error)
         message, kind, code = _explained(error)
-        _say(message, kind, as_json)
+        as_data = json.dumps({"error": kind, "message": message}, ensure_ascii=False)
+        click.echo(as_data if as_json else f"error: {message}", err=True)
         return code
     return code if isinstance(code, int) else 0
 
@@ -407,15 +404,5 @@ def _exit_code(error: PeerveilError) -> int:
     from peerveil.audit import PrivacyViolation
     from peerveil.ledger import BudgetExceeded
 
-    match error:
-        case BudgetExceeded():
-            return BUDGET_EXCEEDED
-        case PrivacyViolation():
-            return CHECK_FAILED
-        case _:
-            return BAD_INPUT
-
-
-def _say(message: str, kind: str, as_json: bool) -> None:
-    text = json.dumps({"error": kind, "message": message}, ensure_ascii=False) if as_json else f"error: {message}"
-    click.echo(text, err=True)
+    codes = {BudgetExceeded: BUDGET_EXCEEDED, PrivacyViolation: CHECK_FAILED}
+    return next((code for kind, code in codes.items() if isinstance(error, kind)), BAD_INPUT)

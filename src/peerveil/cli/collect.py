@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from peerveil.cli.base import (
-    PATH,
-    CommandGroup,
-    argument,
-    check_file,
-    emit,
-    force_option,
-    print_table,
-    stop_with,
-)
+from peerveil.cli.base import PATH, CommandGroup, argument, check_file, emit, force_option, print_table, stop_with
 from peerveil.study.spelling import require
 
 if TYPE_CHECKING:

@@ -111,11 +111,7 @@ def check(
     help="Seed of the reviewers. Conferences with the same one have the same reviewers, equally strict.",
 )
 @click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["csv", "tsv", "jsonl", "parquet"]),
-    default="csv",
-    help="File format.",
+    "--format", "format_", type=click.Choice(["csv", "tsv", "jsonl", "parquet"]), default="csv", help="File format."
 )
 @force_option
 def synthetic(

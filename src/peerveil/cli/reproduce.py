@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from peerveil.cli.base import (
-    Command,
-    argument,
-    emit,
-    force_option,
-    out_option,
-    print_table,
-)
+from peerveil.cli.base import Command, argument, emit, force_option, out_option, print_table
 from peerveil.core.errors import Verbatim
 from peerveil.core.files import check_out, write_text
 from peerveil.study.spelling import require

@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from peerveil import study as study_package  # imports its parts on first use
-from peerveil.cli.base import (
-    PATH,
-    Command,
-    argument,
-    data_seed_option,
-    emit,
-    out_option,
-    print_table,
-)
+from peerveil.cli.base import PATH, Command, argument, data_seed_option, emit, out_option, print_table
 from peerveil.core.errors import PeerveilError
 from peerveil.core.files import check_out
 

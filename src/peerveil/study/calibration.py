@@ -26,9 +26,7 @@ class _Decisions(Action["Reviews"]):
     kinds = ("reviews",)
 
     accept: Annotated[
-        int | None,
-        Range(ge=0, le=1_000_000),
-        Setting("How many papers to accept.", "Papers to accept", common=True),
+        int | None, Range(ge=0, le=1_000_000), Setting("How many papers to accept.", "Papers to accept", common=True)
     ] = None
     accepted: Annotated[
         InnerShare | None,
@@ -84,8 +82,7 @@ class _Decisions(Action["Reviews"]):
     exactly: Annotated[
         bool,
         Setting(
-            "Accept exactly the number of papers; otherwise about as many, with fewer wrong decisions.",
-            "Exact number",
+            "Accept exactly the number of papers; otherwise about as many, with fewer wrong decisions.", "Exact number"
         ),
     ] = True
     exchange: Annotated[
@@ -208,10 +205,7 @@ class DecideConference(_Decisions):
         conference = self.conference(inputs)
         context.progress(0.5, "deciding")
         decision, sheet = conference.decide(
-            adversary_error=self.adversary_error,
-            randomness=context.randomness,
-            account=context.account,
-            progress=False,
+            adversary_error=self.adversary_error, randomness=context.randomness, account=context.account, progress=False
         )
         outcome = Outcome("Which papers should be accepted, correcting for strict reviewers?")
         outcome.set_guarantee(decision.guarantee)
@@ -280,9 +274,7 @@ class PlanDecisions(_Decisions, PlanAction["Reviews"]):
         ),
     ] = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
     most_groups: Annotated[
-        int,
-        Range(ge=1, le=1_000_000),
-        Setting("For a conference: groups to try, evenly chosen.", "Groups to try"),
+        int, Range(ge=1, le=1_000_000), Setting("For a conference: groups to try, evenly chosen.", "Groups to try")
     ] = 100
 
     def guarantee(self, inputs: Inputs[Reviews]) -> None:

@@ -149,10 +149,7 @@ def _read_all(study: Study) -> tuple[list[Inputs[Any]], dict[str, str]]:
             require(is_same, f"data.{name}", got=str(file.path), want="a file that does not change while it is read")
         return tables[key]
 
-    inputs: list[Inputs[Any]] = []
-    for step in study.steps:
-        step_inputs = refusals.attempt(_read_step, study, step, read, kinds, digests)
-        inputs.append(step_inputs if step_inputs is not None else Inputs(None))
+    inputs = [refusals.attempt(_read_step, study, step, read, kinds, digests) for step in study.steps]
     refusals.raise_any()
     return inputs, digests
 

@@ -137,14 +137,7 @@ class PlanRankings(PlanAction[None]):
     methods: Annotated[
         tuple[
             Literal[
-                "auto",
-                "friedman",
-                "rank-norm",
-                "clipped-norm",
-                "clipped-batches",
-                "pairs-norm",
-                "local",
-                "local-pairs",
+                "auto", "friedman", "rank-norm", "clipped-norm", "clipped-batches", "pairs-norm", "local", "local-pairs"
             ],
             ...,
         ]

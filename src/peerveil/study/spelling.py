@@ -297,9 +297,7 @@ Address = Annotated[str, _line("a text on one line, of 1 to 500 characters", 500
 DataPath = Annotated[Path, _line("the path of a file, on one line", 4000, Path, is_printable=True)]
 File = Annotated[Path, _line("", 4000, Path), Refers(None, "the path of a file")]
 ReviewsName = Annotated[
-    str,
-    _line("", 4000),
-    Refers("reviews", "reviews of a past conference: a file (in a study a name under [data])"),
+    str, _line("", 4000), Refers("reviews", "reviews of a past conference: a file (in a study a name under [data])")
 ]
 
 

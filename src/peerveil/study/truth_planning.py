@@ -57,9 +57,7 @@ class CompareEpsilons(Action["Labels"]):
     classes: SeenClasses = None
     model: Model = "auto"
     draws: Annotated[
-        int,
-        Range(ge=2, le=1000),
-        Setting("How often the answers are randomized for each epsilon.", "Simulations"),
+        int, Range(ge=2, le=1000), Setting("How often the answers are randomized for each epsilon.", "Simulations")
     ] = 10
     seed: Seed = 0
 
