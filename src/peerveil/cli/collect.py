@@ -209,8 +209,7 @@ def infer(campaign: str, so_far: bool, model: str, engine: str, level: float, db
     from peerveil.web import collect as service
 
     with _counting(db, campaign, "reading reports") as (store, known, _, advance):
-        settings = {"so_far": so_far, "model": model, "engine": engine, "level": level}
-        result = service.infer(store, known, **settings, advance=advance)
+        result = service.infer(store, known, so_far=so_far, model=model, engine=engine, level=level, advance=advance)
     emit({"campaign": campaign, **result}, as_json, _told(result))
 
 
@@ -254,8 +253,7 @@ def serve(db: str, host: str, port: int, processes: int) -> None:
     journal = Journal("collect")
     os.environ[VARIABLE] = db  # not among the arguments of child processes: it may hold a password
     if processes > 1:
-        is_shared = "://" in db and port != 0
-        require(is_shared, "--processes", got=processes, want="1 with a SQLite file, or with port 0")
+        require("://" in db and port != 0, "--processes", got=processes, want="1 with a SQLite file, or with port 0")
         command = [*serving.this_command(), "collect", "serve", "--host", host, "--port", str(port)]
         stop_with(serving.run_processes([command] * processes, journal))
 

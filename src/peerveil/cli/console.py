@@ -74,8 +74,9 @@ def serve(
     from peerveil.web.console import ConsoleSettings
     from peerveil.web.console.server import is_local, run_console
 
-    is_there = data_folder is None or data_folder.is_dir()
-    require(is_there, "--data-folder", got=str(data_folder), want="a folder that exists")
+    require(
+        data_folder is None or data_folder.is_dir(), "--data-folder", got=str(data_folder), want="a folder that exists"
+    )
     settings = ConsoleSettings.make(
         folder,
         db,

@@ -70,8 +70,9 @@ def _settings(config: Path | None, db: str | None) -> GatewaySettings:
     from peerveil.web.gateway.settings import PREFIX
 
     want = f"an address without one: everybody on this machine can read it. Use PGPASSWORD, ~/.pgpass or {PREFIX}_DB"
-    is_safe = db is None or not Address.read(db).has_password
-    require(is_safe, "--db", got=Verbatim("an address with a password"), want=want)
+    require(
+        db is None or not Address.read(db).has_password, "--db", got=Verbatim("an address with a password"), want=want
+    )
     return service.GatewaySettings.find(config, db)
 
 

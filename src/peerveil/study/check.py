@@ -196,8 +196,7 @@ def _afford(checked: Checked, key: Callable[[str], str] | None) -> Checked:
             if budget is None:
                 continue
             opened = f"{account.exact_epsilon}, with which it was opened in the ledger"
-            is_same = account.exact_epsilon == budget
-            require(is_same, f"accounts.{account.name}.epsilon", got=str(budget), want=opened)
+            require(account.exact_epsilon == budget, f"accounts.{account.name}.epsilon", got=str(budget), want=opened)
             remaining[account.name] = account.exact_remaining
             own = (entry.exact_debit for entry in account.entries() if entry.key in keys.values())
             paid[account.name] = sum(own, Fraction(0))
@@ -205,11 +204,9 @@ def _afford(checked: Checked, key: Callable[[str], str] | None) -> Checked:
         for name, amount in known.due.items():
             if amount > remaining[name]:
                 raise BudgetExceeded(name, requested=amount, remaining=remaining[name])
-        for planned in spending if ledger is not None else ():
-            step = planned.step
-            ledger.require_free(
-                str(step.account), planned.inputs.table, once=planned.action.once, key=keys.get(step.name)
-            )
+        for step, inputs in ((planned.step, planned.inputs) for planned in spending):
+            if ledger is not None:
+                ledger.require_free(str(step.account), inputs.table, once=step.action.once, key=keys.get(step.name))
     return known
 
 

@@ -65,8 +65,9 @@ class RankingsTest(Action["Rankings"]):
         if self.epsilon == "none":
             require(self.method not in _NEED_EPSILON, "epsilon", got="none", want=f"a number above 0 for {self.method}")
         else:
-            want = "'none' for friedman, which is not private"
-            require(self.method != "friedman", "epsilon", got=self.epsilon, want=want)
+            require(
+                self.method != "friedman", "epsilon", got=self.epsilon, want="'none' for friedman, which is not private"
+            )
 
     @classmethod
     def suggest(cls, table: Rankings) -> SuggestedStep:
@@ -155,8 +156,7 @@ class PlanRankings(PlanAction[None]):
             if self.epsilon is None:
                 require(method not in _NEED_EPSILON, "epsilon", got=None, want=f"a number above 0 for {method}")
             else:
-                want = "a private test: friedman takes no epsilon"
-                require(method != "friedman", "methods", got=method, want=want)
+                require(method != "friedman", "methods", got=method, want="a private test: friedman takes no epsilon")
 
 
 class RandomizeRankings(Action["Rankings"]):

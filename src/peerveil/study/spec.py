@@ -152,8 +152,9 @@ def table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return _require_table(content.get(key, {}), key)
 
 
-def _require_table(entries: Any, place: str) -> Mapping[str, Any]:
-    require(isinstance(entries, dict), place, got=entries, want=f"a table, written [{place}]")
+def _require_table(entries: object, place: str) -> Mapping[str, Any]:
+    if not isinstance(entries, dict):
+        raise BadInput(place, got=entries, want=f"a table, written [{place}]")
     return entries
 
 

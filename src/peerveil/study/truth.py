@@ -219,8 +219,9 @@ class InferLabels(Action["Labels"]):
             require(self.epsilon is not None, "epsilon", got=Verbatim("nothing"), want="the epsilon of the devices")
         else:
             want = f"true, if each answer was randomized with epsilon {self.epsilon} on the person's own device. {_AS_GIVEN}"
-            got = Verbatim("an epsilon alone, which is no statement")
-            require(self.epsilon is None, "randomized", got=got, want=want)
+            require(
+                self.epsilon is None, "randomized", got=Verbatim("an epsilon alone, which is no statement"), want=want
+            )
 
     def in_memory(self, source: StudyFile) -> bool:
         """Not for a database, nor for a file that states its own terms."""

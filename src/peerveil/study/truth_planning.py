@@ -117,10 +117,12 @@ class PlanCollection(PlanAction[None]):
     seed: Seed = 0
 
     def __post_init__(self) -> None:
-        is_distinct = len(set(self.epsilons)) == len(self.epsilons)
-        require(is_distinct, "epsilons", got=list(self.epsilons), want="each epsilon once")
-        is_single = self.like is None or self.ability == (4.0, 2.0)
-        require(is_single, "like", got=str(self.like), want="either like or ability")
+        require(
+            len(set(self.epsilons)) == len(self.epsilons), "epsilons", got=list(self.epsilons), want="each epsilon once"
+        )
+        require(
+            self.like is None or self.ability == (4.0, 2.0), "like", got=str(self.like), want="either like or ability"
+        )
 
     def guarantee(self, inputs: Inputs[None]) -> None:  # noqa: ARG002
         """None: nothing depends on answers. What could not be reached or read is refused here."""
