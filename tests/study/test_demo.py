@@ -9,7 +9,7 @@ import pytest
 from tests.cli.runner import run
 
 from peerveil import BadInput, Ledger
-from peerveil.cli.demo import own_name
+from peerveil.cli.study import own_name
 from peerveil.data import Reviews, synthetic_conference
 from peerveil.study import Study
 from peerveil.study.demo import Demo, run_demo

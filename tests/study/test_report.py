@@ -14,10 +14,10 @@ from tests.study.helpers import AUDIT, means, write_study
 
 from peerveil import BadInput, Guarantee, Ledger
 from peerveil.report import Line, Page
-from peerveil.report.words import WORDS
+from peerveil.report.page import WORDS
 from peerveil.study import Study, check_study, run_study
-from peerveil.study.refusals import BadStudy
 from peerveil.study.report import cost_of
+from peerveil.study.spelling import BadStudy
 
 TRUTH = """
 [data.answers]

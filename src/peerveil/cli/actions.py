@@ -44,8 +44,8 @@ def add_actions(group: click.Group, module: str) -> None:
 def command(kind: type[Action[Any]]) -> base.Command:
     """The command of an action."""
 
-    def run(**options: Any) -> None:
-        _run(kind, options)
+    def run(as_json: bool, **options: Any) -> None:
+        _run(kind, options, as_json)
 
     for decorator in reversed(_common(kind)):
         run = decorator(run)
@@ -87,9 +87,6 @@ def _option(parameter: Parameter) -> click.Option:
 def _common(kind: type[Action[Any]]) -> list[Any]:
     """The options that mean the same in every command and that this one has."""
     own_seed = any(parameter.name == "seed" for parameter in kind.parameters())
-    kinds = click.option(
-        "--kind", type=click.Choice(list(kind.kinds)), show_default="recognized", help="What to read the file as."
-    )
     layouts = click.option(
         "--layout",
         type=click.Choice(["orders", "places"]),
@@ -97,7 +94,7 @@ def _common(kind: type[Action[Any]]) -> list[Any]:
         help="What the cells of a wide table hold: orders (items; one column per place) or places (one column per item).",
     )
     options = (
-        (kinds, len(kind.kinds) > 1),
+        (base.kind_option(kind.kinds), len(kind.kinds) > 1),
         (base.column_option, bool(kind.kinds)),
         (base.format_option, bool(kind.kinds)),
         (base.time_zone_option, bool({"events", "reviews"} & set(kind.kinds))),
@@ -107,13 +104,11 @@ def _common(kind: type[Action[Any]]) -> list[Any]:
         (base.seed_option, kind.spends and not own_seed),
         (base.out_option(f"out/{kind.module()}-{kind.verb()}"), True),
         (base.force_option, True),
-        (base.json_option, True),
-        (base.debug_option, True),
     )
     return [option for option, is_wanted in options if is_wanted]
 
 
-def _run(kind: type[Action[Any]], options: dict[str, Any]) -> None:
+def _run(kind: type[Action[Any]], options: dict[str, Any], as_json: bool) -> None:
     """Check the settings, run the action and show its outcome."""
     from peerveil.study.execute import execute
 
@@ -133,7 +128,7 @@ def _run(kind: type[Action[Any]], options: dict[str, Any]) -> None:
         progress = _progress(kind, stack)
         done = execute(action, source, options["out"], others=others, force=options["force"], progress=progress, **own)
     is_counted = not kind.spends or own.get("ledger") is not None or own.get("seed") is not None
-    base.emit(_data(kind, done), options["as_json"], lambda: _show(done, is_counted))
+    base.emit(_data(kind, done), as_json, lambda: _show(done, is_counted))
     if done.outcome.failed:
         base.stop_with(base.CHECK_FAILED)
 
@@ -163,8 +158,7 @@ def _progress(kind: type[Action[Any]], stack: ExitStack) -> Callable[[float, str
 
 def _data(kind: type[Action[Any]], done: Executed) -> dict[str, Any]:
     """The result for programs."""
-    outcome = done.outcome
-    private = outcome.private
+    outcome, private = done.outcome, done.outcome.private
     return {
         "action": kind.name,
         "answer": outcome.public.answer,
@@ -188,15 +182,14 @@ def _show(done: Executed, is_counted: bool) -> None:
     private = [outcome.private.answer] if outcome.private.answer else []
     for line in outcome.private.findings:
         private += [line] if isinstance(line, str) else line.paragraphs()
+    if private or outcome.private.tables:
+        private = ["For the operator only, not for publication:", *dict.fromkeys(private)]
     label = "" if outcome.guarantee is None else "Guarantee: "
     text = outcome.guarantee_short or outcome.guarantee_text
     protection = [f"{label}{text}"] if text else []
     protection += ["What an attacker could still do: " + " ".join(outcome.attack)] if outcome.attack else []
-    title = "For the operator only, not for publication:"
-    parts = [(public, outcome.public.tables), (protection, []), (list(dict.fromkeys(private)), outcome.private.tables)]
+    parts = [(public, outcome.public.tables), (protection, []), (private, outcome.private.tables)]
     for lines, tables in parts if public else (parts[2], parts[1]):
-        if lines is parts[2][0] and (lines or tables):
-            click.echo(title)
         _show_part(lines, tables)
     for path, is_public in done.written:
         click.echo(f"written{'' if is_public else ', not for publication'}: {path}")

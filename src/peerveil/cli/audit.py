@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from peerveil.cli.actions import add_actions
-from peerveil.cli.base import CommandGroup, debug_option, emit, json_option, print_table
+from peerveil.cli.base import CommandGroup, emit, print_table
 from peerveil.study.audit import SERVICES
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ SERVICES.extend(f"peerveil.web.{service}.adversary" for service in ("gateway", "
 
 
 @audit.command("list", examples=["peerveil audit list", "peerveil audit list --json"])
-@json_option
-@debug_option
 def list_(as_json: bool) -> None:
     """List every audited claim: its name, the mechanisms that it covers and what is claimed. Nothing is sampled."""
     from peerveil.audit.claims import registered

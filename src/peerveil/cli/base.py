@@ -6,6 +6,7 @@ called; a command imports what does its work inside its body. So help is fast, a
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import sys
@@ -58,11 +59,17 @@ class Argument(click.Argument):
 
 
 class Command(click.Command):
-    """A command whose help has sections for arguments, options and common options, and ends with examples."""
+    """A command whose help has sections for arguments, options and common options, and ends with examples.
 
-    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+    Every command has ``--debug``, and one whose function takes ``as_json`` also has ``--json``.
+    """
+
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), common: bool = True, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.examples = examples
+        if common and self.callback is not None:
+            takes_json = "as_json" in inspect.signature(self.callback).parameters
+            self.params += [JSON_OPTION, DEBUG_OPTION] if takes_json else [DEBUG_OPTION]
 
     def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Nothing: arguments are written with the options (called since click 8.5)."""
@@ -91,6 +98,9 @@ class CommandGroup(Command, click.Group):
     """A group of commands, such as ``peerveil ledger``. Called without a command, it prints its help: exit code 2."""
 
     command_class = Command
+
+    def __init__(self, *arguments: Any, common: bool = False, **settings: Any) -> None:
+        super().__init__(*arguments, common=common, **settings)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Print the help if there are no arguments; else parse as click does."""
@@ -162,13 +172,15 @@ def _wants_json(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
     return value or bool(ctx.find_root().params.get("as_json"))
 
 
-json_option = click.option("--json", "as_json", is_flag=True, callback=_wants_json, help="Print the result as JSON.")
-debug_option = click.option("--debug", is_flag=True, expose_value=False, help="Show the traceback of an error.")
+JSON_OPTION: Final = click.Option(
+    ["--json", "as_json"], is_flag=True, callback=_wants_json, help="Print the result as JSON."
+)
+DEBUG_OPTION: Final = click.Option(
+    ["--debug"], is_flag=True, expose_value=False, help="Show the traceback of an error."
+)
 force_option = click.option("--force", is_flag=True, help="Replace existing files.")
 seed_option = click.option(
-    "--seed",
-    type=int,
-    help="Use a fixed seed for a repeatable simulation. The result is marked as not private.",
+    "--seed", type=int, help="Use a fixed seed for a repeatable simulation. The result is marked as not private."
 )
 ledger_option = click.option(
     "--ledger",
@@ -215,17 +227,22 @@ def data_seed_option(default: int) -> Decorator:
     return click.option("--seed", type=int, default=default, help=text)
 
 
+def kind_option(kinds: Sequence[str]) -> Decorator:
+    """``--kind``: one of these kinds of table."""
+    return click.option(
+        "--kind", type=click.Choice(kinds), show_default="recognized", help="Table to read the file as."
+    )
+
+
 def columns_named(given: Sequence[str]) -> dict[str, str] | None:
     """The columns of ``--column ours=theirs``, given any number of times; ``None`` if it was not given."""
-    if not given:
-        return None
     named = {}
     for text in given:
-        ours, separator, theirs = text.partition("=")
-        if not separator or not ours.strip() or not theirs.strip():
+        ours, _, theirs = (part.strip() for part in text.partition("="))
+        if not ours or not theirs:
             raise BadInput("--column", got=text, want="ours=theirs, such as paper=submission")
-        named[ours.strip()] = theirs.strip()
-    return named
+        named[ours] = theirs
+    return named or None
 
 
 def check_file(path: Path, force: bool, *, name: str = "--to") -> None:
@@ -299,7 +316,9 @@ _SECTIONS: Final = {
         "reproduce": "Reproduce the figures and tables of the papers, next to our own methods",
     },
 }
-_FILES: Final = {"new": "study", "run": "study", "schema": "study"}  # every other command has a file of its own name
+_FILES: Final = dict.fromkeys(
+    ("demo", "new", "run", "schema"), "study"
+)  # every other command has a file of its own name
 
 
 def build_app() -> LazyGroup:
@@ -313,8 +332,6 @@ def build_app() -> LazyGroup:
         command: click.Command = getattr(import_module(f"peerveil.cli.{_FILES.get(name, name)}"), name)
         return command
 
-    @json_option
-    @debug_option
     @click.version_option(__version__, message="peerveil %(version)s", help="Show the version.")
     def root(as_json: bool) -> None:
         pass
@@ -322,6 +339,7 @@ def build_app() -> LazyGroup:
     return click.command(
         "peerveil",
         cls=LazyGroup,
+        common=True,
         sections=_SECTIONS,
         load=load,
         help="Collect, post, decide, test and release human judgments without exposing the people who made them.",
@@ -353,7 +371,8 @@ def run(command_line: list[str], *, debug: bool, as_json: bool) -> int:
         if debug:
             traceback.print_exception(error)
         message, kind, code = _explained(error)
-        _say(message, kind, as_json)
+        as_data = json.dumps({"error": kind, "message": message}, ensure_ascii=False)
+        click.echo(as_data if as_json else f"error: {message}", err=True)
         return code
     return code if isinstance(code, int) else 0
 
@@ -385,15 +404,5 @@ def _exit_code(error: PeerveilError) -> int:
     from peerveil.audit import PrivacyViolation
     from peerveil.ledger import BudgetExceeded
 
-    match error:
-        case BudgetExceeded():
-            return BUDGET_EXCEEDED
-        case PrivacyViolation():
-            return CHECK_FAILED
-        case _:
-            return BAD_INPUT
-
-
-def _say(message: str, kind: str, as_json: bool) -> None:
-    text = json.dumps({"error": kind, "message": message}, ensure_ascii=False) if as_json else f"error: {message}"
-    click.echo(text, err=True)
+    codes = {BudgetExceeded: BUDGET_EXCEEDED, PrivacyViolation: CHECK_FAILED}
+    return next((code for kind, code in codes.items() if isinstance(error, kind)), BAD_INPUT)

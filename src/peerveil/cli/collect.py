@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from peerveil.cli.base import (
-    PATH,
-    CommandGroup,
-    argument,
-    check_file,
-    debug_option,
-    emit,
-    force_option,
-    json_option,
-    print_table,
-    stop_with,
-)
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.cli.base import PATH, CommandGroup, argument, check_file, emit, force_option, print_table, stop_with
+from peerveil.study.spelling import require
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from peerveil.web.collect import Store
 
 VARIABLE = "PEERVEIL_COLLECT_DB"
 _db_option = click.option(
@@ -65,21 +61,33 @@ def collect() -> None:
     """Collect answers that are randomized before they leave people's devices."""
 
 
-@collect.command("init", examples=["peerveil collect init --db collect.db"])
-@_db_option
-@json_option
-@debug_option
-def init(db: str, as_json: bool) -> None:
-    """Create the tables of a new database, or update those of an existing one."""
+def _opened(db: str, *, create: bool = False) -> Store:
     from peerveil.web.collect import Store
 
-    with Store(db, create=True) as store:
+    return Store(db, create=create)
+
+
+@contextmanager
+def _counting(db: str, campaign: str, doing: str) -> Iterator[tuple[Store, Any, int, Callable[[int], None]]]:
+    """A campaign in its store, the number of its reports, and what advances a bar over them."""
+    from peerveil.core.progress import progress_bar
+    from peerveil.web.collect.answers import count_answers
+
+    with _opened(db) as store:
+        known = store.known(campaign)
+        total = count_answers(store, known)
+        with progress_bar(doing, total=total) as advance:
+            yield store, known, total, advance
+
+
+@collect.command("init", examples=["peerveil collect init --db collect.db"])
+@_db_option
+def init(db: str, as_json: bool) -> None:
+    """Create the tables of a new database, or update those of an existing one."""
+    with _opened(db, create=True) as store:
         shown = store.database.shown
-    emit(
-        {"database": shown},
-        as_json,
-        f"ready: {shown}\nnext: peerveil collect campaign --example labels > campaign.toml",
-    )
+    text = f"ready: {shown}\nnext: peerveil collect campaign --example labels > campaign.toml"
+    emit({"database": shown}, as_json, text)
 
 
 @collect.command(
@@ -95,32 +103,26 @@ def init(db: str, as_json: bool) -> None:
 @click.option("--close", metavar="CAMPAIGN", help="Close this campaign now. It cannot be opened again.")
 @click.option("--example", type=click.Choice(["labels", "rankings"]), help="Print a campaign file to start from.")
 @_db_option
-@json_option
-@debug_option
 def campaign(file: Path | None, close: str | None, example: str | None, db: str, as_json: bool) -> None:
     """Add a campaign, close one, or list all of them with the number of participants."""
     if example is not None:
         click.echo(LABELS_EXAMPLE if example == "labels" else RANKINGS_EXAMPLE, nl=False)
         return
-    from peerveil.web.collect import Campaign, Store
+    from peerveil.web.collect import Campaign
 
-    if file is not None:
-        read = Campaign.read(file)
-        with Store(db) as store:
+    read = None if file is None else Campaign.read(file)
+    with _opened(db) as store:
+        if read is not None:
             store.add(read)
-        text = f"{read.id}: {read.response}\n{read.guarantee}\nFor a whole person: {read.person_guarantee}"
-        emit({"campaign": read.id, "guarantee": str(read.guarantee)}, as_json, text)
-        return
-    with Store(db) as store:
-        if close is not None:
+            text = f"{read.id}: {read.response}\n{read.guarantee}\nFor a whole person: {read.person_guarantee}"
+            emit({"campaign": read.id, "guarantee": str(read.guarantee)}, as_json, text)
+        elif close is not None:
             store.end(store.known(close), now=True)
-            emit(
-                {"closed": close}, as_json, f"{close} is closed; infer with: peerveil collect infer --campaign {close}"
-            )
-            return
-        rows = store.listed()
-    columns = ("campaign", "kind", "state", "invitations", "people", "reports")
-    emit(rows, as_json, lambda: print_table(columns, [[row[name] for name in columns] for row in rows]))
+            text = f"{close} is closed; infer with: peerveil collect infer --campaign {close}"
+            emit({"closed": close}, as_json, text)
+        else:
+            rows, columns = store.listed(), ("campaign", "kind", "state", "invitations", "people", "reports")
+            emit(rows, as_json, lambda: print_table(columns, [[row[name] for name in columns] for row in rows]))
 
 
 @collect.command(
@@ -135,16 +137,13 @@ def campaign(file: Path | None, close: str | None, example: str | None, db: str,
 @click.option("--role", type=click.Choice(["person", "operator"]), default="person", help="What the token allows.")
 @click.option("--links", metavar="URL", help="Print invitation links to this site instead of tokens.")
 @_db_option
-@json_option
-@debug_option
 def token(campaign: str, count: int, role: str, links: str | None, db: str, as_json: bool) -> None:
     """Create invitations, or an operator's token. They are shown once; the database keeps only their hashes."""
-    from peerveil.web.collect import Store
     from peerveil.web.collect.store import invitation_links
 
     if links is not None:
         invitation_links(links, campaign, [])  # before anything is made
-    with Store(db) as store:
+    with _opened(db) as store:
         made = store.invite(store.known(campaign), count) if role == "person" else [store.appoint(campaign)]
     if links is not None and role == "person":
         made = invitation_links(links, campaign, made)
@@ -168,29 +167,16 @@ def token(campaign: str, count: int, role: str, links: str | None, db: str, as_j
 )
 @force_option
 @_db_option
-@json_option
-@debug_option
 def export(campaign: str, to: Path, force: bool, db: str, as_json: bool) -> None:
     """Write all reports of a campaign, for `peerveil truth infer` or `peerveil rankings aggregate`."""
-    from peerveil.core.progress import progress_bar
-    from peerveil.web.collect import Store
-    from peerveil.web.collect.answers import count_answers
-    from peerveil.web.collect.answers import export as write
+    from peerveil.web import collect as service
 
     check_file(to, force)
-    with Store(db) as store:
-        known = store.known(campaign)
-        total = count_answers(store, known)
-        with progress_bar("exporting", total=total) as advance:
-            path = write(store, known, to, advance=advance)
-        each = known.campaign.each
-    classes = ",".join(known.campaign.classes)
-    if known.campaign.kind == "rankings":
-        then = f"peerveil rankings aggregate {path}"
-    elif path.suffix == ".jsonl":
-        then = f"peerveil truth infer {path}"
-    else:
-        then = f"peerveil truth infer {path} --randomized --epsilon {each} --classes {classes}"
+    with _counting(db, campaign, "exporting") as (store, known, total, advance):
+        path = service.export(store, known, to, advance=advance)
+        then = f"peerveil {'rankings aggregate' if known.campaign.kind == 'rankings' else 'truth infer'} {path}"
+        if known.campaign.kind != "rankings" and path.suffix != ".jsonl":
+            then += f" --randomized --epsilon {known.campaign.each} --classes {','.join(known.campaign.classes)}"
     text = f"{total:,} reports\nwritten: {path}\nnext: {then}"
     emit({"reports": total, "written": str(path), "next": then}, as_json, text)
 
@@ -218,19 +204,12 @@ def export(campaign: str, to: Path, force: bool, db: str, as_json: bool) -> None
 )
 @click.option("--level", type=float, default=0.05, help="For rankings: significance level of the test.")
 @_db_option
-@json_option
-@debug_option
 def infer(campaign: str, so_far: bool, model: str, engine: str, level: float, db: str, as_json: bool) -> None:
     """Infer the result of a closed campaign from its reports, and store it. This may be repeated."""
-    from peerveil.core.progress import progress_bar
-    from peerveil.web.collect import Store
-    from peerveil.web.collect.answers import count_answers
-    from peerveil.web.collect.inference import infer as run
+    from peerveil.web import collect as service
 
-    with Store(db) as store:
-        known = store.known(campaign)
-        with progress_bar("reading reports", total=count_answers(store, known)) as advance:
-            result = run(store, known, so_far=so_far, model=model, engine=engine, level=level, advance=advance)
+    with _counting(db, campaign, "reading reports") as (store, known, _, advance):
+        result = service.infer(store, known, so_far=so_far, model=model, engine=engine, level=level, advance=advance)
     emit({"campaign": campaign, **result}, as_json, _told(result))
 
 
@@ -263,34 +242,24 @@ def _told(result: dict[str, Any]) -> str:
     default=1,
     help="Number of server processes; more than one needs PostgreSQL.",
 )
-@debug_option
 def serve(db: str, host: str, port: int, processes: int) -> None:
     """Serve campaigns until stopped: pages for participants and operators, the API, and inference at closing time."""
-    import os
+    from peerveil.core.optional import need
 
-    from peerveil.web.collect import Store
-    from peerveil.web.collect.service import Inferrer
-
-    try:
-        from peerveil.web.collect.service import build_app
-    except ImportError as error:
-        want = "the services' parts: pip install 'peerveil[services]'"
-        raise BadInput("peerveil collect serve", got=Verbatim(f"no {error.name}"), want=want) from None
-    from peerveil.web.common import Journal
-    from peerveil.web.common.serving import run_processes, this_command
-    from peerveil.web.common.serving import serve as run
+    need("services")
+    from peerveil.web.collect.service import Inferrer, build_app
+    from peerveil.web.common import Journal, serving
 
     journal = Journal("collect")
     os.environ[VARIABLE] = db  # not among the arguments of child processes: it may hold a password
     if processes > 1:
-        if "://" not in db or port == 0:
-            raise BadInput("--processes", got=processes, want="1 with a SQLite file, or with port 0")
-        command = [*this_command(), "collect", "serve", "--host", host, "--port", str(port)]
-        stop_with(run_processes([command] * processes, journal))
+        require("://" in db and port != 0, "--processes", got=processes, want="1 with a SQLite file, or with port 0")
+        command = [*serving.this_command(), "collect", "serve", "--host", host, "--port", str(port)]
+        stop_with(serving.run_processes([command] * processes, journal))
 
     def ready(bound: int) -> None:
         shown = f"[{host}]" if ":" in host else host
         click.echo(f"Campaigns are at http://{shown}:{bound} (Ctrl+C stops it); invitations are links to them.")
 
-    with Store(db) as store:
-        run(build_app(store, journal, after_close=Inferrer()), host, port, journal, ready=ready)
+    with _opened(db) as store:
+        serving.serve(build_app(store, journal, after_close=Inferrer()), host, port, journal, ready=ready)

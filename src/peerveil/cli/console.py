@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from peerveil.cli.base import PATH, CommandGroup, debug_option
-from peerveil.core.errors import BadInput
+from peerveil.cli.base import PATH, CommandGroup
+from peerveil.study.spelling import require
 
 
 @click.group(cls=CommandGroup)
@@ -52,7 +52,6 @@ def console() -> None:
     show_default="collect.db in the folder",
     help="Database of the answers that are collected.",
 )
-@debug_option
 def serve(
     host: str,
     port: int,
@@ -75,8 +74,9 @@ def serve(
     from peerveil.web.console import ConsoleSettings
     from peerveil.web.console.server import is_local, run_console
 
-    if data_folder is not None and not data_folder.is_dir():
-        raise BadInput("--data-folder", got=str(data_folder), want="a folder that exists")
+    require(
+        data_folder is None or data_folder.is_dir(), "--data-folder", got=str(data_folder), want="a folder that exists"
+    )
     settings = ConsoleSettings.make(
         folder,
         db,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import peerveil
 from peerveil.cli.actions import add_actions
 from peerveil.cli.base import (
     BAD_INPUT,
@@ -15,15 +16,15 @@ from peerveil.cli.base import (
     argument,
     column_option,
     data_seed_option,
-    debug_option,
     emit,
     force_option,
     format_option,
-    json_option,
+    kind_option,
     stop_with,
     time_zone_option,
 )
 from peerveil.core.files import check_out
+from peerveil.study.actions import KINDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,19 +42,12 @@ add_actions(data, "data")
 
 @data.command("recognize", examples=["peerveil data recognize export.json"])
 @_file_argument
-@json_option
-@debug_option
 def recognize(file: Path, as_json: bool) -> None:
     """Show the format of a file and the tables that can be read from it."""
-    from peerveil.data import recognize
-
-    recognized = recognize(file)
-    result = {
-        "format": recognized.format,
-        "kinds": [kind.lower() for kind in recognized.kinds],
-        "why": recognized.why,
-    }
-    kinds = ", ".join(result["kinds"]) or "no table by itself; map its columns with `peerveil data check --column`"
+    recognized = peerveil.data.recognize(file)
+    names = [kind.lower() for kind in recognized.kinds]
+    result = {"format": recognized.format, "kinds": names, "why": recognized.why}
+    kinds = ", ".join(names) or "no table by itself; map its columns with `peerveil data check --column`"
     emit(result, as_json, f"{file}: {recognized.format} ({recognized.why})\ncan be read as: {kinds}")
 
 
@@ -65,17 +59,10 @@ def recognize(file: Path, as_json: bool) -> None:
     ],
 )
 @_file_argument
-@click.option(
-    "--kind",
-    type=click.Choice(["reviews", "events", "rankings", "labels"]),
-    show_default="recognized",
-    help="Table to read the file as.",
-)
+@kind_option(KINDS)
 @format_option
 @column_option
 @time_zone_option
-@json_option
-@debug_option
 def check(
     file: Path,
     kind: str | None,
@@ -85,38 +72,29 @@ def check(
     as_json: bool,
 ) -> None:
     """Read a file as peerveil would, and show what it holds, or every problem with its row and column."""
-    from peerveil import data
-
     kinds, advice = _kinds(file) if kind is None else ([kind], "")
     tables, problems = {}, {}
     for name in kinds:
-        table: Any = getattr(data, name.capitalize())
+        table: Any = getattr(peerveil.data, name.capitalize())
         timed = {"time_zone": time_zone} if name in ("reviews", "events") else {}
         try:
             tables[name] = table.read(file, format=format_, columns=columns, **timed)
-        except data.BadTable as error:
+        except peerveil.data.BadTable as error:
             problems[name] = error
-    result = {
-        "tables": {
-            name: {
-                "rows": len(table),
-                "summary": str(table),
-                "fingerprint": table.fingerprint,
-                "notes": list(table.notes),
-            }
-            for name, table in tables.items()
-        },
-        "problems": {
-            name: [{"where": p.where, "row": p.row, "column": p.column, "message": str(p)} for p in error.problems]
-            for name, error in problems.items()
-        },
+    facts = {
+        name: {"rows": len(t), "summary": str(t), "fingerprint": t.fingerprint, "notes": list(t.notes)}
+        for name, t in tables.items()
+    }
+    found = {
+        name: [{"where": p.where, "row": p.row, "column": p.column, "message": str(p)} for p in error.problems]
+        for name, error in problems.items()
     }
     lines = [f"{name}: {table}" for name, table in tables.items()]
     lines += [f"  note: {note}" for table in tables.values() for note in table.notes]
     lines += [f"{name}: cannot be read\n{error}" for name, error in problems.items()]
     if advice and not tables:
         lines.append(advice)
-    emit(result, as_json, "\n".join(lines))
+    emit({"tables": facts, "problems": found}, as_json, "\n".join(lines))
     if not tables:
         stop_with(BAD_INPUT)
 
@@ -133,15 +111,9 @@ def check(
     help="Seed of the reviewers. Conferences with the same one have the same reviewers, equally strict.",
 )
 @click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["csv", "tsv", "jsonl", "parquet"]),
-    default="csv",
-    help="File format.",
+    "--format", "format_", type=click.Choice(["csv", "tsv", "jsonl", "parquet"]), default="csv", help="File format."
 )
 @force_option
-@json_option
-@debug_option
 def synthetic(
     folder: Path,
     papers: int,
@@ -155,9 +127,9 @@ def synthetic(
 ) -> None:
     """Make a synthetic conference: all four tables, consistent with one another, and the true values behind them."""
     check_out(folder, force, name="FOLDER")
-    from peerveil.data import synthetic_conference
-
-    conference = synthetic_conference(papers, reviewers, reviews_per_paper, seed=seed, people_seed=people_seed)
+    conference = peerveil.data.synthetic_conference(
+        papers, reviewers, reviews_per_paper, seed=seed, people_seed=people_seed
+    )
     written = conference.write(folder, format=format_)
     emit({"folder": str(written), "summary": str(conference)}, as_json, f"{conference}\nwritten: {written}")
 

@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+import peerveil
 from peerveil.cli.base import (
     CHECK_FAILED,
     CommandGroup,
     account_option,
     argument,
-    debug_option,
     emit,
     force_option,
-    json_option,
     out_option,
     print_table,
     stop_with,
 )
-from peerveil.core.files import check_out
+from peerveil.core.files import check_out, write_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,16 +46,12 @@ def ledger() -> None:
     required=True,
     help="Total privacy budget (epsilon) of the account, for example 1, 0.5 or 1/3. It cannot be changed later.",
 )
-@json_option
-@debug_option
 def add_account(ledger: str, account: str, epsilon: str, as_json: bool) -> None:
     """Add an account with a privacy budget. The ledger is created if it does not exist.
 
     Adding an account again with the same budget changes nothing; another budget is an error.
     """
-    from peerveil.ledger import Ledger
-
-    with Ledger.open(ledger) as book:
+    with peerveil.Ledger.open(ledger) as book:
         opened = book.account(account, epsilon=epsilon)
         emit(opened.to_dict(), as_json, str(opened.statement()))
 
@@ -64,13 +59,9 @@ def add_account(ledger: str, account: str, epsilon: str, as_json: bool) -> None:
 @ledger.command("show", examples=["peerveil ledger show peerveil-ledger.db --account iclr-2026"])
 @_ledger_argument
 @account_option(show_default="all accounts")
-@json_option
-@debug_option
 def show(ledger: str, account: str | None, as_json: bool) -> None:
     """Show accounts, their entries, and what remains."""
-    from peerveil.ledger import Ledger
-
-    with Ledger.open(ledger, create=False) as book:
+    with peerveil.Ledger.open(ledger, create=False) as book:
         accounts = book.accounts() if account is None else [book.account(account)]
 
         def tables() -> None:
@@ -91,13 +82,9 @@ def show(ledger: str, account: str | None, as_json: bool) -> None:
 
 @ledger.command("verify", examples=["peerveil ledger verify peerveil-ledger.db"])
 @_ledger_argument
-@json_option
-@debug_option
 def verify(ledger: str, as_json: bool) -> None:
     """Check that no entry was changed, removed or added outside the ledger; exit code 1 if one was."""
-    from peerveil.ledger import Ledger
-
-    with Ledger.open(ledger, create=False) as book:
+    with peerveil.Ledger.open(ledger, create=False) as book:
         verdict = book.verify()
     emit({"ok": verdict.ok, "found": str(verdict)}, as_json, str(verdict))
     if not verdict.ok:
@@ -114,19 +101,14 @@ def verify(ledger: str, as_json: bool) -> None:
 @_ledger_argument
 @out_option(show_default="JSON to standard output")
 @force_option
-@json_option
-@debug_option
 def export(ledger: str, out: Path | None, force: bool, as_json: bool) -> None:
     """Write the whole ledger as JSON (exact, can be verified) and CSV (a table). The secret key is never exported.
 
     Without --out, the JSON is printed.
     """
-    from peerveil.core.files import write_text
-    from peerveil.ledger import Ledger
-
     if out is not None:
         check_out(out, force)
-    with Ledger.open(ledger, create=False) as book:
+    with peerveil.Ledger.open(ledger, create=False) as book:
         text, table = book.to_json(indent=2), book.to_csv()
     if out is None:
         click.echo(text)

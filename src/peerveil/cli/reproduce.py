@@ -8,18 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from peerveil.cli.base import (
-    Command,
-    argument,
-    debug_option,
-    emit,
-    force_option,
-    json_option,
-    out_option,
-    print_table,
-)
-from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.files import check_out
+from peerveil.cli.base import Command, argument, emit, force_option, out_option, print_table
+from peerveil.core.errors import Verbatim
+from peerveil.core.files import check_out, write_text
+from peerveil.study.spelling import require
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,8 +34,6 @@ if TYPE_CHECKING:
 @click.option("--quick", is_flag=True, help="Use few trials, for a first look.")
 @out_option("out/reproduce")
 @force_option
-@json_option
-@debug_option
 def reproduce(what: str, list_: bool, quick: bool, out: Path, force: bool, as_json: bool) -> None:
     """Reproduce the figures and tables of the papers, next to our own methods.
 
@@ -57,17 +47,15 @@ def reproduce(what: str, list_: bool, quick: bool, out: Path, force: bool, as_js
     known = experiments()
     prefix = "" if what == "all" else what.rstrip("/")
     chosen = [name for name in known if not prefix or name == prefix or name.startswith(f"{prefix}/")]
-    if not chosen:
-        raise BadInput("what", got=what, want=f"'all', a module or one of {', '.join(known)}")
+    require(chosen, "what", got=what, want=f"'all', a module or one of {', '.join(known)}")
     if list_:
         emit(chosen, as_json, "\n".join(chosen))
         return
     check_out(out, force=True)
     names = [*(f"{name}.json" for name in chosen), *(["index.html"] if len(chosen) > 1 else [])]
-    existing = [name for name in names if (out / name).exists()]
-    if existing and not force:
-        got = Verbatim(f"a folder that holds {existing[0]} ({out})")
-        raise BadInput("--out", got=got, want="another folder, or --force to replace results in it")
+    existing = next((name for name in names if (out / name).exists()), None)
+    got = Verbatim(f"a folder that holds {existing} ({out})")
+    require(existing is None or force, "--out", got=got, want="another folder, or --force to replace results in it")
     results, written = [], []
     for name in chosen:
         began = time.perf_counter()
@@ -89,16 +77,10 @@ def reproduce(what: str, list_: bool, quick: bool, out: Path, force: bool, as_js
 
 def _write(result: Reproduction, out: Path, seconds: float, quick: bool) -> dict[str, object]:
     """Write the figure and the rows, and return the rows with the figure's place."""
-    from peerveil.core.files import write_text
     from peerveil.papers.reproduce.page import figure_of
 
     picture = figure_of(result)
-    place = None if picture is None else write_text(out / f"{result.name}.svg", picture.alone())
-    data = {
-        **result.to_dict(),
-        "figure": None if place is None else str(place),
-        "seconds": round(seconds, 1),
-        "quick": quick,
-    }
+    figure = None if picture is None else str(write_text(out / f"{result.name}.svg", picture.alone()))
+    data = {**result.to_dict(), "figure": figure, "seconds": round(seconds, 1), "quick": quick}
     write_text(out / f"{result.name}.json", json.dumps(data, indent=2, ensure_ascii=False) + "\n")
     return data

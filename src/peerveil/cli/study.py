@@ -1,28 +1,21 @@
-"""``peerveil new`` and ``peerveil run``: write a study file, and run it."""
+"""``peerveil new``, ``run``, ``schema`` and ``demo``: write a study file, run it, or run one about a synthetic conference."""
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from peerveil.cli.base import (
-    PATH,
-    Command,
-    argument,
-    debug_option,
-    emit,
-    json_option,
-    out_option,
-    print_table,
-)
+from peerveil import study as study_package  # imports its parts on first use
+from peerveil.cli.base import PATH, Command, argument, data_seed_option, emit, out_option, print_table
 from peerveil.core.errors import PeerveilError
 from peerveil.core.files import check_out
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from peerveil.study import Checked
 
 SIMULATED: Final = "SIMULATION: must not be published"
@@ -30,13 +23,9 @@ SIMULATED: Final = "SIMULATION: must not be published"
 
 @click.command("new", cls=Command, examples=["peerveil new data > study.toml"])
 @argument("data", type=PATH, metavar="DATA", help="A folder with data files, or one file.")
-@json_option
-@debug_option
 def new(data: Path, as_json: bool) -> None:
     """Look at your data and print a commented study file to start from."""
-    from peerveil.study import new_study
-
-    text = new_study(data)
+    text = study_package.new_study(data)
     emit({"study": text}, as_json, text.rstrip("\n"))
 
 
@@ -47,18 +36,14 @@ def new(data: Path, as_json: bool) -> None:
 @click.option("--yes", "-y", is_flag=True, help="Spend without asking.")
 @click.option("--check", is_flag=True, help="Only show what would be spent and published.")
 @out_option(show_default="out/<name of the study>")
-@json_option
-@debug_option
 def run(study: Path, yes: bool, check: bool, out: Path | None, as_json: bool) -> None:
     """Check a study, ask before spending, run it, and write its results and a report.
 
     Run again with the same output folder, it continues: steps that are finished are not repeated.
     """
-    from peerveil.study import Study, check_study, run_study
-
-    plan = Study.read(study)
+    plan = study_package.Study.read(study)
     if check:
-        _show(check_study(plan), as_json)
+        _show(study_package.check_study(plan), as_json)
         return
     if out is not None:
         check_out(out, force=True)  # run_study itself says which folders it continues
@@ -74,7 +59,7 @@ def run(study: Path, yes: bool, check: bool, out: Path | None, as_json: bool) ->
             )
         return click.confirm(f"Spend {_altogether(checked)}?")
 
-    done = run_study(plan, out, confirm=confirm)
+    done = study_package.run_study(plan, out, confirm=confirm)
     lines = [f"{name}: {outcome.answer}" for name, outcome in done.outcomes.items()]
     lines.append(f"written, for you alone: {done.report}")
     if done.public is None:
@@ -95,7 +80,6 @@ def run(study: Path, yes: bool, check: bool, out: Path | None, as_json: bool) ->
 
 
 @click.command("schema", cls=Command, examples=["peerveil schema > study.schema.json"])
-@debug_option
 def schema() -> None:
     """Print a JSON schema of study files, for editors. Every action and setting is in it."""
     from peerveil.study.schema import study_schema
@@ -136,3 +120,44 @@ def _altogether(checked: Checked) -> str:
             part += f" (whole budget {printed(budget, 'down'):g}, {printed(budget - left, 'up'):g} spent before)"
         parts.append(part)
     return ", ".join(parts) or "nothing"
+
+
+@click.command("demo", cls=Command, examples=["peerveil demo --out out/demo"])
+@click.option("--papers", type=int, default=600, help="Number of papers of the synthetic conference.")
+@click.option("--reviewers", type=int, default=1800, help="Number of reviewers of the synthetic conference.")
+@data_seed_option(2026)
+@out_option("out/demo")
+def demo(papers: int, reviewers: int, seed: int, out: Path, as_json: bool) -> None:
+    """Analyze a synthetic conference from start to finish and write a report.
+
+    The output folder must be new, empty, or from an earlier demo, which is then replaced.
+    """
+    from peerveil.study.demo import run_demo
+
+    check_out(out, force=True)  # run_demo itself refuses a folder that holds anything but an earlier demo
+    if not as_json:
+        click.echo("A synthetic conference goes through every module; this takes about a minute.")
+    done = run_demo(out, papers=papers, reviewers=reviewers, seed=seed)
+    name, home = own_name(), done.study.parent
+    lines = (
+        f"written: {done.report}",
+        f"look at it in a browser; what may be published is in {done.result / 'public'}",
+        f"a second release was refused: {done.refusal}",
+        f"next, what was spent:    {name} ledger show {shlex.quote(str(home / 'peerveil-ledger.db'))}",
+        f"      a study of your own: {name} new {shlex.quote(str(home / 'data'))} > study.toml   # or your data's folder",
+        f"                           {name} run study.toml",
+    )
+    paths = {name: str(getattr(done, name)) for name in ("report", "study", "result")}
+    emit({**paths, "refused": done.refusal}, as_json, "\n".join(lines))
+
+
+def own_name() -> str:
+    """How this program can be called from here: by its name where that finds it, else by its path."""
+    beside = Path(sys.executable).with_name("peerveil")
+    known = shutil.which("peerveil")
+    if not beside.exists() or (known is not None and Path(known).resolve() == beside.resolve()):
+        return "peerveil"
+    try:
+        return shlex.quote(str(beside.relative_to(Path.cwd())))
+    except ValueError:
+        return shlex.quote(str(beside))

@@ -39,8 +39,7 @@ from typing import (
 
 from peerveil.core.errors import BadInput, Verbatim, unknown
 from peerveil.study.outcome import Outcome
-from peerveil.study.refusals import Refusals
-from peerveil.study.spelling import Range, Refers, Spelling
+from peerveil.study.spelling import Range, Refers, Refusals, Spelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -54,13 +54,13 @@ class AuditRun(Action[None]):
         load_claims()
         claims, faults = registered(broken=False), registered(broken=True) if self.broken else []
         audits: list[AuditResult] = []
-        for number, claim in enumerate(claims):
-            context.progress(number / (len(claims) + len(faults)), claim.name)
-            audits.append(claim.audit(min(claim.samples, self.samples or claim.samples)))
         needed: list[int | None] = []
-        for number, claim in enumerate(faults, start=len(claims)):
+        for number, claim in enumerate([*claims, *faults]):
             context.progress(number / (len(claims) + len(faults)), claim.name)
-            needed.append(samples_needed(claim))
+            if number < len(claims):
+                audits.append(claim.audit(min(claim.samples, self.samples or claim.samples)))
+            else:
+                needed.append(samples_needed(claim))
         exact = list(response_losses())
         passed = sum(audit.passed for audit in audits)
         caught = sum(count is not None for count in needed)
@@ -86,27 +86,20 @@ class AuditRun(Action[None]):
             public=True,
             height=0.9 + 0.32 * len(audits),
         )
+        verdicts = {True: "consistent", False: "REFUTED"}
         outcome.public.table(
             ["mechanism", "notion", "claimed", "measured at least", "verdict"],
             [
-                [
-                    audit.name,
-                    audit.guarantee.notion.value,
-                    f"{audit.claimed:.3g}",
-                    f"{audit.measured:.3f}",
-                    "consistent" if audit.passed else "REFUTED",
-                ]
-                for audit in audits
+                (a.name, a.guarantee.notion.value, f"{a.claimed:.3g}", f"{a.measured:.3f}", verdicts[a.passed])
+                for a in audits
             ],
         )
+        detected = [
+            (claim.name, claim.fault or "", "NOT DETECTED" if count is None else f"{count:,}")
+            for claim, count in zip(faults, needed, strict=True)
+        ]
         if faults:
-            outcome.public.table(
-                ["broken mechanism", "what is wrong", "samples to detect it"],
-                [
-                    [claim.name, claim.fault or "", "NOT DETECTED" if count is None else f"{count:,}"]
-                    for claim, count in zip(faults, needed, strict=True)
-                ],
-            )
+            outcome.public.table(["broken mechanism", "what is wrong", "samples to detect it"], detected)
         outcome.public.results = {
             "passed": not outcome.failed,
             "audits": [

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, PlanAction, Setting
 from peerveil.study.outcome import Outcome
-from peerveil.study.refusals import require
-from peerveil.study.spelling import File, InnerShare, Range, ReviewsName, ScaleAndBias, Share
+from peerveil.study.spelling import File, InnerShare, Range, ReviewsName, ScaleAndBias, Share, require
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
@@ -27,9 +26,7 @@ class _Decisions(Action["Reviews"]):
     kinds = ("reviews",)
 
     accept: Annotated[
-        int | None,
-        Range(ge=0, le=1_000_000),
-        Setting("How many papers to accept.", "Papers to accept", common=True),
+        int | None, Range(ge=0, le=1_000_000), Setting("How many papers to accept.", "Papers to accept", common=True)
     ] = None
     accepted: Annotated[
         InnerShare | None,
@@ -85,8 +82,7 @@ class _Decisions(Action["Reviews"]):
     exactly: Annotated[
         bool,
         Setting(
-            "Accept exactly the number of papers; otherwise about as many, with fewer wrong decisions.",
-            "Exact number",
+            "Accept exactly the number of papers; otherwise about as many, with fewer wrong decisions.", "Exact number"
         ),
     ] = True
     exchange: Annotated[
@@ -209,10 +205,7 @@ class DecideConference(_Decisions):
         conference = self.conference(inputs)
         context.progress(0.5, "deciding")
         decision, sheet = conference.decide(
-            adversary_error=self.adversary_error,
-            randomness=context.randomness,
-            account=context.account,
-            progress=False,
+            adversary_error=self.adversary_error, randomness=context.randomness, account=context.account, progress=False
         )
         outcome = Outcome("Which papers should be accepted, correcting for strict reviewers?")
         outcome.set_guarantee(decision.guarantee)
@@ -281,9 +274,7 @@ class PlanDecisions(_Decisions, PlanAction["Reviews"]):
         ),
     ] = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
     most_groups: Annotated[
-        int,
-        Range(ge=1, le=1_000_000),
-        Setting("For a conference: groups to try, evenly chosen.", "Groups to try"),
+        int, Range(ge=1, le=1_000_000), Setting("For a conference: groups to try, evenly chosen.", "Groups to try")
     ] = 100
 
     def guarantee(self, inputs: Inputs[Reviews]) -> None:

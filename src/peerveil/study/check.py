@@ -13,7 +13,7 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import printed
 from peerveil.ledger import BudgetExceeded, Ledger
 from peerveil.study.execute import Inputs, StudyFile, kind_of, read_inputs
-from peerveil.study.refusals import Refusals, require
+from peerveil.study.spelling import Refusals, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -149,10 +149,7 @@ def _read_all(study: Study) -> tuple[list[Inputs[Any]], dict[str, str]]:
             require(is_same, f"data.{name}", got=str(file.path), want="a file that does not change while it is read")
         return tables[key]
 
-    inputs: list[Inputs[Any]] = []
-    for step in study.steps:
-        step_inputs = refusals.attempt(_read_step, study, step, read, kinds, digests)
-        inputs.append(step_inputs if step_inputs is not None else Inputs(None))
+    inputs = [refusals.attempt(_read_step, study, step, read, kinds, digests) for step in study.steps]
     refusals.raise_any()
     return inputs, digests
 
@@ -199,8 +196,7 @@ def _afford(checked: Checked, key: Callable[[str], str] | None) -> Checked:
             if budget is None:
                 continue
             opened = f"{account.exact_epsilon}, with which it was opened in the ledger"
-            is_same = account.exact_epsilon == budget
-            require(is_same, f"accounts.{account.name}.epsilon", got=str(budget), want=opened)
+            require(account.exact_epsilon == budget, f"accounts.{account.name}.epsilon", got=str(budget), want=opened)
             remaining[account.name] = account.exact_remaining
             own = (entry.exact_debit for entry in account.entries() if entry.key in keys.values())
             paid[account.name] = sum(own, Fraction(0))
@@ -208,11 +204,9 @@ def _afford(checked: Checked, key: Callable[[str], str] | None) -> Checked:
         for name, amount in known.due.items():
             if amount > remaining[name]:
                 raise BudgetExceeded(name, requested=amount, remaining=remaining[name])
-        for planned in spending if ledger is not None else ():
-            step = planned.step
-            ledger.require_free(
-                str(step.account), planned.inputs.table, once=planned.action.once, key=keys.get(step.name)
-            )
+        for step, inputs in ((planned.step, planned.inputs) for planned in spending):
+            if ledger is not None:
+                ledger.require_free(str(step.account), inputs.table, once=step.action.once, key=keys.get(step.name))
     return known
 
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal
 from peerveil.core.errors import Verbatim
 from peerveil.core.files import check_out
 from peerveil.study.actions import Declared, Kind, Setting, Table
-from peerveil.study.refusals import require
-from peerveil.study.spelling import Columns, DataPath, Name  # noqa: TC001 (read at run time)
+from peerveil.study.spelling import Columns, DataPath, Name, require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from peerveil.core.errors import BadInput, PeerveilError
 from peerveil.core.files import write_text
 from peerveil.study.outcome import Outcome
-from peerveil.study.refusals import require
+from peerveil.study.spelling import require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

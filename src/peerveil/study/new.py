@@ -16,7 +16,7 @@ from peerveil.data.readers.tabular import column_names
 from peerveil.study.actions import all_actions
 from peerveil.study.check import debit_of
 from peerveil.study.execute import Inputs
-from peerveil.study.refusals import require
+from peerveil.study.spelling import require
 from peerveil.study.toml import toml_value
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ def new_study(folder: str | os.PathLike[str]) -> str:
     source = Path(folder)
     require(source.exists(), "data", got=str(source), want="a folder of data, or a file")
     files = sorted(path for path in source.iterdir() if path.is_file()) if source.is_dir() else [source]
-    is_small = len(files) <= _MOST_FILES
-    require(is_small, "data", got=f"{len(files)} files", want=f"a folder with at most {_MOST_FILES}")
+    require(len(files) <= _MOST_FILES, "data", got=f"{len(files)} files", want=f"a folder with at most {_MOST_FILES}")
     names: set[str] = set()
     sections, unnamed, left_out, steps = [], [], [], []
     for path in files:

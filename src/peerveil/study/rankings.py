@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from peerveil.study.actions import Action, PlanAction, Setting
 from peerveil.study.outcome import Outcome
-from peerveil.study.refusals import require
-from peerveil.study.spelling import Epsilon, EpsilonOrNone, InnerShare, Range
+from peerveil.study.spelling import Epsilon, EpsilonOrNone, InnerShare, Range, require
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
@@ -66,8 +65,9 @@ class RankingsTest(Action["Rankings"]):
         if self.epsilon == "none":
             require(self.method not in _NEED_EPSILON, "epsilon", got="none", want=f"a number above 0 for {self.method}")
         else:
-            want = "'none' for friedman, which is not private"
-            require(self.method != "friedman", "epsilon", got=self.epsilon, want=want)
+            require(
+                self.method != "friedman", "epsilon", got=self.epsilon, want="'none' for friedman, which is not private"
+            )
 
     @classmethod
     def suggest(cls, table: Rankings) -> SuggestedStep:
@@ -138,14 +138,7 @@ class PlanRankings(PlanAction[None]):
     methods: Annotated[
         tuple[
             Literal[
-                "auto",
-                "friedman",
-                "rank-norm",
-                "clipped-norm",
-                "clipped-batches",
-                "pairs-norm",
-                "local",
-                "local-pairs",
+                "auto", "friedman", "rank-norm", "clipped-norm", "clipped-batches", "pairs-norm", "local", "local-pairs"
             ],
             ...,
         ]
@@ -163,8 +156,7 @@ class PlanRankings(PlanAction[None]):
             if self.epsilon is None:
                 require(method not in _NEED_EPSILON, "epsilon", got=None, want=f"a number above 0 for {method}")
             else:
-                want = "a private test: friedman takes no epsilon"
-                require(method != "friedman", "methods", got=method, want=want)
+                require(method != "friedman", "methods", got=method, want="a private test: friedman takes no epsilon")
 
 
 class RandomizeRankings(Action["Rankings"]):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from peerveil.core.exact import printed
 from peerveil.core.files import write_text
 from peerveil.report import Page
-from peerveil.report.words import WORDS
+from peerveil.report.page import WORDS
 from peerveil.study.outcome import public_name
 
 if TYPE_CHECKING:
@@ -67,9 +67,8 @@ def make_page(
     lead = _PUBLIC_LEAD if public else _OPERATOR_LEAD.format(public_report)
     if checked.simulated:
         page = Page(f"SIMULATION: {checked.study.title}", lead="Made by peerveil, to try a study out.")
-        page.warning("A simulation: must not be published", [
-            "The noise comes from a seed in the study file, so it protects nobody. Nothing was spent."
-        ])  # fmt: skip
+        seeded = "The noise comes from a seed in the study file, so it protects nobody. Nothing was spent."
+        page.warning("A simulation: must not be published", [seeded])
     else:
         page = Page(checked.study.title, lead=lead)
     shown = {name: outcomes[name] for name in checked.names if not public or not outcomes[name].public.is_empty}

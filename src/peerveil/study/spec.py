@@ -40,8 +40,7 @@ from peerveil.core.files import read_toml, regular_file
 from peerveil.core.guarantee import read_epsilon
 from peerveil.study.actions import Declared, Setting, find_action
 from peerveil.study.execute import StudyFile
-from peerveil.study.refusals import Refusals, require
-from peerveil.study.spelling import EPSILON_SCHEMA, Address, Range, Spelling, Title
+from peerveil.study.spelling import EPSILON_SCHEMA, Address, Range, Refusals, Spelling, Title, require
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -153,8 +152,9 @@ def table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return _require_table(content.get(key, {}), key)
 
 
-def _require_table(entries: Any, place: str) -> Mapping[str, Any]:
-    require(isinstance(entries, dict), place, got=entries, want=f"a table, written [{place}]")
+def _require_table(entries: object, place: str) -> Mapping[str, Any]:
+    if not isinstance(entries, dict):
+        raise BadInput(place, got=entries, want=f"a table, written [{place}]")
     return entries
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, PlanAction, Setting
 from peerveil.study.outcome import NOT_PUBLISHED, Outcome
-from peerveil.study.refusals import require
-from peerveil.study.spelling import Duration, Epsilon, File, InnerShare, Name, Range, Share
+from peerveil.study.spelling import Duration, Epsilon, File, InnerShare, Name, Range, Share, require
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
@@ -65,9 +64,7 @@ class AuditLog(Action["Events"]):
         Setting("How far apart lone posts may be and still be covered; by default taken from the log.", common=True),
     ] = None
     percentile: Annotated[
-        float,
-        Range(gt=0, le=100),
-        Setting("Without a gap: the percentile of the log's intervals to take as the gap."),
+        float, Range(gt=0, le=100), Setting("Without a gap: the percentile of the log's intervals to take as the gap.")
     ] = 50.0
     epsilons: Epsilons = ("0.5", "1", "2")
     within: Annotated[

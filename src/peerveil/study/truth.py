@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, Setting
 from peerveil.study.outcome import Outcome, person_cautions, typical_and_most
-from peerveil.study.refusals import require
-from peerveil.study.spelling import Classes, Epsilon, File  # noqa: TC001 (read at run time)
+from peerveil.study.spelling import Classes, Epsilon, File, require
 from peerveil.study.toml import SuggestedStep
 from peerveil.study.truth_planning import (
     MODELS,
@@ -220,8 +219,9 @@ class InferLabels(Action["Labels"]):
             require(self.epsilon is not None, "epsilon", got=Verbatim("nothing"), want="the epsilon of the devices")
         else:
             want = f"true, if each answer was randomized with epsilon {self.epsilon} on the person's own device. {_AS_GIVEN}"
-            got = Verbatim("an epsilon alone, which is no statement")
-            require(self.epsilon is None, "randomized", got=got, want=want)
+            require(
+                self.epsilon is None, "randomized", got=Verbatim("an epsilon alone, which is no statement"), want=want
+            )
 
     def in_memory(self, source: StudyFile) -> bool:
         """Not for a database, nor for a file that states its own terms."""

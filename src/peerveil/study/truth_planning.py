@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from peerveil.study.actions import Action, PlanAction, Setting
 from peerveil.study.outcome import NOT_PUBLISHED, Outcome, OutcomePart
-from peerveil.study.refusals import require
-from peerveil.study.spelling import Classes, Epsilon, EpsilonOrNone, File, InnerShare, PositivePair, Range
+from peerveil.study.spelling import Classes, Epsilon, EpsilonOrNone, File, InnerShare, PositivePair, Range, require
 
 if TYPE_CHECKING:
     from peerveil.data import Labels
@@ -58,9 +57,7 @@ class CompareEpsilons(Action["Labels"]):
     classes: SeenClasses = None
     model: Model = "auto"
     draws: Annotated[
-        int,
-        Range(ge=2, le=1000),
-        Setting("How often the answers are randomized for each epsilon.", "Simulations"),
+        int, Range(ge=2, le=1000), Setting("How often the answers are randomized for each epsilon.", "Simulations")
     ] = 10
     seed: Seed = 0
 
@@ -120,10 +117,12 @@ class PlanCollection(PlanAction[None]):
     seed: Seed = 0
 
     def __post_init__(self) -> None:
-        is_distinct = len(set(self.epsilons)) == len(self.epsilons)
-        require(is_distinct, "epsilons", got=list(self.epsilons), want="each epsilon once")
-        is_single = self.like is None or self.ability == (4.0, 2.0)
-        require(is_single, "like", got=str(self.like), want="either like or ability")
+        require(
+            len(set(self.epsilons)) == len(self.epsilons), "epsilons", got=list(self.epsilons), want="each epsilon once"
+        )
+        require(
+            self.like is None or self.ability == (4.0, 2.0), "like", got=str(self.like), want="either like or ability"
+        )
 
     def guarantee(self, inputs: Inputs[None]) -> None:  # noqa: ARG002
         """None: nothing depends on answers. What could not be reached or read is refused here."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from peerveil.report import COLORS, Page, figure_style, new_axes, svg
-from peerveil.report.words import WORDS
+from peerveil.report.page import WORDS
 from peerveil.timing.batches import posterior
 from peerveil.timing.durations import in_words
 from peerveil.timing.plan import intervals

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.core.errors import BadInput
 from peerveil.study.actions import Action, Parameter, find_action
-from peerveil.study.refusals import Refusals
+from peerveil.study.spelling import Refusals
 from peerveil.study.toml import SuggestedStep, toml_value
 from peerveil.web.console import files
 
