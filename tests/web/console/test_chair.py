@@ -141,7 +141,7 @@ def a_timing_audit_is_for_the_chair_alone(chair: tuple[BrowserSession, Path, set
     console.carry_out("Run")
     whole = console.page.locator("main").inner_text()
     assert "must not be published" in whole.lower()
-    assert "nothing of this is published" in whole
+    assert "nothing of this step is published" in whole.lower()
     console.page.get_by_role("link", name="Show the public view").click()
     public = console.page.locator("main").inner_text()
     assert console.page.locator("main figure").count() == 0

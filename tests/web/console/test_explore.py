@@ -87,7 +87,7 @@ def texts(found: Exploration) -> list[str]:
 
 
 def sentences(found: Exploration) -> list[str]:
-    return [found.headline, found.reason, found.about, found.sentence, found.attack.sentence]
+    return [found.headline, found.reason, found.about, found.attack.sentence]
 
 
 # ---- what is shown -------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def test_from_the_first_page_to_a_run_by_keys_alone(console: ConsoleServer, chro
     browser.explored("release")
     browser.open("/")
     page.keyboard.press("Tab")
-    assert page.evaluate(_FOCUSED) == ": To the content"
+    assert page.evaluate(_FOCUSED) == ": Skip to content"
     page.keyboard.press("Enter")  # over the navigation at once
     assert page.evaluate("document.activeElement.id") == "main"
     tab_to(page, "", "Release")

@@ -103,12 +103,6 @@ class ConsoleApp:
         self.database = open_database(settings.db, SCHEMA, create=True)
         self.secret = str(self.first(select(book)).secret)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Close all connections."""
         self.services.close()

@@ -13,8 +13,6 @@ from peerveil.web.console.jobs import enqueue, progress_of
 from peerveil.web.console.schema import simulations
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from peerveil.web.console.app import ConsoleApp
 
 
@@ -23,10 +21,10 @@ def subject(module: str, file: str) -> str:
     return f"{module}:{file if explore.MODULES[module].from_file else ''}"
 
 
-def store(connection: Connection, key: str, content: Mapping[str, Any]) -> None:
-    """Store a simulation, or why it failed."""
+def store(connection: Connection, key: str, content: str) -> None:
+    """Store a simulation, or why it failed, as JSON."""
     connection.execute(delete(simulations).where(simulations.c.key == key))
-    connection.execute(insert(simulations).values(key=key, content=json.dumps(content, allow_nan=False)))
+    connection.execute(insert(simulations).values(key=key, content=content))
 
 
 def forget_file(connection: Connection, file: str) -> None:

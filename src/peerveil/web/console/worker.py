@@ -7,16 +7,21 @@ ends when the server is gone, after its current job.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pydantic import TypeAdapter
+from sqlalchemy import Connection
 
 from peerveil.core.errors import PeerveilError
 from peerveil.core.exact import printed
@@ -37,6 +42,7 @@ _SETTINGS: Final = TypeAdapter(ConsoleSettings)
 _PAUSE_SECONDS: Final = 0.15
 _FIRST: Final = {"runs": ("runs", "checks"), "simulations": ("simulations",)}
 """Queues whose jobs start a process: a check is usually followed by a run."""
+StoreResult = Callable[[Connection], None]
 INTERNAL: Final = "an internal error ({}); the server's journal has the details"
 
 
@@ -56,43 +62,48 @@ class JobWorker:
         if job is None:
             return False
         try:
-            if job.attempts > jobs.MAX_ATTEMPTS:
-                self._give_up(job, f"its process died {jobs.MAX_ATTEMPTS} times; perhaps memory ran out")
-            else:
-                getattr(self, f"_{job.kind}")(job)
+            store = self._outcome(job)
+            with self.app.writing() as connection:
+                store(connection)
+                jobs.finish(connection, job)
         except Stopped:
             jobs.put_back(self.app, job)
             raise
-        except BudgetExceeded as error:
-            self._give_up(job, _over_budget(error))
-        except PeerveilError as error:
-            self._give_up(job, str(error))
-        except Exception as error:  # whatever it was: the page must say so, and the queue must continue
-            self.journal.error("job", error, reason=job.kind)
-            self._give_up(job, INTERNAL.format(type(error).__name__))
         return True
 
-    def _give_up(self, job: QueuedJob, reason: str) -> None:
-        with self.app.writing() as connection:
-            if job.kind == "inspect":
-                files.store_inspection(connection, job.subject, {"refused": reason})
-            elif job.kind == "simulate":
-                simulations.store(connection, job.subject, {"failed": reason})
-            else:
-                state = "refused" if job.kind == "check" else "failed"
-                set_state(connection, job.subject, state, problem=reason)
-            jobs.finish(connection, job)
+    def _outcome(self, job: QueuedJob) -> StoreResult:
+        """Do a job; what stores its result, or why there is none."""
+        try:
+            if job.attempts <= jobs.MAX_ATTEMPTS:
+                result: StoreResult = getattr(self, f"_{job.kind}")(job)
+                return result
+            reason = f"its process died {jobs.MAX_ATTEMPTS} times; perhaps memory ran out"
+        except BudgetExceeded as error:
+            reason = _over_budget(error)
+        except PeerveilError as error:
+            reason = str(error)
+        except Exception as error:  # whatever it was: the page must say so, and the queue must continue
+            self.journal.error("job", error, reason=job.kind)
+            reason = INTERNAL.format(type(error).__name__)
+        if job.kind == "inspect":
+            return partial(files.store_inspection, file=job.subject, inspection={"refused": reason})
+        if job.kind == "simulate":
+            return partial(simulations.store, key=job.subject, content=json.dumps({"failed": reason}))
+        return partial(set_state, run=job.subject, state="refused" if job.kind == "check" else "failed", problem=reason)
 
-    def _inspect(self, job: QueuedJob) -> None:
-        file = files.by_id(self.app, job.subject)
+    def _file(self, name: str) -> files.DataFile | None:
+        """A file that is not too large, unless it was removed meanwhile."""
+        file = files.by_id(self.app, name)
         if file is not None:
             admit(file.path, self.app.settings)
-        inspection = {} if file is None else files.inspect(file)
-        with self.app.writing() as connection:
-            files.store_inspection(connection, job.subject, inspection)
-            jobs.finish(connection, job)
+        return file
 
-    def _check(self, job: QueuedJob) -> None:
+    def _inspect(self, job: QueuedJob) -> StoreResult:
+        file = self._file(job.subject)
+        inspection = {} if file is None else files.inspect(file)
+        return partial(files.store_inspection, file=job.subject, inspection=inspection)
+
+    def _check(self, job: QueuedJob) -> StoreResult:
         from peerveil.study import check_study
 
         checked = check_study(self._study(job))
@@ -109,10 +120,7 @@ class JobWorker:
             }
             for row, step in zip(checked.rows(), checked.planned, strict=True)
         ]
-        check = {"spends": costs, "steps": steps}
-        with self.app.writing() as connection:
-            set_state(connection, job.subject, "ready", check=check, problem="")
-            jobs.finish(connection, job)
+        return partial(set_state, run=job.subject, state="ready", check={"spends": costs, "steps": steps}, problem="")
 
     def _study(self, job: QueuedJob) -> Study:
         """The study of a run. Its ledger is the console's, which the file omits where the address has a password."""
@@ -123,7 +131,7 @@ class JobWorker:
             admit(file.path, self.app.settings)
         return replace(study, ledger=self.app.settings.ledger)
 
-    def _run(self, job: QueuedJob) -> None:
+    def _run(self, job: QueuedJob) -> StoreResult:
         from peerveil.study import run_study
 
         def on_step(done: int, total: int, name: str) -> None:
@@ -132,20 +140,14 @@ class JobWorker:
         with self.app.writing() as connection:
             set_state(connection, job.subject, "running")
         run_study(self._study(job), self.app.runs_folder / job.subject / "out", progress=False, on_step=on_step)
-        with self.app.writing() as connection:
-            set_state(connection, job.subject, "done", problem="")
-            jobs.finish(connection, job)
+        return partial(set_state, run=job.subject, state="done", problem="")
 
-    def _simulate(self, job: QueuedJob) -> None:
+    def _simulate(self, job: QueuedJob) -> StoreResult:
         module, _, source = job.subject.partition(":")
-        file = files.by_id(self.app, source) if source else None
-        if file is not None:
-            admit(file.path, self.app.settings)
+        file = self._file(source) if source else None
         table = None if file is None else file.read(explore.MODULES[module].kind)
         simulation = explore.simulate(module, table, lambda share: jobs.advance(self.app, job, share))
-        with self.app.writing() as connection:
-            simulations.store(connection, job.subject, simulation)
-            jobs.finish(connection, job)
+        return partial(simulations.store, key=job.subject, content=json.dumps(simulation, allow_nan=False))
 
 
 def _over_budget(error: BudgetExceeded) -> str:
@@ -217,7 +219,7 @@ def main(queue: str) -> int:
     os.nice(10 if queue == "simulations" else 0)
     settings = _SETTINGS.validate_json(os.environ[VARIABLE])
     try:
-        with ConsoleApp(settings) as app, (settings.folder / f"{queue}.lock").open("w") as lock:
+        with closing(ConsoleApp(settings)) as app, (settings.folder / f"{queue}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # a worker of an earlier server finishes its job first
             jobs.recover(app, queue)
             worker = JobWorker(app, queue, Journal("console"))

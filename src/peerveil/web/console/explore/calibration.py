@@ -92,7 +92,6 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
             ("Cost", f"{cost}; no budget is spent"),
             ("Delay", "none: all papers are decided at once"),
         ),
-        sentence=f"Requiring that {percent(float(demand))} of guesses are wrong costs {cost}.",
         charts=(
             Chart(
                 "How often the best guess of a review's author is correct, on average over reviews.",

@@ -1,6 +1,6 @@
 """What all explorations share: controls, charts, the epsilon slider, the attacker's bound, and sweeps over settings.
 
-Each module declares the same parts for a setting: a headline, the attack, facts, a sentence, charts and a recommendation.
+Each module declares the same parts for a setting: a headline, the attack, facts, charts and a recommendation.
 
 **Why one formula serves every prior.** Let an attacker consider several cases possible before anything is published, the
 likeliest with probability p: that guess is correct with probability p. Whatever is published is at most e^epsilon times as
@@ -139,7 +139,6 @@ class Exploration:
     headline: str
     attack: Attack
     facts: tuple[tuple[str, str], ...]
-    sentence: str
     charts: tuple[Chart, ...]
     recommended: Mapping[str, str]
     reason: str

@@ -106,7 +106,7 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
     powers = simulation["power"]
     after, power = success_percent(epsilon, _PRIOR), powers[f"{level} {agreement}"]
     detected, alarms = percent(power[EPSILONS.index(epsilon)]), percent(float(level))
-    people, items = simulation["rankings"], simulation["items"]
+    people = simulation["rankings"]
     best = first_epsilon(share >= _POWER for share in power)
     method = {} if simulation["complete"] else {"method": TAKE_PARTIAL[0]}
     return Exploration(
@@ -119,8 +119,6 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
             ("Cost", f"epsilon {epsilon} of the account, spent once"),
             ("Delay", "none: one test, one result"),
         ),
-        sentence=f"With {people:,} rankings of {items:,} items and epsilon {epsilon}, agreement is detected {detected} of the "
-        f"time; purely random rankings are mistaken for agreement {alarms} of the time.",
         charts=(
             Chart(
                 "How often the test detects that people agree, by how strongly they do.",

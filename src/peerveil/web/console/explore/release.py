@@ -135,7 +135,6 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
     after = success_percent(epsilon, _PRIOR)
     error, expected = (plan[side]["0.5"][place] for side in ("published", "public"))
     gain = 1 - error / expected if expected > 0 else 0.0
-    better = f"{100 * gain:.0f}% less than" if gain >= 0.02 else "no better than a guess"
     learned = next(words for least, words in _GAINS if gain >= least)
     typical, (low, high) = simulation["typical"], simulation["scale"]
     facts = [
@@ -154,8 +153,6 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
         f"correct at most {after} of the time instead of 50%.",
         attack=Attack(_TARGET, "50%", after, note="This attacker knows the author of every other review."),
         facts=tuple(facts),
-        sentence=f"With epsilon {epsilon} a published {noun} is off by about {error:.2g} points if reviewers differ "
-        f"moderately, {better} from public data alone.",
         charts=(_error_chart(plan, noun), success_chart(_PRIOR, _TARGET)),
         recommended={"epsilon": best},
         reason=reason,

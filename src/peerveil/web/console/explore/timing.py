@@ -107,8 +107,8 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
     )
     recommended, reason = _recommend(chosen)
     return Exploration(
-        headline=f"Posts wait {other} on average and never longer than {longest}; {after} of the links that an attacker draws "
-        f"by time are correct instead of {before}.",
+        headline=f"Posts appear unchanged, and wait {other} on average and never longer than {longest}; {after} of the "
+        f"links that an attacker draws by time are correct instead of {before}.",
         attack=Attack(
             "which posts were written together, from how close they appear",
             before,
@@ -129,8 +129,6 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
             ),
             ("Cost", f"recorded with epsilon {epsilon} per pair of posts; such guarantees do not add up to a budget"),
         ),
-        sentence=f"With epsilon {epsilon} and a gap of {gap}, a post that follows another within {window} waits {follow} on "
-        f"average and any other post {other}. Accuracy is not affected: every post appears as it was written.",
         charts=(
             _delay_chart([_mechanism(value, gap, window) for value in EPSILONS], gap),
             Chart(

@@ -135,8 +135,6 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
             ("Cost", _cost(epsilon, unit, simulation["load"])),
             ("Delay", "none: answers are randomized as they are given"),
         ),
-        sentence=f"With epsilon {epsilon} per {unit} and {answers} answers per task, {labels} of labels are correct; without "
-        f"randomizing it would be {usual}.",
         charts=(
             Chart(
                 f"How many labels are correct, with {answers} answers per task.",

@@ -108,15 +108,13 @@ def campaign_of(form: Mapping[str, str]) -> Campaign:
     (2, ('no', 'yes'), '2999-12-01T08:00:00+00:00')
     """
     kind = form.get("kind", "labels")
-    if kind not in KINDS:
-        raise BadInput("kind", got=kind, want=f"one of {', '.join(KINDS)}")
     for name, text in form.items():
         if len(text) > _LONGEST_FIELD:
             want = f"at most {_LONGEST_FIELD:,} characters here; peerveil collect campaign takes larger files"
             raise BadInput(name, got=Verbatim(f"{len(text):,} characters"), want=want)
     optional = ("question", "answers", "questions", "seed", "opens", "closes", "accuracy")
-    other = next(fields for of, fields in SPECIFIC.items() if of != kind)
-    texts = {name: form.get(name, "") for name in DEFAULTS if name not in other}
+    others = {name for of, fields in SPECIFIC.items() if of != kind for name in fields}
+    texts = {name: form.get(name, "") for name in DEFAULTS if name not in others}
     content = {name: _read(name, text) for name, text in texts.items() if text.strip() or name not in optional}
     campaign = Campaign.from_dict({"kind": kind, **content})
     if campaign.closes is not None and campaign.closes <= datetime.now(UTC):

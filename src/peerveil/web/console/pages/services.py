@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from peerveil.core.errors import BadInput, PeerveilError
 from peerveil.storage import Address
@@ -10,11 +10,14 @@ from peerveil.web.common.errors import Conflict
 from peerveil.web.console.app import start_command
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.responses import Response
 
     from peerveil.web.console.pages.request import PageRequest
     from peerveil.web.gateway import Gateway
 
+_T = TypeVar("_T")
 CLOCK: Final = {"step": "the clock was moved", "pause": "time has really passed"}
 """What may have happened to a clock."""
 
@@ -30,31 +33,27 @@ def overview(request: PageRequest) -> Response:
 def collection(request: PageRequest) -> dict[str, Any]:
     """The collection: its campaigns, or why it cannot be opened, where it is, and the command that starts it."""
     services = request.app.services
-    campaigns, problem = [], ""
-    try:
-        campaigns = services.store().listed() if services.has_collection() else []
-    except PeerveilError as error:
-        problem = str(error)
-    return {
-        "open": services.has_collection() and not problem,
-        "campaigns": campaigns,
-        "problem": problem,
-        "where": Address.read(services.collect_url).shown,
-        "command": start_command("collect", services.collect_url),
-    }
+    campaigns, state = _state(
+        "collect", services.collect_url, services.has_collection(), lambda: services.store().listed()
+    )
+    return {"campaigns": campaigns or [], **state}
 
 
 def _gateway(request: PageRequest) -> tuple[Gateway | None, dict[str, Any]]:
     """The gateway, if it can be opened; and why not, where it is, and the command that starts it."""
     services = request.app.services
-    url = services.gateway_url
-    gateway, problem = None, ""
+    return _state("gateway", services.gateway_url, services.gateway_url is not None, services.gateway)
+
+
+def _state(service: str, url: str | None, exists: bool, open_it: Callable[[], _T]) -> tuple[_T | None, dict[str, Any]]:
+    """What was opened, if it exists and can be; and the state of a service for its page."""
+    opened, problem = None, ""
     try:
-        gateway = services.gateway() if url is not None else None
+        opened = open_it() if exists else None
     except PeerveilError as error:
         problem = str(error)
-    where, command = Address.read(url).shown if url else "", start_command("gateway", url or "gateway.db")
-    return gateway, {"open": gateway is not None, "problem": problem, "where": where, "command": command}
+    where, command = Address.read(url).shown if url else "", start_command(service, url or f"{service}.db")
+    return opened, {"open": exists and not problem, "problem": problem, "where": where, "command": command}
 
 
 def gateway_page(request: PageRequest) -> Response:
