@@ -16,10 +16,9 @@ from peerveil.core.errors import BadInput
 from peerveil.core.exact import exact, words
 from peerveil.core.guarantee import read_epsilon
 from peerveil.ledger.account import LIBRARY, Account, account_dict
-from peerveil.ledger.checks import fingerprint, read_name
 from peerveil.ledger.database import SCHEMA, LedgerDatabase, accounts, header, secret
-from peerveil.ledger.errors import DataBound
 from peerveil.ledger.records import AccountState, all_accounts, find_account, find_owner, read_entries, refuse_second
+from peerveil.ledger.refusals import DataBound, fingerprint, read_name
 from peerveil.ledger.verify import Verification, verify_database
 from peerveil.storage import open_tables
 
