@@ -17,8 +17,9 @@ import sqlite3
 import threading
 import time
 import weakref
+from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from urllib.parse import quote
 
 from sqlalchemy import create_engine, event
@@ -49,6 +50,20 @@ _SQLITE_NOT_COMMITTED: Final = (
     "SQLITE_CONSTRAINT",
     "SQLITE_LOCKED",
 )
+
+
+class Closable(ABC):
+    """Something open, which is closed at the end of a ``with`` block."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back what it holds."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class Database:
