@@ -138,8 +138,8 @@ FAULTS: Final = (
     Fault(
         "a-broken-chain-of-entries-is-not-noticed",
         "ledger/verify.py",
-        "if entry.previous != digest:",
-        "if entry.previous is None:",
+        'inserted": entry.previous != digest,',
+        'inserted": entry.previous is None,',
         ("tests/ledger/test_ledger_verify.py::test_a_changed_entry_with_a_digest_that_fits",),
     ),
     Fault(

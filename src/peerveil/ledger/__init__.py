@@ -31,8 +31,8 @@ account 'iclr': requested 0.1, remaining 0, 0.1 too much; nothing was spent
 
 from peerveil.ledger.account import Account, Statement, Subtotal
 from peerveil.ledger.entry import Entry
-from peerveil.ledger.errors import BudgetExceeded, DataBound, LedgerError, SimulationRefused
 from peerveil.ledger.ledger import Ledger
+from peerveil.ledger.refusals import BudgetExceeded, DataBound, LedgerError, SimulationRefused
 from peerveil.ledger.verify import Verification, verify_export
 
 __all__ = [

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import printed, words
-from peerveil.ledger.checks import fingerprint, read_guarantee, read_key, read_purpose, require_secure
 from peerveil.ledger.records import AccountState, append, find_entry, read_account, read_entries
+from peerveil.ledger.refusals import fingerprint, read_guarantee, read_key, read_purpose, require_secure
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

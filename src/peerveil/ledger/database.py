@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from sqlalchemy import Column, ForeignKey, Integer, LargeBinary, MetaData, Table, Text, UniqueConstraint
 
 from peerveil.ledger.entry import timestamp
-from peerveil.ledger.errors import LedgerError
+from peerveil.ledger.refusals import LedgerError
 from peerveil.storage import Database, Schema, guard, keys, required, version_table
 
 if TYPE_CHECKING:

@@ -16,12 +16,11 @@ from peerveil.core.errors import BadInput
 from peerveil.core.exact import exact, words
 from peerveil.core.guarantee import read_epsilon
 from peerveil.ledger.account import LIBRARY, Account, account_dict
-from peerveil.ledger.checks import fingerprint, read_name
 from peerveil.ledger.database import SCHEMA, LedgerDatabase, accounts, header, secret
-from peerveil.ledger.errors import DataBound
 from peerveil.ledger.records import AccountState, all_accounts, find_account, find_owner, read_entries, refuse_second
+from peerveil.ledger.refusals import DataBound, fingerprint, read_name
 from peerveil.ledger.verify import Verification, verify_database
-from peerveil.storage import open_tables
+from peerveil.storage import Closable, open_tables
 
 if TYPE_CHECKING:
     import os
@@ -50,7 +49,7 @@ _COLUMNS: Final = (
 )
 
 
-class Ledger:
+class Ledger(Closable):
     """Budgets and what was spent of them; no crash, race or restart can overspend. See :meth:`open`."""
 
     def __init__(self, database: LedgerDatabase, name: str, secret: bytes) -> None:
@@ -89,12 +88,6 @@ class Ledger:
     def close(self) -> None:
         """Give all connections back; the ledger can no longer be used through this object."""
         self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def id(self) -> str:

@@ -16,7 +16,7 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.guarantee import Guarantee, Notion
 from peerveil.ledger.database import accounts, bindings, entries
 from peerveil.ledger.entry import Entry, canonical, seal, timestamp
-from peerveil.ledger.errors import BudgetExceeded, DataBound, LedgerError
+from peerveil.ledger.refusals import BudgetExceeded, DataBound, LedgerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -17,8 +17,8 @@ from sqlalchemy import func, select
 from peerveil.core.errors import BadInput
 from peerveil.ledger.database import accounts, bindings, entries, header
 from peerveil.ledger.entry import Entry
-from peerveil.ledger.errors import LedgerError
 from peerveil.ledger.records import AccountState, entry_from_row, entry_rows
+from peerveil.ledger.refusals import LedgerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -131,14 +131,14 @@ class _Check:
         problems = (*self.problems, *gone)
         return Verification(problems=problems, accounts=count, entries=self._entries, heads=self._heads)
 
-    def account(self, state: AccountState, found: Iterable[tuple[int, Entry | None]]) -> None:
+    def account(self, state: AccountState, chain: Iterable[tuple[int, Entry | None]]) -> None:
         """Walk one account's chain from its opening to its head."""
         name, problems = f"account {state.name!r}", self.problems
         known_serial, known_head = self._known.get(state.name, (None, None))
         digest = state.opening_seal(self._ledger)
         known_digest = digest if known_serial == 0 else None
         total, keys, last = Fraction(0), dict[str, int](), 0
-        for serial, entry in found:
+        for serial, entry in chain:
             self._entries += 1
             where = f"{name}, entry {serial}"
             if serial != last + 1:
@@ -147,36 +147,30 @@ class _Check:
             if entry is None:
                 problems.append(f"{where} was changed: it cannot be read")
                 continue
-            if entry.digest != entry.true_digest():
-                problems.append(f"{where} was changed: its digest does not fit its fields")
-            if entry.previous != digest:
-                problems.append(
-                    f"{where} does not continue what stands before it: changed, removed, reordered or inserted"
-                )
-            if entry.key is not None and (first := keys.setdefault(entry.key, serial)) != serial:
-                problems.append(f"{where} has the key of entry {first}: what has a key is debited once")
+            earlier = serial if entry.key is None else keys.setdefault(entry.key, serial)
             owner = self.owners.setdefault(entry.fingerprint, state.name)
-            if owner != state.name:
-                problems.append(
-                    f"{where} spends on data of account {owner!r}: the budgets of both add up for these data"
-                )
             owed = entry.exact_epsilon if entry.notion.adds_up else Fraction(0)
-            if entry.exact_debit != owed:
-                problems.append(f"{where} debits {entry.exact_debit}, its guarantee says {owed}")
+            wrong = {
+                "was changed: its digest does not fit its fields": entry.digest != entry.true_digest(),
+                "does not continue what stands before it: changed, removed, reordered or inserted": entry.previous
+                != digest,
+                f"has the key of entry {earlier}: what has a key is debited once": earlier != serial,
+                f"spends on data of account {owner!r}: the budgets of both add up for these data": owner != state.name,
+                f"debits {entry.exact_debit}, its guarantee says {owed}": entry.exact_debit != owed,
+            }
+            problems += [f"{where} {problem}" for problem, found in wrong.items() if found]
             digest = entry.digest
             total += entry.exact_debit
             if serial == known_serial:
                 known_digest = digest
-        if state.entries != last:
-            problems.append(f"{name}: {state.entries} entries were written, the last one here is number {last}")
-        if state.head != digest:
-            problems.append(f"{name}: its last digest is not that of its last entry, or its name or budget was changed")
-        if state.spent != total:
-            problems.append(f"{name}: its row says {state.spent} spent, its entries add up to {total}")
-        if total > state.epsilon:
-            problems.append(f"{name}: {total} is spent, more than its budget of {state.epsilon}")
-        if known_digest != known_head:
-            problems.append(f"{name}: entry {known_serial} is not the one whose digest was kept")
+        wrong = {
+            f"{state.entries} entries were written, the last one here is number {last}": state.entries != last,
+            "its last digest is not that of its last entry, or its name or budget was changed": state.head != digest,
+            f"its row says {state.spent} spent, its entries add up to {total}": state.spent != total,
+            f"{total} is spent, more than its budget of {state.epsilon}": total > state.epsilon,
+            f"entry {known_serial} is not the one whose digest was kept": known_digest != known_head,
+        }
+        problems += [f"{name}: {problem}" for problem, found in wrong.items() if found]
         self._heads[state.name] = state.serial_and_head
 
 

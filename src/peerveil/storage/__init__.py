@@ -7,6 +7,6 @@
 
 from peerveil.storage.address import Address
 from peerveil.storage.schema import Schema, guard, keys, open_tables, required, version_table
-from peerveil.storage.transactions import Database
+from peerveil.storage.transactions import Closable, Database
 
-__all__ = ["Address", "Database", "Schema", "guard", "keys", "open_tables", "required", "version_table"]
+__all__ = ["Address", "Closable", "Database", "Schema", "guard", "keys", "open_tables", "required", "version_table"]

@@ -77,7 +77,7 @@ class Address:
     @property
     def has_password(self) -> bool:
         """Whether the address itself holds a password."""
-        return any(True for _ in self._secrets())
+        return any(self._secrets())
 
     def without_secrets(self, message: object) -> str:
         """A driver's message on one line, the password (if it should appear) replaced."""

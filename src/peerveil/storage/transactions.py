@@ -17,8 +17,9 @@ import sqlite3
 import threading
 import time
 import weakref
+from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from urllib.parse import quote
 
 from sqlalchemy import create_engine, event
@@ -40,6 +41,7 @@ _JITTER: Final = random.SystemRandom()
 _SCHEMA_LOCK: Final = 0x70656572  # "peer": the advisory lock under which PostgreSQL tables are made
 _CONNECT_SECONDS: Final = 10
 _CREATING: Final = threading.Lock()
+_LOCKED: Final = ("SQLITE_BUSY", "SQLITE_LOCKED", "55P03")
 # after these errors of COMMIT, SQLite has rolled back; anything else leaves the outcome open
 _SQLITE_NOT_COMMITTED: Final = (
     "SQLITE_BUSY",
@@ -48,6 +50,20 @@ _SQLITE_NOT_COMMITTED: Final = (
     "SQLITE_CONSTRAINT",
     "SQLITE_LOCKED",
 )
+
+
+class Closable(ABC):
+    """Something open, which is closed at the end of a ``with`` block."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back what it holds."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class Database:
@@ -186,7 +202,7 @@ class Database:
             try:
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             except DBAPIError as error:
-                if not error_code(error).startswith(("SQLITE_BUSY", "SQLITE_LOCKED")) or time.monotonic() >= deadline:
+                if not error_code(error).startswith(_LOCKED) or time.monotonic() >= deadline:
                     raise
                 time.sleep(_JITTER.uniform(*_PAUSE))
             else:
@@ -218,19 +234,16 @@ class Database:
     def translated(self, error: SQLAlchemyError, nothing: str) -> PeerveilError:
         """A driver's error in plain words, without secrets."""
         code = error_code(error)
-        seconds = f"{self._patience:g} s"
         if code.startswith("SQLITE_NOTADB"):
             return BadInput(self.shown, got=Verbatim("a file that is not a SQLite database"), want=self.wanted)
-        if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "55P03")):
-            reason = f"somebody else has kept it locked for more than {seconds}"
-        elif code.startswith(("SQLITE_FULL", "53100")):
-            reason = "the disk is full"
-        elif code.startswith("SQLITE_READONLY"):
-            reason = "it is write-protected"
-        elif code.startswith("SQLITE_CANTOPEN"):
-            reason = f"the file is missing or closed to this user{self.remedy}"
-        else:
-            reason = self._address.without_secrets(getattr(error, "orig", None) or error)
+        reasons = {
+            _LOCKED: f"somebody else has kept it locked for more than {self._patience:g} s",
+            ("SQLITE_FULL", "53100"): "the disk is full",
+            ("SQLITE_READONLY",): "it is write-protected",
+            ("SQLITE_CANTOPEN",): f"the file is missing or closed to this user{self.remedy}",
+            ("",): self._address.without_secrets(getattr(error, "orig", None) or error),
+        }
+        reason = next(words for codes, words in reasons.items() if code.startswith(codes))
         return self.error(f"the {self.noun} at {self.shown}: {reason}" + (f"; {nothing}" if nothing else ""))
 
 

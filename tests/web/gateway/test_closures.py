@@ -286,12 +286,12 @@ class TellsTheDelay(Intake):
     """An acknowledgement with the time that was drawn."""
 
     def _submit(self, connection: Connection, jobs: Any) -> Any:
-        ((place, answer),) = super()._submit(connection, jobs)
+        (answer,) = super()._submit(connection, jobs)
         body = json.loads(answer)
         mine = held.c.receipt == sha256(body["receipt"].encode()).hexdigest()
         due = connection.execute(select(held.c.due_at).where(mine)).scalar_one()
         wait = (due - self._watch.now(connection)) // SECOND
-        return [(place, json.dumps(body | {"longest_delay": wait}).encode())]
+        return [json.dumps(body | {"longest_delay": wait}).encode()]
 
 
 class TellsTheStatus(Intake):

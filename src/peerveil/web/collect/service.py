@@ -247,12 +247,12 @@ class Inferrer:
     def __init__(self, url: str | None = None) -> None:
         self._url = url
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def __call__(self, campaign: str, *, so_far: bool = False) -> bool:
         """Start it, unless it runs already; whether it was started."""
         with self._lock:
-            if self._state(campaign) == "running":
+            if self.state(campaign) == "running":
                 return False
             command = [*this_command(), "collect", "infer", "--campaign", campaign, *(["--so-far"] if so_far else [])]
             environment = os.environ if self._url is None else {**os.environ, _DATABASE: self._url}
@@ -265,9 +265,6 @@ class Inferrer:
     def state(self, campaign: str) -> str:
         """What became of the last process that was started here: ``"none"``, ``"running"``, ``"done"`` or ``"failed"``."""
         with self._lock:
-            return self._state(campaign)
-
-    def _state(self, campaign: str) -> str:
-        process = self._processes.get(campaign)
-        code = None if process is None else process.poll()
+            process = self._processes.get(campaign)
+            code = None if process is None else process.poll()
         return "none" if process is None else "running" if code is None else "failed" if code else "done"

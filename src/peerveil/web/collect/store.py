@@ -13,6 +13,7 @@ from sqlalchemy import func, insert, select, update
 
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import whole
+from peerveil.storage import Closable
 from peerveil.web.collect.answers import AnswerReader, RandomizedAnswer
 from peerveil.web.collect.campaign import Campaign
 from peerveil.web.collect.tables import (
@@ -66,7 +67,7 @@ class Submission:
     answer: RandomizedAnswer
 
 
-class Store:
+class Store(Closable):
     """The database of the service."""
 
     def __init__(self, url: str, *, create: bool = False) -> None:
@@ -77,12 +78,6 @@ class Store:
     def close(self) -> None:
         """Give all connections back."""
         self.database.close()
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     # ---- campaigns ----------------------------------------------------------------------------------------------
 

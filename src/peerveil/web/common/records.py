@@ -61,12 +61,12 @@ def read_key(header: str | None) -> str:
     return header
 
 
+@dataclass(frozen=True)
 class Records:
     """The records of one service."""
 
-    def __init__(self, table: Table, vault: Vault) -> None:
-        self._table = table
-        self._vault = vault
+    _table: Table
+    _vault: Vault
 
     def find(self, connection: Connection, keys: Iterable[str]) -> dict[str, Record]:
         """Those of the keys that were used already."""

@@ -113,17 +113,15 @@ def _lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 
 def _rows(path: str | os.PathLike[str]) -> Iterator[tuple[str, list[Any]]]:
-    for raw in _lines(path):
-        value = json.loads(raw)
-        if isinstance(value, list):
-            yield value[0], value[1]
+    values = map(json.loads, _lines(path))
+    yield from ((value[0], value[1]) for value in values if isinstance(value, list))
 
 
 def _check(path: str | os.PathLike[str]) -> None:
     """Refuse a file that is no whole backup of this version: its first line, and the digest of all but its last."""
-    digest, first, last = sha256(), b"", b""
-    for raw in _lines(path):
-        first = first or raw
+    digest, lines = sha256(), _lines(path)
+    first = last = next(lines, b"")
+    for raw in lines:
         digest.update(last)
         last = raw
     head, foot = _object(first), _object(last)

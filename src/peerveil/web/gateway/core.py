@@ -6,11 +6,12 @@ import os
 import time
 from contextlib import contextmanager
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import insert, select, update
 
 from peerveil.core.errors import BadInput, Verbatim
+from peerveil.storage import Closable
 from peerveil.web.common import Digests, GroupCommit, Identity, Records, Tokens, Vault, open_database
 from peerveil.web.common.errors import NotFound
 from peerveil.web.common.tokens import EVERYWHERE
@@ -33,7 +34,7 @@ ROLES: Final = ("author", "reader", "operator")
 _REFRESH_SECONDS: Final = 5.0  # after which all processes see changed settings
 
 
-class Gateway:
+class Gateway(Closable):
     """A gateway on a database. Safe to use from several threads; several may share a database.
 
     Parameters
@@ -73,12 +74,6 @@ class Gateway:
         self.publisher = Publisher(vault, self.digests, self.records)
         self.group: GroupCommit[AuthorRequest, bytes] = GroupCommit(self.database, self.intake.take)
         self._spaces: tuple[float, dict[str, Space]] = (0.0, {})
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Finish what is under way and give the connections back."""

@@ -63,12 +63,12 @@ def read_items(
     return items, rows[-1].position if rows else after
 
 
+@dataclass(frozen=True)
 class Cursors:
     """Positions as opaque texts."""
 
-    def __init__(self, digests: Digests, epoch: str) -> None:
-        self._digests = digests
-        self._epoch = epoch
+    _digests: Digests
+    _epoch: str
 
     def write(self, space: str, position: int) -> str:
         """The cursor behind a position."""

@@ -24,7 +24,7 @@ import hmac
 import json
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -117,8 +117,7 @@ class _New:
     follows: bool
     parent: _Parent | None
     reply_to: str | None
-    mechanism: DelayMechanism
-    replies: list[str]
+    replies: list[str] = field(default_factory=list)
     due_at: int = 0
     batched_at: int | None = None
     fit: tuple[int, ...] = ()
@@ -219,8 +218,6 @@ class Intake:
             follows=follows,
             parent=parent,
             reply_to=reply_to,
-            mechanism=request.space.mechanism_for(request.thread),
-            replies=[],
         )
         past.append(Arrival(thread, then, request.batch, new.id))
         parents[receipt] = _Parent(new.id, new.owner, new.replies, None)
@@ -268,7 +265,7 @@ class Intake:
         """Draw every delay, once. Symmetric mechanisms draw both, and the schedule chooses when the hold is over."""
         groups: dict[DelayMechanism, list[_New]] = {}
         for new in fresh:
-            groups.setdefault(new.mechanism, []).append(new)
+            groups.setdefault(new.request.space.mechanism_for(new.request.thread), []).append(new)
         for mechanism, members in groups.items():
             flags = np.array([new.follows for new in members])
             own = mechanism.draw_ticks(flags, self._randomness)

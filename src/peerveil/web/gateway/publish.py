@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, case, delete, select, update
@@ -56,14 +56,14 @@ class Published:
     sealed: int = 0
 
 
+@dataclass
 class Publisher:
     """Publishes what is due. The parts that tests replace by faulty ones are methods of their own."""
 
-    def __init__(self, vault: Vault, digests: Digests, records: Records) -> None:
-        self._vault = vault
-        self._digests = digests
-        self._records = records
-        self._randomness = Randomness.secure()
+    _vault: Vault
+    _digests: Digests
+    _records: Records
+    _randomness: Randomness = field(default_factory=Randomness.secure)
 
     def due_spaces(self, connection: Connection, every: Sequence[Space], now: int) -> list[Space]:
         """The spaces in which something may appear now."""

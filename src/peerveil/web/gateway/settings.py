@@ -68,20 +68,19 @@ class GatewaySettings:
         folder = Path() if path is None else Path(path).parent
         spaces = table(content, "spaces")
         options = _read_options(content, str(path))
-        for name in ("clock_tolerance", "longest_pause"):
-            if name in options:
-                options[name] = read_seconds(options[name], name)
+        for name in {"clock_tolerance", "longest_pause"} & set(options):
+            options[name] = read_seconds(options[name], name)
         if options.get("key_file"):
             options["key_file"] = str(folder / options["key_file"])
         if db is not None:
             options["db"] = db
         elif "db" in options and ":" not in options["db"]:
             options["db"] = str(folder / options["db"])  # a path in the file is meant from where the file is
-        read = tuple(Space.read(name, table(spaces, name), str(folder)) for name in spaces)
-        settings = cls(**options, spaces=read)
-        whole(settings.port, "port", 0, 65_535)
-        whole(settings.processes, "processes", 1, 64)
-        return settings
+        return cls(**options, spaces=tuple(Space.read(name, table(spaces, name), str(folder)) for name in spaces))
+
+    def __post_init__(self) -> None:
+        whole(self.port, "port", 0, 65_535)
+        whole(self.processes, "processes", 1, 64)
 
     @classmethod
     def find(cls, config: str | os.PathLike[str] | None = None, db: str | None = None) -> GatewaySettings:

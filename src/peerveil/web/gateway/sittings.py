@@ -36,12 +36,12 @@ class Arrival:
     post: str
 
 
+@dataclass(frozen=True)
 class Sittings:
     """Reads and writes the arrivals of people, who are named by a MAC of space and actor."""
 
-    def __init__(self, vault: Vault, digests: Digests) -> None:
-        self._vault = vault
-        self._digests = digests
+    _vault: Vault
+    _digests: Digests
 
     def read(self, connection: Connection, spaces: Mapping[str, Space], now: int) -> dict[str, list[Arrival]]:
         """The arrivals of each person, oldest first."""
