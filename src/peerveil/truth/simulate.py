@@ -165,8 +165,7 @@ def _matrices(kind: str, workers: int, k: int, ability: tuple[float, float], rng
     """Confusion matrices, one per worker."""
     a, b = ability
     if kind == "confusion":
-        rows = np.full((k, k), b / (k - 1))
-        np.fill_diagonal(rows, a)
+        rows = np.where(np.eye(k, dtype=bool), a, b / (k - 1))
         return np.stack([np.stack([rng.dirichlet(row) for row in rows]) for _ in range(workers)])
     if kind == "two-coin":
         return _even(rng.beta(a, b, (workers, k)))
@@ -188,9 +187,7 @@ def _matrices(kind: str, workers: int, k: int, ability: tuple[float, float], rng
 def _even(skill: Floats) -> Floats:
     """Matrices with the given diagonal and even errors."""
     k = skill.shape[1]
-    full = np.repeat(((1 - skill) / (k - 1))[:, :, None], k, axis=2)
-    full[:, np.arange(k), np.arange(k)] = skill
-    return full
+    return np.where(np.eye(k, dtype=bool), skill[:, :, None], ((1 - skill) / (k - 1))[:, :, None])
 
 
 def _distinct(tasks: int, workers: int, answers: int, rng: np.random.Generator) -> Ints:
