@@ -14,6 +14,7 @@ from functools import cached_property, partial, reduce
 from importlib import import_module
 from operator import add
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 import numpy as np
 import polars as pl
@@ -84,7 +85,6 @@ class TableEngine:
     ) -> None:
         self._connection, self._ibis = connection, import_module("ibis")
         self._spark = connection.name == "pyspark"
-        self._names = 0
         self._stored: dict[str, Callable[[], object]] = {}  # how each is removed
         counts = _polars(table.group_by("worker", "label").aggregate(n=table.count()))
         if counts.height == 0:
@@ -232,18 +232,14 @@ class TableEngine:
     def _small_table(self, frame: pl.DataFrame) -> Table:
         """A table of the size of the crowd, as the connection can join it."""
         if self._spark:
-            name = self._new_name("small")
+            name = _new_name("small")
             self._connection._session.createDataFrame(frame.to_pandas()).createOrReplaceTempView(name)
             return self._connection.table(name)
         return self._ibis.memtable(frame.to_arrow())
 
-    def _new_name(self, stem: str) -> str:
-        self._names += 1
-        return f"peerveil_{stem}_{os.getpid()}_{self._names}"
-
     def _store(self, stem: str, expression: Table) -> Table:
         """Compute once and keep: a temporary table in DuckDB, a cached view in Spark; it replaces the last one of this stem."""
-        name, remove_last = self._new_name(stem), self._stored.get(stem)
+        name, remove_last = _new_name(stem), self._stored.get(stem)
         if self._spark:
             frame = self._connection._session.sql(self._ibis.to_sql(expression, dialect="pyspark")).persist()
             frame.count()
@@ -255,6 +251,10 @@ class TableEngine:
         if remove_last is not None:
             remove_last()
         return table
+
+
+def _new_name(stem: str) -> str:
+    return f"peerveil_{stem}_{uuid4().hex}"
 
 
 def _read_classes(labels: pl.Series, classes: int | Sequence[Hashable] | None) -> tuple[Hashable, ...]:
