@@ -311,22 +311,27 @@ class PrivateDawidSkene(_Estimator):
         pilot = None
         if self.model == "auto" or shrunk or (self.model, self.ability_prior) == ("one-coin", "auto"):
             pilot = Pilot(engine.answers, channel, self.limits, history)
-        unpenalized, skewed = self.ability_prior is None, pilot is not None and pilot.skewed
-        common = channel, ClassPrior.read(self.class_prior, channel.k, skewed=skewed, unpenalized=unpenalized)
-        prior = None if isinstance(self.ability_prior, str) else self.ability_prior
-        strength, mean = (STRENGTH, 0.7) if pilot is None else (pilot.strength, pilot.mean)
-        model: Model
-        if self.model == "auto" and pilot is not None:
-            model = AutoModel(pilot, common[1], history)
-        elif self.model == "confusion" or (self.model == "two-coin" and unpenalized):
-            model = ConfusionModel(*common, engine.loads.size, None if unpenalized else prior or STRENGTH, history)
-        elif unpenalized:
-            model = CoinModel(*common)
-        elif self.model == "two-coin":
-            model = GridModel(*common, engine.loads, STRENGTH, prior or BIAS, mean=mean, history=history)
-        else:
-            model = GridModel(*common, engine.loads, prior or strength, mean=mean, history=history)
+        skewed, unpenalized = pilot is not None and pilot.skewed, self.ability_prior is None
+        class_prior = ClassPrior.read(self.class_prior, channel.k, skewed=skewed, unpenalized=unpenalized)
+        model = self._model(engine, channel, class_prior, history, pilot)
         return self._fit(model, self.model, engine, guarantee, start)
+
+    def _model(
+        self, engine: Engine, channel: Channel, class_prior: ClassPrior, history: Floats | None, pilot: Pilot | None, /
+    ) -> Model:
+        """The model of the settings."""
+        prior = None if isinstance(self.ability_prior, str) else self.ability_prior
+        unpenalized, common = self.ability_prior is None, (channel, class_prior)
+        if self.model == "auto" and pilot is not None:
+            return AutoModel(pilot, class_prior, history)
+        if self.model == "confusion" or (self.model == "two-coin" and unpenalized):
+            return ConfusionModel(*common, engine.loads.size, None if unpenalized else prior or STRENGTH, history)
+        if unpenalized:
+            return CoinModel(*common)
+        strength, mean = (STRENGTH, 0.7) if pilot is None else (pilot.strength, pilot.mean)
+        if self.model == "two-coin":
+            return GridModel(*common, engine.loads, STRENGTH, prior or BIAS, mean=mean, history=history)
+        return GridModel(*common, engine.loads, prior or strength, mean=mean, history=history)
 
 
 def fit_source(
