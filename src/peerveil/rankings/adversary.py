@@ -188,7 +188,7 @@ def _pairs_of_data(items: int = 20, rankings: int = 6) -> tuple[Neighbors, ...]:
 
 
 def _randomized(ranking: Any, count: int, randomness: Randomness) -> list[str]:
-    question, bits = LocalProtocol(6, epsilon=_EPSILON).draw(np.tile(ranking, (count, 1)), randomness)
+    question, bits = LocalProtocol(6, epsilon=_EPSILON).draw(np.tile(ranking, (count, 1)), randomness=randomness)
     return [f"{q}:{b}" for q, b in zip(question.tolist(), bits.tolist(), strict=True)]
 
 

@@ -22,11 +22,7 @@ from peerveil.rankings.uniformity import UniformityTest, read_level
 if TYPE_CHECKING:
     from peerveil.core.arrays import Ints
 
-_TEXTS: Final = {
-    "epsilon": pl.String,
-    "method": pl.String,
-    "protocol": pl.String,
-}  # not numbers, whatever they look like
+_TEXTS: Final = dict.fromkeys(("epsilon", "method", "protocol"), pl.String)  # not numbers, whatever they look like
 _PROTOCOL: Final = ("items", "epsilon", "method", "questions", "seed")
 
 
@@ -99,13 +95,14 @@ def aggregate_rankings(
         raise BadInput("answers", got=answers, want="None: these data say how many one person may have given")
     if not counted.counts.any():
         raise BadInput("randomized", got=Verbatim("no randomized rankings"), want="at least one")
+    stated = counted.answers if answers is None else answers
     return aggregate_sums(
         counted.protocol,
         counted.counts,
         counted.sums,
         level,
         simulated=simulated or counted.simulated,
-        answers=next((number for number in (answers, counted.answers) if number is not None), 1),
+        answers=1 if stated is None else stated,
     )
 
 
@@ -123,8 +120,8 @@ def aggregate_sums(
     return UniformityTest.of(
         squares_null(tuple(counts[counts > 0].tolist())),
         float(sum(int(s) ** 2 for s in sums)),
-        level,
         lambda square: square / unit,
+        level=level,
         guarantee=guarantee.as_simulated() if simulated else guarantee,
         method="local",
         rankings=people,
@@ -146,11 +143,13 @@ def _counted(randomized: Any, protocol: LocalProtocol | None) -> AnswerCounts:
                 return _count_table(pl.scan_parquet(path), str(path))
         return _count_file(path)
     if is_frame(randomized):
-        return _count_table(_lazy(randomized), "randomized")
+        if not isinstance(randomized, (pl.DataFrame, pl.LazyFrame)):
+            names = randomized if isinstance(randomized, Mapping) else randomized.columns
+            randomized = pl.DataFrame({str(name): list(randomized[name]) for name in names})
+        return _count_table(randomized.lazy(), "randomized")
     if isinstance(randomized, bytes) or not isinstance(randomized, Iterable):
-        raise BadInput(
-            "randomized", got=randomized, want="randomized rankings, their JSON lines, a file name or a frame"
-        )
+        want = "randomized rankings, their JSON lines, a file name or a frame"
+        raise BadInput("randomized", got=randomized, want=want)
     if protocol is None:
         raise BadInput("protocol", got=None, want="the LocalProtocol that people followed")
     return AnswerCounts(protocol, *_sums(protocol, _read_lines(randomized, protocol, "randomized", 1)))
@@ -174,13 +173,6 @@ def _count_file(path: Path) -> AnswerCounts:
         got = Verbatim(f"{path} ({type(error).__name__})")
         raise BadInput("randomized", got=got, want="a file of randomized rankings") from None
     return AnswerCounts(protocol, counts, sums, answers, bool(simulated))
-
-
-def _lazy(frame: Any) -> pl.LazyFrame:
-    if isinstance(frame, (pl.DataFrame, pl.LazyFrame)):
-        return frame.lazy()
-    names = list(frame) if isinstance(frame, Mapping) else list(frame.columns)
-    return pl.LazyFrame({str(name): list(frame[name]) for name in names})
 
 
 def _count_table(table: pl.LazyFrame, where: str) -> AnswerCounts:

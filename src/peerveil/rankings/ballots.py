@@ -47,7 +47,7 @@ class Ballots:
         self._rest: Iterator[tuple[Any, Ints]] = self._checked(pieces)
         self._parts: list[tuple[Any, Ints]] = []
         self.items = self.total = self._rows = 0
-        self.names: tuple[str, ...] = ()  # of the items, where they have names
+        self._names: tuple[str, ...] = ()  # of the items
         self.incomplete: int | None = None  # the first row that leaves items out or has ties
         cells, self.held = 0, False
         for part in self._rest:
@@ -64,22 +64,23 @@ class Ballots:
     def of(cls, rankings: Any, *, columns: Mapping[str, str] | None = None, layout: str | None = None) -> Ballots:
         """From any supported form; ``columns`` and ``layout`` as in :meth:`peerveil.data.Rankings.read`."""
         settings: dict[str, Any] = {"columns": columns, "layout": layout}
+        given = [name for name, value in settings.items() if value is not None]
         if isinstance(rankings, (str, os.PathLike)):
-            if Path(rankings).suffix.lower() in _PREFLIB and columns is None and layout is None:
+            if Path(rankings).suffix.lower() in _PREFLIB and not given:
                 return cls(Rankings.stream(rankings))
             rankings = Rankings.read(rankings, **settings)
         elif is_frame(rankings):
             rankings = Rankings.from_frame(rankings, **settings)
-        else:
-            for name, value in settings.items():
-                if value is not None:
-                    raise BadInput(name, got=value, want="None: only a frame or a file has columns and a layout")
+        elif given:
+            want = "None: only a frame or a file has columns and a layout"
+            raise BadInput(given[0], got=settings[given[0]], want=want)
         if isinstance(rankings, bytes) or not isinstance(rankings, (Rankings, Iterable)):
             raise BadInput("rankings", got=rankings, want=_WANT)
         if isinstance(rankings, (list, tuple)) and rankings:  # of rankings, unless of whole pieces
-            first = rankings[0]
-            if not isinstance(first, (Rankings, np.ndarray)) or getattr(first, "ndim", 2) == 1:
-                rankings = Rankings(rankings)
+            pieces = isinstance(rankings[0], Rankings) or (
+                isinstance(rankings[0], np.ndarray) and rankings[0].ndim != 1
+            )
+            rankings = rankings if pieces else Rankings(rankings)
         if isinstance(rankings, Rankings):
             return cls([rankings], rankings)
         return cls([rankings] if isinstance(rankings, np.ndarray) else rankings)
@@ -87,46 +88,35 @@ class Ballots:
     def _checked(self, pieces: Iterable[Any]) -> Iterator[tuple[Any, Ints]]:
         """Every piece as ranks and counts, with the same items, counted and fingerprinted."""
         for number, piece in enumerate(pieces, start=1):
-            ranks, counts = self._read(piece, number)
-            if self.items not in (0, ranks.shape[1]):
-                got = Verbatim(f"{ranks.shape[1]} items in piece {number}")
-                raise BadInput("rankings", got=got, want=f"{self.items} items, as in the first piece")
-            self.items = int(ranks.shape[1])
+            where = f"rankings, piece {number}"
+            plain = isinstance(piece, np.ndarray) and piece.ndim == 2 and piece.dtype.kind == "i" and piece.size
+            if plain and first_bad_row(piece) < 0:
+                ranks, counts, names = piece, np.ones(len(piece), np.int64), checked_items(None, piece.shape[1])
+            else:
+                try:
+                    table = piece if isinstance(piece, Rankings) else Rankings(piece)
+                except BadInput as error:
+                    if number == 1:
+                        raise
+                    raise BadInput(where, got=Verbatim(str(error)), want="rankings like the first") from error
+                ranks, counts, names = table.ranks, table.counts, table.items
+                if self.incomplete is None and not table.is_complete:
+                    self.incomplete = self._rows + int(first_bad_row(ranks)) + 1
+            if self._names not in ((), names):
+                raise BadInput(where, got=names, want=f"the {self.items} items of the first piece")
+            self._names, self.items = names, len(names)
             self._rows += len(ranks)
             self.total += int(counts.sum())
             if self.total > _MOST_COUNT:
                 raise BadInput("rankings", got=Verbatim("more than 2^40 rankings"), want="at most 2^40")
             if self._table is None:
-                self._sums.add(ranks, counts, self._item_names)
+                self._sums.add(ranks, counts, names)
             yield ranks, counts
-
-    def _read(self, piece: Any, number: int) -> tuple[Any, Ints]:
-        """Ranks and counts of one piece; its names must be those of the pieces before."""
-        plain = isinstance(piece, np.ndarray) and piece.ndim == 2 and piece.dtype.kind == "i" and piece.size
-        if plain and first_bad_row(piece) < 0:
-            return piece, np.ones(len(piece), np.int64)
-        where = f"rankings, piece {number}"
-        try:
-            table = piece if isinstance(piece, Rankings) else Rankings(piece)
-        except BadInput as error:
-            if number == 1:
-                raise
-            raise BadInput(where, got=Verbatim(str(error)), want="rankings like the first") from error
-        if self.incomplete is None and not table.is_complete:
-            self.incomplete = self._rows + int(first_bad_row(table.ranks)) + 1
-        if self.names and table.items != self.names:
-            raise BadInput(where, got=table.items, want=f"the items {self.names}")
-        self.names = table.items
-        return table.ranks, table.counts
 
     @property
     def data(self) -> Any:
         """The identity of the data for a ledger; of a stream only after it was read."""
-        return self._table if self._table is not None else self._sums.hexdigest(self._item_names)
-
-    @property
-    def _item_names(self) -> tuple[str, ...]:
-        return self.names or checked_items(None, self.items)
+        return self._table if self._table is not None else self._sums.hexdigest(self._names)
 
     def blocks(self) -> Iterator[tuple[Any, Ints]]:
         """Ranks and counts, piece by piece; once only if they are not held."""
@@ -138,31 +128,22 @@ class Ballots:
     def require_enough(self) -> None:
         """At least two items and two rankings (for a stream: so far)."""
         if self.items < 2:
-            want = "at least two items: one item can be ranked in one way only"
-            raise BadInput("rankings", got=Verbatim("one item"), want=want)
+            raise BadInput("rankings", got=Verbatim("one item"), want="at least two: one can be ranked in one way only")
         if self.total < 2:
-            raise BadInput(
-                "rankings", got=Verbatim("one ranking"), want="at least two: one cannot be tested for chance"
-            )
+            raise BadInput("rankings", got=Verbatim("one ranking"), want="at least two to test for chance")
 
     def require_complete(self, method: str) -> None:
         """Refuse partial or tied rankings, with the reason."""
         if self.incomplete is not None:
-            raise BadInput(
-                "rankings",
-                got=Verbatim(f"rankings that leave items out or have ties, the first in row {self.incomplete}"),
-                want=f"complete rankings without ties for {method}, which compares the places of all items; "
-                "'pairs-norm' takes partial rankings",
-            )
+            got = Verbatim(f"rankings that leave items out or have ties, the first in row {self.incomplete}")
+            why = f"for {method}, which compares the places of all items; 'pairs-norm' takes partial rankings"
+            raise BadInput("rankings", got=got, want=f"complete rankings without ties {why}")
 
     def require_held(self, method: str) -> None:
         """Refuse a stream too long to hold."""
         if not self.held:
-            raise BadInput(
-                "method",
-                got=method,
-                want=f"'rank-norm', 'pairs-norm' or 'friedman' for more than {MOST_HELD:,} ranks: they need one pass",
-            )
+            able = "'rank-norm', 'pairs-norm' or 'friedman'"
+            raise BadInput("method", got=method, want=f"{able} for more than {MOST_HELD:,} ranks: they need one pass")
 
     def rank_sums(self) -> Ints:
         """The sum of ranks of each item."""

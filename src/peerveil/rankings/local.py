@@ -158,16 +158,17 @@ class LocalProtocol:
     def randomize(self, ranking: ArrayLike, *, randomness: Randomness | None = None) -> RandomizedRanking:
         """What a device sends for one complete ranking (ranks from 0, a place for every item)."""
         ranks = read_ranking(ranking, self.items, "ranking")
-        return self.randomize_all(ranks.reshape(1, -1), read_randomness(randomness))[0]
+        return self.randomize_all(ranks.reshape(1, -1), randomness=randomness)[0]
 
-    def randomize_all(self, ranks: Any, source: Randomness) -> list[RandomizedRanking]:
+    def randomize_all(self, ranks: Any, *, randomness: Randomness | None = None) -> list[RandomizedRanking]:
         """The same for many people, each by itself: one row per ranking, already checked."""
-        question, bits = self.draw(ranks, source)
+        question, bits = self.draw(ranks, randomness=randomness)
         name = self.fingerprint
         return [RandomizedRanking(name, q, b) for q, b in zip(question.tolist(), bits.tolist(), strict=True)]
 
-    def draw(self, ranks: Any, source: Randomness) -> tuple[Ints, Any]:
+    def draw(self, ranks: Any, *, randomness: Randomness | None = None) -> tuple[Ints, Any]:
         """Questions and randomized answers (0 or 1) as arrays."""
+        source = read_randomness(randomness)
         question = source.integers(0, self.questions, len(ranks))
         signs = self.answers(ranks, question)
         coins = source.integers(0, 2, len(ranks))
@@ -316,7 +317,7 @@ def randomize_rankings(
     if account is not None:
         purpose = f"randomized rankings of {ballots.items} items"
         account.spend(protocol.guarantee, purpose=purpose, data=ballots.data, randomness=source)
-    randomized = protocol.randomize_all(ballots.rows("a randomized ranking", source), source)
+    randomized = protocol.randomize_all(ballots.rows("a randomized ranking", source), randomness=source)
     return RandomizedRankings(guarantee=source.stamp(protocol.guarantee), protocol=protocol, rankings=tuple(randomized))
 
 

@@ -218,16 +218,12 @@ def power_of(
         A method of :func:`~peerveil.rankings.uniformity_test`, or ``"local"`` or ``"local-pairs"``.
     rankings, items, spread
         Size and signal of the simulated data.
-    epsilon : number, optional
-        Privacy budget for one person's ranking. Default: ``None``, for tests without privacy.
-    level : float, optional
-        Significance level. Default: 0.05.
+    epsilon, level, seed
+        As of :func:`plan_rankings`.
     trials : int, optional
         Simulated data sets. Default: 200. The noise is not drawn but averaged exactly, so that a few are enough.
     questions : int, optional
         Of local tests: how many questions are shared. Default: 3.
-    seed : int, optional
-        Seed of the simulation. Default: 0.
 
     Examples
     --------

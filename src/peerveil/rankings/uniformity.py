@@ -68,15 +68,15 @@ class UniformityTest(Result):
     null: Law | NoisyLaw = field(repr=False)
 
     @classmethod
-    def of(cls, law: Law, value: float, level: float, shown: Callable[[Any], Any], **fields: Any) -> UniformityTest:
+    def of(cls, law: Law, value: float, shown: Callable[[Any], Any], *, level: float, **fields: Any) -> UniformityTest:
         """The test of a value that has this law for uniform rankings; ``shown`` makes it the statistic."""
-        pvalue, critical = law.tail(value), float(shown(law.critical(level)))
+        pvalue = law.tail(value)
         return cls(
             pvalue=pvalue,
             level=level,
             reject=pvalue <= level,
             statistic=float(shown(value)),
-            critical=critical,
+            critical=float(shown(law.critical(level))),
             null_kind=law.kind,
             null=law.mapped(shown),
             **fields,
@@ -151,36 +151,33 @@ def uniformity_test(
         raise BadInput("account", got=account, want="None: what is not private cannot be entered in a ledger")
     ballots = Ballots.of(rankings, columns=columns, layout=layout)
     ballots.require_enough()
-    if exact is not None:
-        return _noisy(ballots, method, exact, level, account, source)
-    if method == "pairs-norm":
-        return _pairs(ballots, level, source)
-    return _friedman(ballots, level)
-
-
-def _noisy(
-    ballots: Ballots, method: str, epsilon: Fraction, level: float, account: Account | None, source: Randomness
-) -> UniformityTest:
-    """Statistic, debit, noise; everything else is public or computed from the noisy statistic."""
-    test, value = _statistic(ballots, method, epsilon, source)
-    law = test.noisy_null(epsilon)
-    critical = law.critical(level)  # slow: before the debit
-    guarantee = ranking_guarantee(epsilon, partial=method in TAKE_PARTIAL)
+    test, value = _statistic(ballots, method, exact, source)
+    ballots.require_enough()
+    k, m = ballots.total, ballots.items
+    guarantee = ranking_guarantee(exact, partial=method in TAKE_PARTIAL)
+    shared: dict[str, Any] = {"rankings": k, "items": m, "level": level}
+    if exact is None and isinstance(test, PairsNorm):  # the square is a sum of squares, whose law is exact
+        shared |= {"method": test.name, "guarantee": guarantee}
+        return UniformityTest.of(test.squares(), value**2, np.sqrt, **shared)
+    if exact is None:  # Friedman's statistic k (m-1) W, W being Kendall's coefficient of concordance
+        shared |= {"method": "friedman", "guarantee": guarantee}
+        return UniformityTest.of(concordance_null(k, m), (value / k) ** 2, lambda w: w * (k * (m - 1)), **shared)
+    # debit, then noise; everything else is public or computed from the noisy statistic
+    law = test.noisy_null(exact)
+    critical = law.critical(level)
     if account is not None:
-        purpose = f"whether rankings of {ballots.items} items differ from chance"
+        purpose = f"whether rankings of {m} items differ from chance"
         account.spend(guarantee, purpose=purpose, data=ballots.data, randomness=source)
     noisy = float(source.laplace([value], scale=law.scale)[0])
     pvalue = law.tail(noisy)
     return UniformityTest(
-        pvalue=pvalue,
-        level=level,
-        reject=pvalue <= level,
+        **shared,
         guarantee=source.stamp(guarantee),
         method=test.name,
+        reject=pvalue <= level,
         statistic=noisy,
         critical=critical,
-        rankings=ballots.total,
-        items=ballots.items,
+        pvalue=pvalue,
         noise_scale=law.scale,
         null_kind=law.law.kind,
         settings=test.settings,
@@ -188,59 +185,26 @@ def _noisy(
     )
 
 
-def _statistic(ballots: Ballots, method: str, epsilon: Fraction, source: Randomness) -> tuple[CentralTest, float]:
+def _statistic(
+    ballots: Ballots, method: str, epsilon: Fraction | None, source: Randomness
+) -> tuple[CentralTest, float]:
     """The test and its exact statistic. A stream is read to its end here, and only then is its length known."""
-    m = ballots.items
+    m, one_pass = ballots.items, "friedman" if epsilon is None else "rank-norm"
     if method == "pairs-norm":
         sums = ballots.pair_sums(source.permutation(m), source)
         pairs = PairsNorm(ballots.total, m)
         return pairs, pairs.statistic(sums)
-    if ballots.held and method != "rank-norm":
+    if epsilon is not None and ballots.held and method != "rank-norm":
         ballots.require_complete(method)
         test = central_test(method, ballots.total, m, float(epsilon))
         if type(test) is not RankNorm:
             return test, test.from_rows(ballots.rows(method, source))
-    elif method not in ("auto", "rank-norm"):
+    elif method not in ("auto", one_pass):
         ballots.require_held(method)
     sums = ballots.rank_sums()
-    ballots.require_complete("rank-norm")
+    ballots.require_complete(one_pass)
     norm = RankNorm(ballots.total, m)
     return norm, norm.statistic(sums)
-
-
-def _friedman(ballots: Ballots, level: float) -> UniformityTest:
-    """Friedman's statistic k (m-1) W, W being Kendall's coefficient of concordance."""
-    sums = ballots.rank_sums()
-    ballots.require_complete("friedman")
-    ballots.require_enough()
-    k, m = ballots.total, ballots.items
-    return UniformityTest.of(
-        concordance_null(k, m),
-        (RankNorm(k, m).statistic(sums) / k) ** 2,
-        level,
-        lambda w: w * (k * (m - 1)),
-        guarantee=ranking_guarantee(None),
-        method="friedman",
-        rankings=k,
-        items=m,
-    )
-
-
-def _pairs(ballots: Ballots, level: float, source: Randomness) -> UniformityTest:
-    """The length of the pair sums without noise. Its square is a sum of squares, whose law is exact."""
-    sums = ballots.pair_sums(source.permutation(ballots.items), source)
-    ballots.require_enough()
-    test = PairsNorm(ballots.total, ballots.items)
-    return UniformityTest.of(
-        test.squares(),
-        float(sum(int(s) ** 2 for s in sums)),
-        level,
-        np.sqrt,
-        guarantee=ranking_guarantee(None, partial=True),
-        method=test.name,
-        rankings=ballots.total,
-        items=ballots.items,
-    )
 
 
 def ranking_guarantee(epsilon: Number | None, *, partial: bool = False) -> Guarantee:

@@ -29,7 +29,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 
     from peerveil.core.arrays import Floats
     from peerveil.truth.answers import EncodedAnswers
+
+_Key = TypeVar("_Key")
 
 STRENGTHS: Final = (2.0, 6.0, 20.0, 60.0, 1000.0)
 BIASES: Final[Mapping[str, float | None]] = {"none": None, "some": 10.0, "strong": 2.0}
@@ -77,14 +81,12 @@ class Evidence:
         shares = self._shares()
         some, strong = shares["some", False], shares["strong", False] + shares["strong", True]
         weights = {"none": 1 - some - strong, "some": some, "strong": strong}
-        weights = {name: weight if weight >= _LEAST_WEIGHT else 0.0 for name, weight in weights.items()}
-        total = math.fsum(weights.values())
-        return {name: weight / total for name, weight in weights.items()}
+        return _normalized({name: weight if weight >= _LEAST_WEIGHT else 0.0 for name, weight in weights.items()})
 
     @property
     def silent(self) -> bool:
         """Whether no explanation is clearly likelier than workers without biases."""
-        return max(self.bounds.values()) - self.bounds["none", False] < _STRONG_EVIDENCE
+        return -self.bounds["none", False] < _STRONG_EVIDENCE
 
     @property
     def weight(self) -> float:
@@ -101,7 +103,7 @@ class Evidence:
     @property
     def in_words(self) -> str:
         """What the answers say about personal biases, in words."""
-        if max(self.bounds.values()) - min(self.bounds.values()) < _STRONG_EVIDENCE:
+        if -min(self.bounds.values()) < _STRONG_EVIDENCE:
             return "The answers do not show whether people lean to different answers; both models are averaged."
         if self.weight == 0:
             return "The answers do not show that people lean to different answers, so each has one ability."
@@ -110,10 +112,12 @@ class Evidence:
         return f"With a probability of {100 * leaning:.0f}%, people lean to different answers; {models}."
 
     def _shares(self) -> dict[tuple[str, bool], float]:
-        top = max(self.bounds.values())
-        likelihoods = {key: math.exp(value - top) for key, value in self.bounds.items()}
-        total = math.fsum(likelihoods.values())
-        return {key: value / total for key, value in likelihoods.items()}
+        return _normalized({key: math.exp(value) for key, value in self.bounds.items()})
+
+
+def _normalized(weights: dict[_Key, float]) -> dict[_Key, float]:
+    total = math.fsum(weights.values())
+    return {key: weight / total for key, weight in weights.items()}
 
 
 class Pilot:
@@ -139,13 +143,13 @@ class Pilot:
         self, answers: EncodedAnswers, channel: Channel, limits: Limits, history: Floats | None = None
     ) -> None:
         self.answers, self.channel = answers.sample(), channel
-        self._engine = MemoryEngine(self.answers)
+        self._model = partial(GridModel, channel, loads=self.answers.loads, cells=_ROUGH_CELLS)
         # fits that are only compared end where an iteration adds less than about a fifth of a nat
         tolerance = max(limits.tolerance, 0.2 / max(len(self.answers), 1000))
-        self._limits = Limits(_ROUGH_ITERATIONS, tolerance, must_converge=False)
-        start_mean = float(np.clip(majority_posterior(self.answers.votes, channel)[1], 0.1, 0.95))
-        even = ClassPrior.even(channel.k)
-        fits = {s: self._fit(even, s, mean=start_mean, history=history) for s in STRENGTHS}
+        self._where = MemoryEngine(self.answers), Limits(_ROUGH_ITERATIONS, tolerance, must_converge=False)
+        mean = float(np.clip(majority_posterior(self.answers.votes, channel)[1], 0.1, 0.95))
+        self._even, one_coin = ClassPrior.even(channel.k), partial(self._model, mean=mean, history=history)
+        fits = {s: one_coin(self._even, strength=s).fit(*self._where) for s in STRENGTHS}
         bounds = {strength: fit.objective for strength, fit in fits.items()}
         self.strength = max(
             STRENGTHS, key=lambda s: bounds[s] - 0.5 * (math.log(s / STRENGTH) / _SPREAD_OF_STRENGTH) ** 2
@@ -153,8 +157,8 @@ class Pilot:
         best = fits[self.strength]
         self.posterior, self.mean = best.posterior, float(best.details["prior_mean"])
         self.silent = max(bounds.values()) - min(bounds.values()) < _STRONG_EVIDENCE
-        estimated = ClassPrior(channel.k)
-        free = self._fit(estimated, self.strength, mean=start_mean, history=history, start=self.posterior)
+        estimated = one_coin(ClassPrior(channel.k), strength=self.strength)
+        free = estimated.fit(*self._where, self.posterior)
         self.skewed = free.objective - best.objective > self._price
 
     @property
@@ -162,35 +166,17 @@ class Pilot:
         """Of one more parameter for each class but one (Schwarz, 1978)."""
         return 0.5 * (self.channel.k - 1) * math.log(max(len(self.answers.tasks), 2))
 
-    def _fit(
-        self,
-        class_prior: ClassPrior,
-        strength: float,
-        bias: float | None = None,
-        *,
-        shift: bool = False,
-        mean: float,
-        history: Floats | None = None,
-        start: Floats | None = None,
-    ) -> EMFit:
-        known = (self.channel, class_prior, self.answers.loads)
-        model = GridModel(*known, strength, bias, shift=shift, mean=mean, history=history, cells=_ROUGH_CELLS)
-        return model.fit(self._engine, self._limits, start)
-
     def evidence(self) -> Evidence:
         """Fit the six explanations, classes being even.
 
         Two starts, the votes and the labels of one-coin, because one-coin can be caught by people who always give one class: from
         there no model recovers.
         """
-        even, bounds = ClassPrior.even(self.channel.k), {}
-        for name, bias in BIASES.items():
-            for shift in (False, True):
-                fits = [
-                    self._fit(even, self.strength, bias, shift=shift, mean=self.mean, start=start)
-                    for start in (None, self.posterior)
-                ]
-                bounds[name, shift] = max(fit.objective for fit in fits) - self._price * shift
+        bounds = {}
+        for (name, bias), shift in product(BIASES.items(), (False, True)):
+            model = partial(self._model, self._even, strength=self.strength, bias=bias, shift=shift, mean=self.mean)
+            fits = [model().fit(*self._where, start) for start in (None, self.posterior)]
+            bounds[name, shift] = max(fit.objective for fit in fits) - self._price * shift
         top = max(bounds.values())
         return Evidence({key: value - top for key, value in bounds.items()})
 

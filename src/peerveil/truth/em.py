@@ -87,6 +87,10 @@ class CoinWeights:
     correct: Floats
     wrong: Floats
 
+    def table(self, k: int) -> Floats:
+        """The same as [worker, answer, class]."""
+        return np.where(np.eye(k, dtype=bool), self.correct[:, None, None], self.wrong[:, None, None])
+
 
 @dataclass(slots=True)
 class Parameters:

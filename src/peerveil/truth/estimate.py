@@ -19,7 +19,7 @@ from peerveil.truth.answers import EncodedAnswers, decode_classes, read_classes
 from peerveil.truth.choose import AutoModel, Pilot
 from peerveil.truth.em import Limits
 from peerveil.truth.grid import BIAS, GridModel
-from peerveil.truth.guarantee import NotRandomized, stated_guarantee
+from peerveil.truth.guarantee import NotRandomized, device_guarantee
 from peerveil.truth.memory import MemoryEngine
 from peerveil.truth.models import (
     STRENGTH,
@@ -51,13 +51,7 @@ _MAX_IN_MEMORY: Final = 50_000_000  # answers; more go to DuckDB
 
 
 class _Estimator(ABC):
-    """What both estimators share; parameters as of :class:`PrivateDawidSkene`.
-
-    Attributes
-    ----------
-    workers_ : WorkerAbilities
-        Abilities by the ids of workers, after a fit: for the operator, not part of the result.
-    """
+    """What both estimators share; parameters and attributes as of :class:`PrivateDawidSkene`."""
 
     workers_: WorkerAbilities
     limits = Limits()
@@ -86,12 +80,12 @@ class _Estimator(ABC):
         return labels_like(labels, self.fit(labels, columns=columns), probabilities=True)
 
     def _fit(
-        self, model: Model, name: str, engine: Engine, guarantee: Guarantee, start: Floats | None = None
+        self, model: Model, name: str, engine: Engine, guarantee: Guarantee | None, start: Floats | None = None
     ) -> TruthResult:
         """Fit a model on an engine."""
         fit = model.fit(engine, self.limits, start)
         result = TruthResult(
-            guarantee=guarantee,
+            guarantee=device_guarantee(self.exact_epsilon) if guarantee is None else guarantee,
             tasks=fit.tasks,
             classes=engine.classes,
             labels=decode_classes(likeliest_class(fit.posterior), engine.classes),
@@ -150,7 +144,7 @@ class PrivateMajority(_Estimator):
         labels = labels if columns is None else Labels.of(labels, "labels", columns=columns)
         engine = MemoryEngine(EncodedAnswers.of(labels, self.classes, tasks=tasks, repeated=self.repeated))
         model = MajorityModel(Channel.of(self.epsilon, len(engine.classes)))
-        return self._fit(model, "majority", engine, stated_guarantee(self.exact_epsilon, guarantee))
+        return self._fit(model, "majority", engine, guarantee)
 
 
 class PrivateDawidSkene(_Estimator):
@@ -268,7 +262,6 @@ class PrivateDawidSkene(_Estimator):
         """
         labels = labels if columns is None else Labels.of(labels, "labels", columns=columns)
         one_of(engine, "engine", ENGINES)
-        guarantee = stated_guarantee(self.exact_epsilon, guarantee)
         if engine == "auto":
             large = is_source(labels) and count_answers(labels, connection) > _MAX_IN_MEMORY
             engine = "duckdb" if large else "memory"
@@ -305,12 +298,12 @@ class PrivateDawidSkene(_Estimator):
         start[answers.task_codes(result.tasks.to_list(), "result")] = result.probabilities
         return self._fit_memory(answers, result.guarantee, start)
 
-    def _fit_memory(self, answers: EncodedAnswers, guarantee: Guarantee, start: Floats | None) -> TruthResult:
+    def _fit_memory(self, answers: EncodedAnswers, guarantee: Guarantee | None, start: Floats | None) -> TruthResult:
         result = self._infer(MemoryEngine(answers, answers.gold_codes(self.gold)), guarantee, start)
         self._last = result, answers
         return result
 
-    def _infer(self, engine: Engine, guarantee: Guarantee, start: Floats | None = None) -> TruthResult:
+    def _infer(self, engine: Engine, guarantee: Guarantee | None, start: Floats | None = None) -> TruthResult:
         """Choose what is to be chosen, and fit."""
         channel = Channel.of(self.epsilon, len(engine.classes))
         history = history_counts(self.history, engine.workers)
@@ -318,22 +311,27 @@ class PrivateDawidSkene(_Estimator):
         pilot = None
         if self.model == "auto" or shrunk or (self.model, self.ability_prior) == ("one-coin", "auto"):
             pilot = Pilot(engine.answers, channel, self.limits, history)
-        unpenalized, skewed = self.ability_prior is None, pilot is not None and pilot.skewed
-        common = channel, ClassPrior.read(self.class_prior, channel.k, skewed=skewed, unpenalized=unpenalized)
-        prior = None if isinstance(self.ability_prior, str) else self.ability_prior
-        strength, mean = (STRENGTH, 0.7) if pilot is None else (pilot.strength, pilot.mean)
-        model: Model
-        if self.model == "auto" and pilot is not None:
-            model = AutoModel(pilot, common[1], history)
-        elif self.model == "confusion" or (self.model == "two-coin" and unpenalized):
-            model = ConfusionModel(*common, engine.loads.size, None if unpenalized else prior or STRENGTH, history)
-        elif unpenalized:
-            model = CoinModel(*common)
-        elif self.model == "two-coin":
-            model = GridModel(*common, engine.loads, STRENGTH, prior or BIAS, mean=mean, history=history)
-        else:
-            model = GridModel(*common, engine.loads, prior or strength, mean=mean, history=history)
+        skewed, unpenalized = pilot is not None and pilot.skewed, self.ability_prior is None
+        class_prior = ClassPrior.read(self.class_prior, channel.k, skewed=skewed, unpenalized=unpenalized)
+        model = self._model(engine, channel, class_prior, history, pilot)
         return self._fit(model, self.model, engine, guarantee, start)
+
+    def _model(
+        self, engine: Engine, channel: Channel, class_prior: ClassPrior, history: Floats | None, pilot: Pilot | None, /
+    ) -> Model:
+        """The model of the settings."""
+        prior = None if isinstance(self.ability_prior, str) else self.ability_prior
+        unpenalized, common = self.ability_prior is None, (channel, class_prior)
+        if self.model == "auto" and pilot is not None:
+            return AutoModel(pilot, class_prior, history)
+        if self.model == "confusion" or (self.model == "two-coin" and unpenalized):
+            return ConfusionModel(*common, engine.loads.size, None if unpenalized else prior or STRENGTH, history)
+        if unpenalized:
+            return CoinModel(*common)
+        strength, mean = (STRENGTH, 0.7) if pilot is None else (pilot.strength, pilot.mean)
+        if self.model == "two-coin":
+            return GridModel(*common, engine.loads, STRENGTH, prior or BIAS, mean=mean, history=history)
+        return GridModel(*common, engine.loads, prior or strength, mean=mean, history=history)
 
 
 def fit_source(

@@ -9,6 +9,8 @@ import numpy as np
 from peerveil.report import COLORS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
 
     from peerveil.truth.plan import TruthComparison, TruthPlan
@@ -27,19 +29,14 @@ def draw_abilities(result: TruthResult, ax: Axes) -> None:
     low, high = np.clip(ability - 2 * error, 0, 1), np.clip(ability + 2 * error, 0, 1)
     ax.vlines(place, low, high, color=COLORS["private"], alpha=0.35, lw=1.5, label="two standard errors")
     size = 6 + 30 * np.sqrt(result.loads[chosen] / max(1, int(result.loads.max())))
-    ax.scatter(
-        place,
-        np.clip(ability, 0, 1),
-        s=size,
-        color=COLORS["private"],
-        zorder=3,
-        label="ability (larger: more answers)",
-    )
-    chance = 1 / len(result.classes)
-    ax.axhline(chance, color=COLORS["truth"], ls="--", lw=1, label="guessing")
-    ax.set_ylim(-0.02, 1.02)
-    ax.set_xlabel("workers, from the lowest ability to the highest (%)")
-    ax.set_ylabel("ability (share of correct answers)")
+    label = "ability (larger: more answers)"
+    ax.scatter(place, np.clip(ability, 0, 1), s=size, color=COLORS["private"], zorder=3, label=label)
+    ax.axhline(1 / len(result.classes), color=COLORS["truth"], ls="--", lw=1, label="guessing")
+    words = {
+        "xlabel": "workers, from the lowest ability to the highest (%)",
+        "ylabel": "ability (share of correct answers)",
+    }
+    ax.set(**words, ylim=(-0.02, 1.02))
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize="small")
 
 
@@ -49,25 +46,13 @@ def draw_plan(plan: TruthPlan, ax: Axes) -> None:
     for i, epsilon in enumerate(plan.needed):
         rows = [row for row in plan.rows if row.epsilon == epsilon]
         x, color = [row.answers for row in rows], shades[i % len(shades)]
-        ax.errorbar(
-            x,
-            [row.accuracy for row in rows],
-            yerr=[row.error for row in rows],
-            marker="o",
-            ms=4,
-            color=color,
-            label="no privacy" if epsilon is None else f"epsilon {epsilon:g}",
-        )
+        accuracy, errors = [row.accuracy for row in rows], [row.error for row in rows]
+        label = "no privacy" if epsilon is None else f"epsilon {epsilon:g}"
+        ax.errorbar(x, accuracy, yerr=errors, marker="o", ms=4, color=color, label=label)
         ax.plot(x, [row.majority for row in rows], ":", lw=1, color=color)
     ax.plot([], [], ":", color="0.5", label="private majority")
     ax.axhline(plan.accuracy, color=COLORS["truth"], ls="--", lw=1)
-    ax.set_xscale("log")
-    ticks = sorted({row.answers for row in plan.rows})
-    ax.set_xticks(ticks, [str(t) for t in ticks])
-    ax.minorticks_off()
-    ax.set_xlabel("answers per task")
-    ax.set_ylabel("share of correct labels")
-    ax.legend(fontsize="small", loc="lower right")
+    _finish(ax, sorted({row.answers for row in plan.rows}), "answers per task", "share of correct labels")
 
 
 def draw_comparison(comparison: TruthComparison, ax: Axes) -> None:
@@ -80,15 +65,17 @@ def draw_comparison(comparison: TruthComparison, ax: Axes) -> None:
     if right and comparison.base_accuracy is not None:
         bars = [2 * row.accuracy_error for row in comparison.rows if row.accuracy_error is not None]
         ax.errorbar(x, right, yerr=bars, marker="s", ms=4, color=COLORS["good"], label="correct label")
-        ax.axhline(
-            comparison.base_accuracy, color=COLORS["truth"], ls="--", lw=1, label="correct label without privacy"
-        )
-    ax.set_xscale("log")
-    ax.set_xticks(x, [f"{e:g}" for e in x])
-    ax.minorticks_off()
+        label = "correct label without privacy"
+        ax.axhline(comparison.base_accuracy, color=COLORS["truth"], ls="--", lw=1, label=label)
     ax.set_ylim(top=1.02)
-    ax.set_xlabel(f"epsilon of one {comparison.unit}")
-    ax.set_ylabel("share of tasks")
+    _finish(ax, x, f"epsilon of one {comparison.unit}", "share of tasks")
+
+
+def _finish(ax: Axes, ticks: Sequence[float], xlabel: str, ylabel: str) -> None:
+    """A logarithmic axis with a tick at every setting that was tried."""
+    ax.set(xscale="log", xlabel=xlabel, ylabel=ylabel)
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.minorticks_off()
     ax.legend(fontsize="small", loc="lower right")
 
 
@@ -104,6 +91,5 @@ def draw_classes(sent: RandomizedAnswers, ax: Axes) -> None:
     ax.bar(place - 0.2, counts / total, 0.38, color=COLORS["truth"], label="randomized answers")
     ax.bar(place + 0.2, estimate, 0.38, color=COLORS["private"], label="answers, estimated")
     ax.set_xticks(place, [name if len(name) < 16 else f"{name[:14]}…" for name in map(str, classes)])
-    ax.set_ylabel("share")
-    ax.set_ylim(0, 1.02)
+    ax.set(ylabel="share", ylim=(0, 1.02))
     ax.legend(fontsize="small")

@@ -127,8 +127,7 @@ class GridModel(EMModel):
             weights = CoinWeights(correct[:, 0], wrong[:, 0])
             abilities, errors = mean[:, 0], np.sqrt(variance[:, 0])
         else:
-            weights = np.repeat(wrong[:, None, :], k, axis=1)
-            weights[:, np.arange(k), np.arange(k)] = correct
+            weights = np.where(np.eye(k, dtype=bool), correct[:, None, :], wrong[:, None, :])
             abilities, errors = mean.mean(axis=1), np.sqrt(variance.sum(axis=1)) / k
         log_prior, prior_penalty = self.class_prior.m_step(counts.by_class)
         prior_strength = self.strength if self.bias is None else self.bias

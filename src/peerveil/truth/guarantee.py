@@ -85,15 +85,6 @@ def device_guarantee(epsilon: Number | None) -> Guarantee:
     return guarantee.assuming(f"{randomized} on each person's device before they were collected")
 
 
-def stated_guarantee(epsilon: Number | None, guarantee: Guarantee | None) -> Guarantee:
-    """The guarantee that a result carries: the stated one, or that of a device."""
-    if guarantee is None:
-        return device_guarantee(epsilon)
-    if not isinstance(guarantee, Guarantee):
-        raise BadInput("guarantee", got=guarantee, want="a Guarantee")
-    return guarantee
-
-
 def sum_of_answers(guarantee: Guarantee, epsilon: Fraction | None, answers: int) -> Guarantee:
     """The guarantee for a person who sent this many answers with this epsilon each: their sum.
 

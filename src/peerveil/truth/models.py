@@ -60,9 +60,7 @@ class Channel:
     @property
     def matrix(self) -> Floats:
         """``matrix[answer, randomized answer]``."""
-        full = np.full((self.k, self.k), self.other)
-        np.fill_diagonal(full, self.keep)
-        return full
+        return np.where(np.eye(self.k, dtype=bool), self.keep, self.other)
 
 
 @dataclass(frozen=True)
@@ -229,9 +227,7 @@ class CoinModel(EMModel):
 
 def _spread_errors(pairs: Floats, k: int) -> Floats:
     """Correct and wrong counts, one row per worker, as matrices: wrong ones spread evenly."""
-    full = np.repeat(np.repeat(pairs[:, 1, None, None] / (k - 1), k, axis=1), k, axis=2)
-    full[:, np.arange(k), np.arange(k)] = pairs[:, 0, None]
-    return full
+    return np.where(np.eye(k, dtype=bool), pairs[:, 0, None, None], pairs[:, 1, None, None] / (k - 1))
 
 
 class MajorityModel:

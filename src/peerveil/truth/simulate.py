@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.core.errors import BadInput, Verbatim, one_of
+from peerveil.core.errors import BadInput, one_of
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness, Response
@@ -136,23 +136,18 @@ def abilities_like(workers: Any) -> tuple[float, float]:
     >>> round(a / (a + b), 2), round(a + b, 1)
     (0.7, 5.0)
     """
-    names = ["ability", "standard_error"]
-    want = "a table of workers with columns ability and standard_error, as `peerveil truth infer` writes workers.csv"
     table = workers
     if isinstance(workers, TruthResult):
         table = {"ability": workers.abilities, "standard_error": workers.standard_errors}
-    elif isinstance(workers, (str, os.PathLike)):
-        path = InputFile.open(workers).path
-        try:
-            table = pl.read_csv(path, columns=names)
-        except pl.exceptions.PolarsError:
-            raise BadInput(str(workers), got=Verbatim("another table"), want=want) from None
+    path = InputFile.open(workers).path if isinstance(workers, (str, os.PathLike)) else None
     try:
-        means, errors = (np.asarray(table[name], dtype=np.float64) for name in names)
+        table = table if path is None else pl.read_csv(path)
+        means, errors = (np.asarray(table[name], dtype=np.float64) for name in ("ability", "standard_error"))
     except (KeyError, TypeError, ValueError, pl.exceptions.PolarsError):
-        raise BadInput("workers", got=workers, want=want) from None
-    valid = means.size >= 2 and np.isfinite(means).all() and np.isfinite(errors).all() and (errors >= 0).all()
-    if not valid or means.min() < 0 or means.max() > 1:
+        columns = "columns ability and standard_error, as `peerveil truth infer` writes workers.csv"
+        raise BadInput("workers", got=workers, want=f"a table of workers with {columns}") from None
+    valid = means.size >= 2 and np.isfinite(errors).all() and (errors >= 0).all()
+    if not valid or not ((means >= 0) & (means <= 1)).all():
         want = "at least two workers, abilities from 0 to 1 and finite standard errors"
         raise BadInput("workers", got=means, want=want)
     mean = float(np.clip(means.mean(), 0.01, 0.99))
@@ -165,8 +160,7 @@ def _matrices(kind: str, workers: int, k: int, ability: tuple[float, float], rng
     """Confusion matrices, one per worker."""
     a, b = ability
     if kind == "confusion":
-        rows = np.full((k, k), b / (k - 1))
-        np.fill_diagonal(rows, a)
+        rows = np.where(np.eye(k, dtype=bool), a, b / (k - 1))
         return np.stack([np.stack([rng.dirichlet(row) for row in rows]) for _ in range(workers)])
     if kind == "two-coin":
         return _even(rng.beta(a, b, (workers, k)))
@@ -188,9 +182,7 @@ def _matrices(kind: str, workers: int, k: int, ability: tuple[float, float], rng
 def _even(skill: Floats) -> Floats:
     """Matrices with the given diagonal and even errors."""
     k = skill.shape[1]
-    full = np.repeat(((1 - skill) / (k - 1))[:, :, None], k, axis=2)
-    full[:, np.arange(k), np.arange(k)] = skill
-    return full
+    return np.where(np.eye(k, dtype=bool), skill[:, :, None], ((1 - skill) / (k - 1))[:, :, None])
 
 
 def _distinct(tasks: int, workers: int, answers: int, rng: np.random.Generator) -> Ints:

@@ -14,6 +14,7 @@ from functools import cached_property, partial, reduce
 from importlib import import_module
 from operator import add
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 import numpy as np
 import polars as pl
@@ -84,7 +85,6 @@ class TableEngine:
     ) -> None:
         self._connection, self._ibis = connection, import_module("ibis")
         self._spark = connection.name == "pyspark"
-        self._names = 0
         self._stored: dict[str, Callable[[], object]] = {}  # how each is removed
         counts = _polars(table.group_by("worker", "label").aggregate(n=table.count()))
         if counts.height == 0:
@@ -167,7 +167,14 @@ class TableEngine:
 
     def correct_moments(self) -> Floats:
         """By worker the expected correct answers, and the sum of c (1 - c), c being the probability that one is correct."""
-        return self._correct_sums(lambda c: c, lambda c: c * (1.0 - c))
+        names = self._columns("p")
+        joined = self._data.join(self._posterior.select("task", *names), "task")
+        answers = joined.select("w", correct=self._of_class(joined.r, [joined[name] for name in names]))
+        c = answers.correct
+        frame = _polars(answers.group_by("w").aggregate(correct=c.sum(), uncertainty=(c * (1.0 - c)).sum()))
+        moments = np.zeros((2, self.loads.size))
+        moments[:, frame["w"].to_numpy()] = frame.select("correct", "uncertainty").to_numpy().T
+        return moments
 
     def posterior(self) -> tuple[pl.Series, Floats]:
         """The tasks' ids, sorted, and their posteriors."""
@@ -187,47 +194,25 @@ class TableEngine:
     def _scores(self, parameters: Parameters) -> Table:
         """Sums of log weights by task, one column per class."""
         weights, workers, k = parameters.weights, self.loads.size, len(self.classes)
-        codes = np.arange(workers, dtype=np.int32)
-        if isinstance(weights, CoinWeights):
-            frame = pl.DataFrame({"w": codes, "gain": weights.correct - weights.wrong, "wrong": weights.wrong})
-            joined = self._data.join(self._small_table(frame), "w")
-            gains = [self._ibis.ifelse(joined.r == z, joined.gain, 0.0).sum() for z in range(k)]
-            sums = {s: joined.wrong.sum() + gain for s, gain in zip(self._columns("s"), gains, strict=True)}
-        else:
-            flat = weights.reshape(workers * k, k)
-            labels = np.tile(np.arange(k, dtype=np.int32), workers)
-            columns = {s: flat[:, z] for z, s in enumerate(self._columns("s"))}
-            joined = self._data.join(
-                self._small_table(pl.DataFrame({"w": np.repeat(codes, k), "r": labels, **columns})), ["w", "r"]
-            )
-            sums = {s: joined[s].sum() for s in columns}
-        scores = joined.group_by("task").aggregate(**sums)
-        return scores.mutate(**{s: scores[s] + float(parameters.log_prior[z]) for z, s in enumerate(sums)})
+        table = weights.table(k) if isinstance(weights, CoinWeights) else weights
+        columns = dict(zip(self._columns("s"), table.reshape(workers * k, k).T, strict=True))
+        w, r = np.divmod(np.arange(workers * k, dtype=np.int32), np.int32(k))
+        joined = self._data.join(self._small_table(pl.DataFrame({"w": w, "r": r, **columns})), ["w", "r"])
+        scores = joined.group_by("task").aggregate(**{s: joined[s].sum() for s in columns})
+        return scores.mutate(**{s: scores[s] + float(parameters.log_prior[z]) for z, s in enumerate(columns)})
 
     def _counts(self, *, one_coin: bool) -> ExpectedCounts:
         """The expected counts of the stored posteriors."""
         names = self._columns("p")
         p = self._posterior.select("task", *names)
+        joined = self._data.join(p, "task")
+        frame = _polars(joined.group_by("w", "r").aggregate(**{name: joined[name].sum() for name in names}))
+        by_worker = np.zeros((self.loads.size, len(names), len(names)))
+        by_worker[frame["w"].to_numpy(), frame["r"].to_numpy()] = frame.select(names).to_numpy()
         if one_coin:
-            by_worker = self._correct_sums(lambda c: c)[0]
-        else:
-            joined = self._data.join(p, "task")
-            frame = _polars(joined.group_by("w", "r").aggregate(**{name: joined[name].sum() for name in names}))
-            by_worker = np.zeros((self.loads.size, len(names), len(names)))
-            by_worker[frame["w"].to_numpy(), frame["r"].to_numpy()] = frame.select(names).to_numpy()
+            by_worker = np.trace(by_worker, axis1=1, axis2=2)
         by_class = _polars(p.aggregate(**{name: p[name].sum() for name in names})).to_numpy()[0]
         return ExpectedCounts(by_class.astype(np.float64), by_worker, self.loads.astype(np.float64))
-
-    def _correct_sums(self, *functions: Callable[[Value], Value]) -> Floats:
-        """Sums by worker of functions of the probability that an answer is correct, one row per function."""
-        names = self._columns("p")
-        joined = self._data.join(self._posterior.select("task", *names), "task")
-        answers = joined.select("w", correct=self._of_class(joined.r, [joined[name] for name in names]))
-        sums = {f"sum{i}": function(answers.correct).sum() for i, function in enumerate(functions)}
-        frame = _polars(answers.group_by("w").aggregate(**sums))
-        by_worker = np.zeros((len(sums), self.loads.size))
-        by_worker[:, frame["w"].to_numpy()] = frame.select(*sums).to_numpy().T
-        return by_worker
 
     def _with_gold(self, posterior: Table) -> Table:
         """Posteriors with known answers put in; their normalizer is the score of the known class."""
@@ -247,18 +232,14 @@ class TableEngine:
     def _small_table(self, frame: pl.DataFrame) -> Table:
         """A table of the size of the crowd, as the connection can join it."""
         if self._spark:
-            name = self._new_name("small")
+            name = _new_name("small")
             self._connection._session.createDataFrame(frame.to_pandas()).createOrReplaceTempView(name)
             return self._connection.table(name)
         return self._ibis.memtable(frame.to_arrow())
 
-    def _new_name(self, stem: str) -> str:
-        self._names += 1
-        return f"peerveil_{stem}_{os.getpid()}_{self._names}"
-
     def _store(self, stem: str, expression: Table) -> Table:
         """Compute once and keep: a temporary table in DuckDB, a cached view in Spark; it replaces the last one of this stem."""
-        name, remove_last = self._new_name(stem), self._stored.get(stem)
+        name, remove_last = _new_name(stem), self._stored.get(stem)
         if self._spark:
             frame = self._connection._session.sql(self._ibis.to_sql(expression, dialect="pyspark")).persist()
             frame.count()
@@ -270,6 +251,10 @@ class TableEngine:
         if remove_last is not None:
             remove_last()
         return table
+
+
+def _new_name(stem: str) -> str:
+    return f"peerveil_{stem}_{uuid4().hex}"
 
 
 def _read_classes(labels: pl.Series, classes: int | Sequence[Hashable] | None) -> tuple[Hashable, ...]:
