@@ -1,7 +1,7 @@
 """List words and phrases that the project does not use, by file and line; exit code 1 if there are any. `make test` runs it.
 
-Readers are program chairs, engineers and researchers, many of them not native speakers: US spelling, the field's own words, one word
-for one thing. A place that is right as it stands goes into EXCEPTIONS, with the reason.
+Readers are program chairs, engineers and researchers, many of them not native speakers: US spelling, the field's own words,
+one word for one thing. A place that is right as it stands goes into EXCEPTIONS, with the reason.
 """
 
 from __future__ import annotations
@@ -12,12 +12,22 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-READ = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "GOVERNANCE.md", "CODE_OF_CONDUCT.md", "CHANGELOG.md", "docs", "examples", "src")
+READ = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "GOVERNANCE.md",
+    "CODE_OF_CONDUCT.md",
+    "CHANGELOG.md",
+    "docs",
+    "examples",
+    "src",
+)
 ENDINGS = {".py", ".md", ".html", ".js", ".toml", ".txt", ".css", ".yaml", ".yml"}
 _UNITS = "row|line|folder|file|figure|number|page|count|answer|question|point|draw|post|step|bin|score|vote|report"
 RULES = {  # what to look for, and what to write instead
-    rf"\b(?:one|a|an|two|three|\d+) (?:{_UNITS})s? an? (?!few|lot|bit|time|day|week|month|year|second|minute)\w+\b": "... per ...",
-    r"\b(?:random|normal|anonym|organ|recogn|optim|minim|maxim|summar|initial|serial|general|penal)is(?:e|ed|es|ing|ation)\b": "-ize",
+    rf"\b(?:one|a|an|two|three|\d+) (?:{_UNITS})s? an? (?!few|lot|bit|time|day|week|month|year|second|minute)\w+\b": "per",
+    r"\b(?:random|normal|anonym|organ|recogn|optim|minim|maxim|summar|initial|serial|general|penal)is[ei]\w*\b": "-ize",
     r"\b(?:neighbour|colour|behaviour|favour|honour|labour)\w*|\bcentre\w*|\bjudgement\w*|\blicence\b": "US spelling",
     r"\bmodell(?:ed|ing)\b|\blabell(?:ed|ing|er)\b|\bcatalogue\b": "US spelling",
     r"\b(?:told|tell(?:s|ing)?) (?:\w+ ){0,3}apart\b": "distinguish",
@@ -45,7 +55,10 @@ def hits(path: Path) -> list[tuple[int, str, str]]:
 
 
 def main() -> int:
-    listed = subprocess.run(["git", "ls-files", *READ], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    """Print every place; 1 if there are any."""
+    listed = subprocess.run(
+        ["git", "ls-files", *READ], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
     places = [(name, *hit) for name in listed if Path(name).suffix in ENDINGS for hit in hits(ROOT / name)]
     for name, number, text, better in places:
         print(f"{name}:{number}: {text!r} -> {better}")
