@@ -35,9 +35,10 @@ from peerveil.data.schema import RANKINGS, TableSchema
 from peerveil.data.table import Table, check_names, plural, read_only, write_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from peerveil.data.check import RawTable
+    from peerveil.data.readers.platforms import ReadOptions
 
 
 class Rankings(Table):
@@ -57,6 +58,13 @@ class Rankings(Table):
     -----
     Ranks are held without gaps (0, 0, 2 becomes 0, 0, 1). ``is_complete`` says whether every ranking orders
     every item without ties; methods that need it call :meth:`require_complete`.
+
+    ``read`` takes PrefLib (.soc .soi .toc .toi), or a table as CSV, TSV, JSON lines or Parquet; ``from_frame`` a frame.
+    A table is long (``ranking``, ``item``, ``rank``); wide with one column per item and places in the cells; or wide
+    with one column per place (``rank1``, ... or ``1st choice``, ...) and items in the cells. A first column such as
+    ``voter`` is left out. Places may count from 0 or from 1: the smallest one in the file decides. ``items`` names
+    the items; without it every column but ``count`` is one. ``layout`` says ``"orders"`` (cells hold items) or
+    ``"places"`` where the file does not; columns ``rank1``, ``rank2``, ... that hold numbers are refused without it.
 
     Examples
     --------
@@ -108,25 +116,9 @@ for an item that is left out
         return cls._wrap(RankSet(array, number, names))
 
     @classmethod
-    def read(
-        cls,
-        path: str | os.PathLike[str],
-        format: str | None = None,  # noqa: A002
-        *,
-        columns: Mapping[str, str] | None = None,
-        **options: Any,
-    ) -> Self:
-        """Read PrefLib (.soc .soi .toc .toi), or a table as CSV, TSV, JSON lines or Parquet.
-
-        A table is long (``ranking``, ``item``, ``rank``); wide with one column per item and places in the cells; or wide
-        with one column per place (``rank1``, ... or ``1st choice``, ...) and items in the cells. A first column such as
-        ``voter`` is left out. Places may count from 0 or from 1: the smallest one in the file decides. ``items`` names
-        the items; without it every column but ``count`` is one. ``layout`` says ``"orders"`` (cells hold items) or
-        ``"places"`` where the file does not; columns ``rank1``, ``rank2``, ... that hold numbers are refused without it.
-        """
-        file = InputFile.open(path)
-        if chosen_format(file, format, "Rankings") in TABULAR:
-            return super().read(path, format, columns=columns, **options)
+    def _of_file(cls, file: InputFile, chosen: str, wanted: ReadOptions, options: dict[str, Any]) -> Self:
+        if chosen in TABULAR:
+            return super()._of_file(file, chosen, wanted, options)
         if options.get("layout") is not None:
             raise BadInput("layout", got=options["layout"], want="no layout: PrefLib has only one")
         return cls._wrap(read_preflib(file))

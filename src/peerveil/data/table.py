@@ -100,11 +100,14 @@ class Table:
 
         The format is recognized unless it is given. ``columns`` says what our columns are called in the file. The other
         options are named after parameters of the class, which says what they mean: a list of names for further columns
-        (``criteria``, ``extra``), and all that is not a column (``time_zone``, ``now``, ``unknown_replies``).
+        (``criteria``, ``extra``), and all that is not a column (``time_zone``, ``now``, ``unknown_replies``, ``layout``).
         """
         file = InputFile.open(path)
-        chosen = chosen_format(file, format, cls.__name__)
-        wanted = cls._wanted(columns, options)
+        return cls._of_file(file, chosen_format(file, format, cls.__name__), cls._wanted(columns, options), options)
+
+    @classmethod
+    def _of_file(cls, file: InputFile, chosen: str, wanted: ReadOptions, options: dict[str, Any]) -> Self:
+        """A table from a file whose format is known."""
         if chosen in TABULAR:
             return cls._of_raw(read_tabular(file, chosen, cls._schema, wanted.columns), wanted, options)
         fixed = [name for name in wanted.columns if name not in ("score", "time")]
