@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 _LONGEST_SHOWN = 80
 
@@ -58,16 +58,17 @@ def unknown(place: str, name: object, known: Iterable[str], noun: str) -> BadInp
     )
 
 
-def one_of(value: str, argument: str, options: Iterable[str]) -> str:
-    """A word that must be one of a few.
+def one_of(value: str, argument: str, choices: Collection[str]) -> str:
+    """One of a few texts; anything else is refused, with the texts.
 
-    >>> one_of("fast", "mode", ("quick", "exact"))
+    >>> one_of("latest", "order", ("first", "last"))
     Traceback (most recent call last):
         ...
-    peerveil.core.errors.BadInput: mode: got 'fast', need one of quick, exact
+    peerveil.core.errors.BadInput: order: got 'latest', need 'first' or 'last'
     """
-    if value not in options:
-        raise BadInput(argument, got=value, want=f"one of {', '.join(options)}")
+    if value not in choices:
+        *others, last = map(repr, choices)
+        raise BadInput(argument, got=value, want=f"{', '.join(others)} or {last}")
     return value
 
 

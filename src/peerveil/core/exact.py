@@ -13,9 +13,9 @@ Fraction(1, 3)
 from __future__ import annotations
 
 import math
-import numbers
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from numbers import Rational
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -30,6 +30,8 @@ Number: TypeAlias = "int | float | str | Decimal | Fraction | np.integer | np.fl
 
 _DIGITS: Final = 60
 _LONGEST_NUMBER: Final = 400
+LARGEST: Final = 1e100
+"""Numbers beyond this are refused where nothing else limits them: their squares would overflow."""
 _SMALLEST, _LARGEST = Fraction(1, 10**300), Fraction(10**300)
 _MOST_BITS: Final = 4096
 
@@ -51,7 +53,7 @@ def exact(value: Number, argument: str, *, want: str = "a finite number") -> Fra
     """
     if isinstance(value, (bool, np.bool_, np.timedelta64)):
         raise BadInput(argument, got=value, want=want)
-    if isinstance(value, (numbers.Rational, np.integer)):
+    if isinstance(value, (Rational, np.integer)):
         return _in_range(Fraction(int(value.numerator), int(value.denominator)), value, argument)
     if isinstance(value, float):
         # np.float64 is a float whose own repr is not a number
@@ -219,3 +221,41 @@ def whole(value: object, argument: str, low: int, high: int | None = None, *, wa
         return int(value)
     limits = f"of at least {low:,}" if high is None else f"from {low:,} to {high:,}"
     raise BadInput(argument, got=value, want=want or f"a whole number {limits}")
+
+
+def number(value: Any, argument: str, low: float = -LARGEST, high: float = LARGEST, *, want: str = "") -> float:
+    """A finite number within limits, as a float.
+
+    >>> number(np.float32(0.5), "share", 0, 1)
+    0.5
+    """
+    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not is_number or not low <= value <= high:
+        raise BadInput(argument, got=value, want=want or f"a number from {low:g} to {high:g}")
+    return float(value)
+
+
+def numbers(
+    values: Any,
+    argument: str,
+    *,
+    low: float = -LARGEST,
+    high: float = LARGEST,
+    dimensions: tuple[int, ...] = (0, 1, 2),
+    empty: bool = False,
+    want: str = "finite numbers up to 1e100",
+) -> NDArray[np.float64]:
+    """An array of finite numbers within limits; of none only where ``empty`` allows it."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise BadInput(argument, got=values, want=want) from None
+    inside = (array >= low) & (array <= high)
+    if array.ndim not in dimensions or not (array.size or empty) or not inside.all():
+        raise BadInput(argument, got=values, want=want)
+    return array
+
+
+def probability(value: object, argument: str) -> float:
+    """A number from 0 to 1."""
+    return number(value, argument, 0.0, 1.0, want="a probability")
