@@ -63,7 +63,9 @@ def test_concordance_by_enumeration() -> None:
 
 def test_concordance_limit_has_the_exact_mean_and_variance() -> None:
     for k, m in ((2, 300), (10, 100), (500, 7)):
-        a, b = laws.ConcordanceLimit.of(k, m).shape
+        law = laws.concordance_null(k, m)
+        assert isinstance(law, laws.ConcordanceLimit)
+        a, b = law.shape
         assert a / (a + b) == pytest.approx(1 / k)
         assert a * b / (a + b) ** 2 / (a + b + 1) == pytest.approx(2 * (k - 1) / (k**3 * (m - 1)))
 

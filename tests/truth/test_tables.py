@@ -111,7 +111,7 @@ def test_nan_is_no_class_unless_it_is_named(engine: str) -> None:
 
 def test_engines_are_named() -> None:
     crowd = simulate_crowd(tasks=10, workers=4, answers=2)
-    with pytest.raises(BadInput, match="duckdb, spark"):
+    with pytest.raises(BadInput, match="'duckdb' or 'spark'"):
         PrivateDawidSkene(epsilon=1).fit(crowd.randomized, engine="abacus")
     with pytest.raises(BadInput, match="engine"):
         connect("abacus")

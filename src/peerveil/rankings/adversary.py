@@ -179,14 +179,6 @@ def _noisy(method: str, share: float = 1.0) -> Callable[[Any, int, Randomness], 
     return mechanism
 
 
-def _pairs_of_data(items: int = 20, rankings: int = 6) -> tuple[Neighbors, ...]:
-    """Everybody agrees but one, who agrees too or is the opposite: what moves norms most."""
-    up = np.arange(items)
-    agreed = np.array([up] * rankings)
-    other = np.vstack([agreed[1:], up[::-1]])
-    return (Neighbors("the last agrees or opposes", agreed, other),)
-
-
 def _randomized(ranking: Any, count: int, randomness: Randomness) -> list[str]:
     question, bits = LocalProtocol(6, epsilon=_EPSILON).draw(np.tile(ranking, (count, 1)), randomness=randomness)
     return [f"{q}:{b}" for q, b in zip(question.tolist(), bits.tolist(), strict=True)]
@@ -199,10 +191,13 @@ def _randomized_twice(ranking: Any, count: int, randomness: Randomness) -> list[
 @register
 def claims() -> Iterator[Claim]:
     """Every kind of output of the module for epsilon 1, and two that break their claim."""
+    # everybody agrees but one, who agrees too or is the opposite: what moves norms most
+    agreed = np.tile(np.arange(20), (6, 1))
+    opposed = np.vstack([agreed[1:], np.arange(20)[::-1]])
     central = partial(
         Claim,
         covers=("rankings.uniformity_test",),
-        pairs=_pairs_of_data(),
+        pairs=(Neighbors("the last agrees or opposes", agreed, opposed),),
         guarantee=ranking_guarantee(_EPSILON),
         samples=20_000,
     )

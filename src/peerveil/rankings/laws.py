@@ -78,14 +78,6 @@ class ConcordanceLimit(Law):
 
     shape: tuple[float, float] = (1.0, 1.0)
 
-    @classmethod
-    def of(cls, rankings: int, items: int) -> ConcordanceLimit:
-        """For so many rankings of so many items."""
-        a = (items - 1) / 2 - 1 / rankings
-        shape = a, (rankings - 1) * a
-        nodes = beta.ppf((np.arange(_NODES) + 0.5) / _NODES, *shape)
-        return cls(nodes, np.full(_NODES, 1 / _NODES), "limit", shape=shape)
-
     def tail(self, x: float) -> float:
         """P[W >= x]."""
         return float(max(beta.sf(x, *self.shape), 1e-15))
@@ -189,7 +181,10 @@ def concordance_null(rankings: int, items: int) -> Law:
     if m <= _FEW_ITEMS or k * m <= _CELLS_SIMULATED:
         values = _remembered(f"concordance-{k}-{m}", lambda: _simulate_concordance(k, m))
         return Law(values, np.full(values.size, 1 / values.size), "simulated", draws=values.size)
-    return ConcordanceLimit.of(k, m)
+    a = (m - 1) / 2 - 1 / k
+    shape = a, (k - 1) * a
+    nodes = beta.ppf((np.arange(_NODES) + 0.5) / _NODES, *shape)
+    return ConcordanceLimit(nodes, np.full(_NODES, 1 / _NODES), "limit", shape=shape)
 
 
 def _simulate_concordance(k: int, m: int) -> Floats:

@@ -9,14 +9,12 @@ import numpy as np
 from scipy.special import gammaln
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import whole
+from peerveil.core.exact import number, whole
 from peerveil.core.randomness import Randomness
 from peerveil.data import Rankings
 from peerveil.rankings.kernels import bisected, distances, first_bad_row, insert_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import ArrayLike, NDArray
 
     from peerveil.core.arrays import Ints
@@ -211,15 +209,12 @@ def read_items(items: int, least: int = 1) -> int:
 
 def read_spread(spread: float) -> float:
     """A spread in (0, 1]."""
-    return read_number(spread, "spread", lambda x: _SMALLEST <= x <= 1, "a number above 0 and up to 1 (1 is uniform)")
+    return number(spread, "spread", _SMALLEST, 1, want="a number above 0 and up to 1 (1 is uniform)")
 
 
-def read_number(value: float, argument: str, allowed: Callable[[float], bool], want: str) -> float:
-    """A number that is allowed."""
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not number or not allowed(value):
-        raise BadInput(argument, got=value, want=want)
-    return float(value)
+def read_share(share: float, argument: str, want: str) -> float:
+    """A number strictly between 0 and 1."""
+    return number(share, argument, 1e-300, 1 - 2**-53, want=want)
 
 
 def read_randomness(randomness: Randomness | None) -> Randomness:

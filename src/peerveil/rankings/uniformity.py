@@ -14,7 +14,7 @@ from peerveil.rankings.ballots import Ballots
 from peerveil.rankings.central import PRIVATE, CentralTest, PairsNorm, RankNorm, central_test
 from peerveil.rankings.figures import draw_test
 from peerveil.rankings.laws import concordance_null
-from peerveil.rankings.mallows import read_number, read_randomness
+from peerveil.rankings.mallows import read_randomness, read_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -215,7 +215,7 @@ def ranking_guarantee(epsilon: Number | None, *, partial: bool = False) -> Guara
 
 def read_level(level: float) -> float:
     """A level strictly between 0 and 1."""
-    return read_number(level, "level", lambda x: 0 < x < 1, "a probability between 0 and 1, such as 0.05")
+    return read_share(level, "level", "a probability between 0 and 1, such as 0.05")
 
 
 def check_epsilon(method: str, epsilon: Fraction | None) -> None:

@@ -12,7 +12,7 @@ from numba import njit
 from scipy.special import roots_legendre
 
 from peerveil.core.errors import BadInput
-from peerveil.rankings.mallows import distance_moments, log_thinning, read_items, read_number, read_spread
+from peerveil.rankings.mallows import distance_moments, log_thinning, read_items, read_share, read_spread
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats
@@ -153,7 +153,7 @@ def spread_at(items: int, tolerance: float) -> float:
     (0.992, 0.5)
     """
     m = read_items(items, 2)
-    distance = read_number(tolerance, "tolerance", lambda x: 0 < x < 1, "a total variation distance between 0 and 1")
+    distance = read_share(tolerance, "tolerance", "a total variation distance between 0 and 1")
     if tolerance >= 1 - 1.0 / math.factorial(min(m, 20)):
         raise BadInput("tolerance", got=tolerance, want=f"less: {m} items allow only distances below 1 - 1/{m}!")
     return _spread_at(m, distance)

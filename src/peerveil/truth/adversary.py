@@ -196,10 +196,6 @@ def _published(packed: bytes, workers: int, tasks: int) -> Floats:
     return np.concatenate([fit.posterior[:, 1], fit.abilities])
 
 
-def _person_claim() -> Guarantee:
-    return Guarantee.local_dp(1, unit="all answers of one person", neighbors="any other answers to the same tasks")
-
-
 def _person_pairs() -> tuple[Neighbors, ...]:
     return (Neighbors("all three answers differ", (0, 0, 0), (1, 1, 1)), Neighbors("two differ", (0, 1, 0), (1, 1, 1)))
 
@@ -229,7 +225,10 @@ def claims() -> Iterator[Claim]:
     """The response, the client and the whole pipeline over neighboring answers, and three that break their claim."""
     answers = ("truth.randomize_answers", "truth.PrivateDawidSkene")
     one_answer = partial(Claim, covers=answers, guarantee=Guarantee.local_attribute_dp(1))
-    person = partial(Claim, covers=answers[:1], guarantee=_person_claim())
+    whole_person = Guarantee.local_dp(
+        1, unit="all answers of one person", neighbors="any other answers to the same tasks"
+    )
+    person = partial(Claim, covers=answers[:1], guarantee=whole_person)
     yield one_answer(
         name="truth: answers, labels and abilities, epsilon 1", mechanism=pipeline, pairs=_neighbors(), samples=3_000
     )

@@ -262,11 +262,12 @@ class PrivateDawidSkene(_Estimator):
         """
         labels = labels if columns is None else Labels.of(labels, "labels", columns=columns)
         one_of(engine, "engine", ENGINES)
+        stored = not isinstance(labels, Labels) and is_source(labels)
         if engine == "auto":
-            large = is_source(labels) and count_answers(labels, connection) > _MAX_IN_MEMORY
+            large = stored and count_answers(labels, connection) > _MAX_IN_MEMORY
             engine = "duckdb" if large else "memory"
         if engine == "memory":
-            labels = open_answers(labels, connection) if is_source(labels) else labels
+            labels = open_answers(labels, connection) if stored else labels
             answers = EncodedAnswers.of(labels, self.classes, tasks=tasks, repeated=self.repeated)
             return self._fit_memory(answers, guarantee, self.start)
         if tasks is not None or self.start is not None or self.repeated != "all":

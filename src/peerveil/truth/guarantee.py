@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import WORTHLESS, Guarantee, Notion, odds_in_words, read_epsilon
 from peerveil.core.result import Result
 from peerveil.truth.models import Channel
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from peerveil.core.exact import Number
 
 LARGEST_Z: Final = 6.0
+UNITS: Final = ("answer", "person")
 PERSON: Final = {
     "unit": "all answers of one person",
     "neighbors": "one person gives any other answers to the same tasks; which tasks were answered is not hidden",
@@ -122,12 +122,6 @@ def whole_person(single: Guarantee, whole: Guarantee, most: int) -> str:
         limit = odds_in_words(read_epsilon(total))[1]
         meaning = f"a 50:50 guess between two sheets of answers is at most {limit}% correct"
     return f"All {most:,} answers of the busiest person add up to epsilon {total}: {meaning}."
-
-
-def check_unit(unit: str) -> None:
-    """Refuse a unit that there is no guarantee for."""
-    if unit not in ("answer", "person"):
-        raise BadInput("unit", got=unit, want="'answer' or 'person'")
 
 
 def task_guarantee(sheet: pl.DataFrame, budget: Number, unit: str, hidden: bool = False) -> Guarantee:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.core.errors import BadInput
+from peerveil.core.errors import BadInput, one_of
 from peerveil.core.exact import printed, whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.progress import progress_bar
@@ -18,7 +18,7 @@ from peerveil.core.result import Plan, Result
 from peerveil.data import Labels
 from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
 from peerveil.truth.figures import draw_comparison, draw_plan
-from peerveil.truth.guarantee import check_unit
+from peerveil.truth.guarantee import UNITS
 from peerveil.truth.randomize import randomize_answers
 from peerveil.truth.simulate import simulate_crowd
 
@@ -313,7 +313,7 @@ def compare_truth(
     exact = [printed(read_epsilon(e, "epsilons"), "up") for e in epsilons]
     if not exact:
         raise BadInput("epsilons", got=epsilons, want="at least one epsilon")
-    check_unit(unit)
+    one_of(unit, "unit", UNITS)
     class_list = table.frame["label"].unique().sort().to_list() if classes is None else classes
     base = PrivateDawidSkene(epsilon=None, model=model, classes=class_list).fit(table)
     tasks = base.tasks.to_list()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness import Randomness, Response
@@ -29,7 +29,7 @@ from peerveil.data.labels import check_classes
 from peerveil.data.table import plural
 from peerveil.truth.answers import full_sheet, missing_class
 from peerveil.truth.figures import draw_classes
-from peerveil.truth.guarantee import AnswersResult, check_unit, largest_load, task_guarantee
+from peerveil.truth.guarantee import UNITS, AnswersResult, largest_load, task_guarantee
 from peerveil.truth.models import Channel
 from peerveil.truth.result import is_pandas
 
@@ -277,7 +277,7 @@ def randomize_answers(
     ([1, 2], ['ann', 'bo'])
     """
     labels = Labels.of(labels, "labels", columns=columns)
-    check_unit(unit)
+    one_of(unit, "unit", UNITS)
     budget, class_list = read_epsilon(epsilon), check_classes(classes)
     labels.codes(class_list)  # an impossible answer is refused by its row before anything is drawn
     randomness = randomness or Randomness.secure()
