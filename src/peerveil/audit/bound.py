@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from peerveil.audit.events import choose_event, lower_confidence, upper_confidence
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import number
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
 
 _FEWEST: Final = 40
 _SPLIT_SEED: Final = 20261115

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,10 @@ from peerveil.core.randomness import Randomness
 from peerveil.core.result import Pictured, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
-    Mechanism = Callable[[Any, int, Randomness], ArrayLike]
+Mechanism = Callable[[Any, int, Randomness], "ArrayLike"]
 
 
 class PrivacyViolation(PeerveilError):

@@ -8,20 +8,18 @@ wants to audit them imports these modules first (``peerveil audit run`` does, wi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from peerveil.audit.check import AuditResult, GuessingRate, PairResult, check
+from peerveil.audit.check import AuditResult, GuessingRate, Mechanism, Neighbors, PairResult, check
 from peerveil.audit.events import lower_confidence
 from peerveil.core.randomness import Randomness
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from numpy.typing import ArrayLike, NDArray
 
-    from peerveil.audit.check import Mechanism, Neighbors
     from peerveil.core.guarantee import Guarantee
 
 CONFIDENCE: Final = 0.999999  # a false alarm is rarer than one in a million audits

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import Number, exact, exp_bounds, log_above
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
 
 _SUM_TOLERANCE = Fraction(1, 10**9)
 

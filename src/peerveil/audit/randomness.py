@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peerveil.audit.check import Neighbors
 from peerveil.audit.claims import Claim, register
@@ -14,11 +16,6 @@ from peerveil.audit.events import granularity
 from peerveil.audit.exact import exact_loss
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness, Response, laplace_scale
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
 _COUNT = Guarantee.pure_dp(1, unit="one vote", neighbors="one vote more or less")
 _VECTOR = Guarantee.pure_dp(1, unit="one review", neighbors="one review moves two entries by at most 1/2 each")

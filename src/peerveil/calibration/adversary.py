@@ -6,6 +6,7 @@ there is; ties are broken by a coin.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,22 +14,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from peerveil.audit.check import Neighbors, repeated
-from peerveil.audit.claims import Claim, GuessClaim, register
+from peerveil.audit.claims import AnyClaim, Claim, GuessClaim, register
 from peerveil.calibration.conference import Conference
 from peerveil.calibration.functions import Affine
 from peerveil.calibration.losses import Threshold
 from peerveil.calibration.pair import Pair
 from peerveil.calibration.panel import Panel
-from peerveil.calibration.strategy import AssignmentResponse, respond_assignment
+from peerveil.calibration.strategy import AssignmentResponse, Strategy, respond_assignment
 from peerveil.core.errors import BadInput
 from peerveil.data import Reviews
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from peerveil.audit.claims import AnyClaim
-    from peerveil.calibration.checks import Floats, Whole
-    from peerveil.calibration.strategy import Strategy
+    from peerveil.core.arrays import Floats, Ints
     from peerveil.core.randomness import Randomness
 
 
@@ -70,7 +67,7 @@ class MapAdversary:
         who = np.array(self.strategy.assignments)
         return tuple(int(np.bincount(column, weights=share).argmax()) for column in who.T)
 
-    def attack(self, decisions: Whole, *, randomness: Randomness) -> Whole:
+    def attack(self, decisions: Ints, *, randomness: Randomness) -> Ints:
         """Guesses for many decisions (numbers of columns): one row per decision, one column per review.
 
         For the whole assignment the single column is the number of the guessed candidate.

@@ -13,6 +13,7 @@ reviewers give a *belief*: the posterior of theta, and the log evidence (how lik
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,14 +21,11 @@ import numpy as np
 from numpy.polynomial import legendre
 from scipy.special import ndtr
 
-from peerveil.calibration.functions import Affine, log_prior
+from peerveil.calibration.functions import Affine, Monotone, log_prior
 from peerveil.core.errors import BadInput, PeerveilError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from peerveil.calibration.checks import Floats
-    from peerveil.calibration.functions import Monotone
+    from peerveil.core.arrays import Floats
 
 
 _ORDER: Final = 16

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Final
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import LARGEST, number, probability
-
-Floats: TypeAlias = NDArray[np.float64]
-Whole: TypeAlias = NDArray[np.int64]
 
 SLACK: Final = 1e-9
 """A demand this close to what can be reached is taken as reached: solvers are not more exact."""

@@ -13,7 +13,7 @@ public; they do not protect the history.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -31,11 +31,9 @@ from peerveil.data import Reviews
 from peerveil.report.figures import COLORS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from matplotlib.axes import Axes
 
-    from peerveil.calibration.checks import Floats
+    from peerveil.core.arrays import Floats
 
 
 _CHAINS: Final = 4

@@ -7,6 +7,7 @@ shown to anybody.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -20,8 +21,6 @@ from peerveil.core.result import Plan
 from peerveil.report.figures import COLORS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from matplotlib.axes import Axes
 
     Tangent = tuple[float, float, float]  # adversary error, conference error, slope of the latter in the former

@@ -13,24 +13,19 @@ adversary are the beta_j: affine, or any increasing function that can be inverte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import ArrayLike
 
 from peerveil.calibration.checks import positive
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import number, numbers
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Collection
-
-    from numpy.typing import ArrayLike
-
 
 _LOG_ROOT_TWO_PI: Final = 0.9189385332046727
 _PROBES: Final = np.linspace(-8.0, 8.0, 161)

@@ -8,19 +8,17 @@ from itertools import combinations, compress, product
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from peerveil.calibration.beliefs import NormalBelief, below, on_grid
-from peerveil.calibration.checks import Floats, Whole, quality_prior
+from peerveil.calibration.beliefs import Belief, NormalBelief, below, on_grid
+from peerveil.calibration.checks import quality_prior
+from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import number, whole
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from peerveil.calibration.beliefs import Belief
-
-    Sets = tuple[tuple[tuple[int, ...], ...], tuple[int, ...], Whole]
+    Sets = tuple[tuple[tuple[int, ...], ...], tuple[int, ...], Ints]
 
 _BLOCK = 256  # candidates handled at once
 _MOST_DECISIONS = 20_000
@@ -106,7 +104,7 @@ def _members(decisions: list[tuple[int, ...]], papers: int) -> Sets:
     return tuple(tuple(np.flatnonzero(row).tolist()) for row in inside), pivotal, inside
 
 
-def wrong_sides(beliefs: list[list[Belief]], which: Whole, line: float) -> Floats:
+def wrong_sides(beliefs: list[list[Belief]], which: Ints, line: float) -> Floats:
     """How wrong rejecting (first) and accepting (second) is, for every candidate and paper."""
     wrong = np.empty((2, *which.shape))
     for paper, known in enumerate(beliefs):
@@ -115,7 +113,7 @@ def wrong_sides(beliefs: list[list[Belief]], which: Whole, line: float) -> Float
     return wrong
 
 
-def quota_errors(beliefs: list[list[Belief]], which: Whole, sets: Whole, noise: float) -> Floats:
+def quota_errors(beliefs: list[list[Belief]], which: Ints, sets: Ints, noise: float) -> Floats:
     """The expected share of places that should have gone to another paper, for every candidate and decision."""
     places = sets.shape[1]
     if noise == 0:
@@ -127,7 +125,7 @@ def quota_errors(beliefs: list[list[Belief]], which: Whole, sets: Whole, noise: 
     return np.asarray(1.0 - top[:, sets].sum(axis=2) / places, dtype=np.float64)
 
 
-def _known_errors(beliefs: list[list[Belief]], which: Whole, sets: Whole) -> Floats:
+def _known_errors(beliefs: list[list[Belief]], which: Ints, sets: Ints) -> Floats:
     """Errors when qualities are known: papers that tie for the last place are equally right."""
     quality = np.column_stack(
         [np.array([one.mean for one in known])[column] for known, column in zip(beliefs, which.T, strict=True)]
@@ -139,7 +137,7 @@ def _known_errors(beliefs: list[list[Belief]], which: Whole, sets: Whole) -> Flo
     return np.where(np.isnan(quality).any(axis=1)[:, None], 0.0, 1.0 - right / places)
 
 
-def _top_probabilities(beliefs: list[list[Belief]], which: Whole, places: int) -> Floats:
+def _top_probabilities(beliefs: list[list[Belief]], which: Ints, places: int) -> Floats:
     """P[paper is among the best ``places``] for every candidate and paper.
 
     Given paper i's quality x, the number of better papers is a sum of independent coins with chances 1 - F_k(x): its

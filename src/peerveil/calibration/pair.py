@@ -29,34 +29,23 @@ make the paper's eight cases; none of them enters.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from peerveil.calibration.checks import (
-    Floats,
-    noise_level,
-    one_demand,
-    reachable_adversary_error,
-    reachable_conference_error,
-)
+from peerveil.calibration.checks import noise_level, one_demand, reachable_adversary_error, reachable_conference_error
 from peerveil.calibration.frontier import Frontier
-from peerveil.calibration.functions import Affine
+from peerveil.calibration.functions import Affine, Reviewer
 from peerveil.calibration.problem import DecisionProblem
 from peerveil.calibration.strategy import Strategy
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import LARGEST, numbers, probability
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from peerveil.calibration.functions import Reviewer
-
 
 _BLOCK = 1 << 14  # pairs handled at once: temporary arrays stay in the processor's cache
 

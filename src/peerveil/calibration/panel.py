@@ -44,16 +44,11 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from peerveil.calibration.checks import (
-    Floats,
-    Whole,
-    one_demand,
-    reachable_adversary_error,
-    reachable_conference_error,
-)
+from peerveil.calibration.checks import one_demand, reachable_adversary_error, reachable_conference_error
 from peerveil.calibration.frontier import Frontier, traced
 from peerveil.calibration.problem import DecisionProblem
 from peerveil.calibration.strategy import Strategy, best_decisions, guess_errors
+from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import PeerveilError
 from peerveil.core.exact import probability
 from peerveil.core.progress import progress_bar
@@ -146,7 +141,7 @@ class Program:
         x[chosen] = answer.x
         return self._cleaned(x, targets, float(-first[bounded:].sum()))
 
-    def _first_columns(self, width: int) -> Whole:
+    def _first_columns(self, width: int) -> Ints:
         """All columns of a small program; of a large one, decisions that are good under an assignment or overall."""
         if self._free <= _SMALL:
             return np.arange(width)

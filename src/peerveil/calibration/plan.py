@@ -6,6 +6,7 @@ see the scores, and spends nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +23,11 @@ from peerveil.core.result import Plan
 from peerveil.report.figures import COLORS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from matplotlib.axes import Axes
 
-    from peerveil.calibration.checks import Floats
     from peerveil.calibration.functions import Reviewer
     from peerveil.calibration.losses import Threshold
+    from peerveil.core.arrays import Floats
     from peerveil.data import Reviews
 
 _DEMANDS = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)

@@ -7,24 +7,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice, permutations, product
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from peerveil.calibration.beliefs import belief
-from peerveil.calibration.checks import Floats, Whole, noise_level, quality_prior
-from peerveil.calibration.functions import read_functions
+from peerveil.calibration.beliefs import Belief, belief
+from peerveil.calibration.checks import noise_level, quality_prior
+from peerveil.calibration.functions import Reviewer, read_functions
 from peerveil.calibration.losses import Threshold, quota_errors, sets_by_line, sets_by_quota, wrong_sides
+from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.exact import numbers, whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from peerveil.calibration.beliefs import Belief
-    from peerveil.calibration.functions import Reviewer
-
 
 MOST_CANDIDATES: Final = 50_000
 """More candidate assignments than this are refused: the linear program would not fit."""
@@ -66,7 +61,7 @@ class DecisionProblem:
         # the distinct committees of each paper, and which of them every candidate gives it
         columns = np.split(np.array(self.assignments, dtype=np.int64), np.cumsum(counts)[:-1], axis=1)
         distinct = [np.unique(column, axis=0, return_inverse=True) for column in columns]
-        self.which: Whole = np.column_stack([index.ravel() for _, index in distinct])
+        self.which: Ints = np.column_stack([index.ravel() for _, index in distinct])
         self.beliefs: list[list[list[Belief]]] = [  # [draw][paper][committee]
             [
                 [belief(row, [people[j] for j in committee], self.noise) for committee in committees]

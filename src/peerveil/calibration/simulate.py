@@ -10,19 +10,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from peerveil.calibration.adversary import MapAdversary
-from peerveil.calibration.checks import Floats, Whole, noise_level
+from peerveil.calibration.checks import noise_level
 from peerveil.calibration.functions import Affine, Monotone, log_prior, read_functions
 from peerveil.calibration.losses import Threshold
-from peerveil.calibration.pair import pair_frontiers
+from peerveil.calibration.pair import PairFrontiers, pair_frontiers
 from peerveil.calibration.panel import Panel
 from peerveil.calibration.problem import DecisionProblem, all_assignments
+from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import number, probability, whole
 from peerveil.core.guarantee import SIMULATION_MARK
@@ -32,13 +35,9 @@ from peerveil.core.result import Pictured
 from peerveil.report.figures import COLORS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
     from peerveil.calibration.conference import Conference
-    from peerveil.calibration.pair import PairFrontiers
     from peerveil.calibration.strategy import Strategy
 
 
@@ -264,7 +263,7 @@ def simulate_panels(
     return _simulation((outcome[0], outcome[1]), (outcome[2], outcome[3]))
 
 
-def _log_densities(scores: Floats, paper: Whole, candidates: Whole, functions: list[Any], noise: float) -> Floats:
+def _log_densities(scores: Floats, paper: Ints, candidates: Ints, functions: list[Any], noise: float) -> Floats:
     """The log density of all scores under every candidate, as the adversary computes it: straight from the model."""
     total = np.zeros(len(candidates))
     for i in range(int(paper.max()) + 1):
@@ -348,13 +347,13 @@ def _played(
     return wrong, guesses != secret
 
 
-def _drawn(chances: Floats, uniform: Floats) -> Whole:
+def _drawn(chances: Floats, uniform: Floats) -> Ints:
     """A column for every row of probabilities, by inversion."""
     columns = (uniform[:, None] >= np.cumsum(chances, axis=1)).sum(axis=1)
     return np.asarray(columns.clip(max=chances.shape[1] - 1), dtype=np.int64)
 
 
-def _wrong(problem: DecisionProblem, decision: Whole, quality: Floats) -> Floats:
+def _wrong(problem: DecisionProblem, decision: Ints, quality: Floats) -> Floats:
     """The conference's error of decisions, given qualities (standardized)."""
     papers = np.arange(problem.papers)
     chosen = np.array([np.isin(papers, accepted) for accepted in problem.decisions])[decision]
@@ -367,7 +366,7 @@ def _wrong(problem: DecisionProblem, decision: Whole, quality: Floats) -> Floats
     return np.asarray((chosen & (quality < last)).sum(axis=1) / problem.accept, dtype=np.float64)
 
 
-def _qualities(problem: DecisionProblem, true: Whole, rng: np.random.Generator) -> Floats:
+def _qualities(problem: DecisionProblem, true: Ints, rng: np.random.Generator) -> Floats:
     """Qualities from the posterior under the drawn assignments, with the draw of uncertain reviewers drawn too."""
     drawn = _drawn(problem.draw_weights[:, true].T, rng.random(len(true)))
     quality = np.empty((len(true), problem.papers))

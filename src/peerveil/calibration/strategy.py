@@ -31,7 +31,7 @@ favorite may be certain.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
@@ -40,16 +40,13 @@ import numpy as np
 from peerveil.calibration.decision import Decision
 from peerveil.calibration.problem import UNITS, DecisionProblem
 from peerveil.core.errors import BadInput, Verbatim, one_of
-from peerveil.core.exact import numbers, whole
+from peerveil.core.exact import Number, numbers, whole
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness, Response
 from peerveil.core.result import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from peerveil.calibration.checks import Floats, Whole
-    from peerveil.core.exact import Number
+    from peerveil.core.arrays import Floats, Ints
     from peerveil.ledger import Account
 
 
@@ -214,7 +211,7 @@ def _as_tuple(value: Any) -> Any:
 
 
 def guess_errors(
-    assignments: Sequence[Sequence[int]] | Whole, posterior: Floats, table: Floats, adversary: str
+    assignments: Sequence[Sequence[int]] | Ints, posterior: Floats, table: Floats, adversary: str
 ) -> Floats:
     """The MAP adversary's error for every review, or for the whole assignment; see the proof above."""
     joint = posterior[:, None] * table
@@ -288,7 +285,7 @@ def respond_assignment(problem: DecisionProblem, *, epsilon: Number) -> Assignme
     return AssignmentResponse(Strategy(table=table, **problem.strategy_fields), response, tuple(best.tolist()))
 
 
-def best_decisions(posterior: Floats, errors: Floats) -> Whole:
+def best_decisions(posterior: Floats, errors: Floats) -> Ints:
     """The best decision under every candidate, ties broken by what all candidates like best."""
     least = errors.min(axis=1, keepdims=True)
     return np.asarray(np.where(errors <= least + 1e-15, posterior @ errors, np.inf).argmin(axis=1))

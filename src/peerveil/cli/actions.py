@@ -5,6 +5,7 @@ Options take text, so that a value is checked once, by its declaration, and refu
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,14 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from peerveil.cli import base
-from peerveil.study.actions import actions_of
-from peerveil.study.execute import StudyFile
+from peerveil.study.actions import Action, Parameter, actions_of
+from peerveil.study.execute import Executed, StudyFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from peerveil.study.actions import Action, Parameter
-    from peerveil.study.execute import Executed
     from peerveil.study.outcome import ReportTable
 
 NOT_COUNTED: Final = (

@@ -11,9 +11,10 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
 import click
 
@@ -21,9 +22,6 @@ from peerveil import __version__
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Protocol, TypeVar
-
     AnyCommand = TypeVar("AnyCommand", bound="Callable[..., Any] | click.Command")
 
     class Decorator(Protocol):

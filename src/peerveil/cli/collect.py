@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,6 @@ from peerveil.cli.base import PATH, CommandGroup, argument, check_file, emit, fo
 from peerveil.study.spelling import require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from peerveil.web.collect import Store
 
 VARIABLE = "PEERVEIL_COLLECT_DB"

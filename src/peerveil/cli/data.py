@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -25,9 +26,6 @@ from peerveil.cli.base import (
 )
 from peerveil.core.files import check_out
 from peerveil.study.actions import KINDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _file_argument = argument("file", type=PATH, help="CSV, Parquet, JSON lines, or a platform's export.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -28,8 +29,6 @@ from peerveil.study.spelling import require
 from peerveil.web import gateway as service  # imports its parts on first use
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from peerveil.web.gateway import Gateway, GatewaySettings
 
 _CONFIGURED = "from the configuration"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
@@ -19,9 +19,6 @@ from peerveil.cli.base import (
     stop_with,
 )
 from peerveil.core.files import check_out, write_text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _ledger_argument = argument(
     "ledger",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,8 +15,6 @@ from peerveil.core.files import check_out, write_text
 from peerveil.study.spelling import require
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from peerveil.papers.reproduce import Reproduction
 
 

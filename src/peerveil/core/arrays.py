@@ -9,5 +9,6 @@ from numpy.typing import NDArray
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
+Flags: TypeAlias = NDArray[np.bool_]
 Codes: TypeAlias = NDArray[np.integer]
 """Whole numbers of any width, such as positions in a list of classes."""

@@ -11,12 +11,9 @@ peerveil.core.errors.BadInput: epsilon: got -1, need a number above 0
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from functools import partial
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
 
 _LONGEST_SHOWN = 80
 

@@ -16,14 +16,12 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from numbers import Rational
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from peerveil.core.errors import BadInput, Verbatim
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
 
 Number: TypeAlias = "int | float | str | Decimal | Fraction | np.integer | np.floating"
 """What may be given for an exact parameter."""

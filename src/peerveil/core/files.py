@@ -11,13 +11,11 @@ import os
 import re
 import secrets
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 from peerveil.core.errors import BadInput, Verbatim
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _LARGEST_TOML: Final = 1_000_000
 

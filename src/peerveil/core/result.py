@@ -24,6 +24,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 from datetime import date
 from enum import Enum
 from fractions import Fraction
@@ -37,8 +38,6 @@ from peerveil.core.files import write_text
 from peerveil.core.guarantee import Guarantee
 
 if TYPE_CHECKING:
-    import os
-
     import polars as pl
     from matplotlib.axes import Axes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput
 from peerveil.core.result import Pictured
 from peerveil.data.events import Events
@@ -20,13 +22,8 @@ from peerveil.data.reviews import Reviews
 from peerveil.data.table import Table, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Whole = NDArray[np.int64]
 
 MOST_BINS: Final = 20
 _LONGEST_LABEL: Final = 24  # characters of a name in a figure
@@ -217,7 +214,7 @@ def _groups(table: Table, column: str, rows: str) -> Facts:
     return {f"{column}s": len(values), **_spread(f"{rows} per {column}", sizes, np.ones_like(sizes))}
 
 
-def _spread(name: str, values: Whole, counts: Whole) -> dict[str, int | float]:
+def _spread(name: str, values: Ints, counts: Ints) -> dict[str, int | float]:
     """Minimum, median and maximum of values that occurred ``counts`` times each."""
     order = np.argsort(values)
     until = np.cumsum(counts[order])
@@ -284,7 +281,7 @@ def _numbers(values: Sequence[float]) -> tuple[str, ...]:
     return short if len(set(short)) == len(values) else tuple(repr(value) for value in values)
 
 
-def _time_distribution(times: Whole) -> Distribution:
+def _time_distribution(times: Ints) -> Distribution:
     """Events in intervals of equal length, each named by its start (microseconds since 1970)."""
     first, length = int(times[0]), int(times[-1]) - int(times[0])
     starts = np.unique([first + length * i // MOST_BINS for i in range(MOST_BINS)])

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 import polars as pl
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _BLOCK_ROWS = 1_000_000
 _TAGS = {pl.String: "text", pl.Float64: "number", pl.Boolean: "boolean", pl.Datetime: "time"}

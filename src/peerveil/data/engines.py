@@ -16,15 +16,13 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 ENGINES: Final = ("duckdb", "spark")
 SPARK_SETTINGS: Final = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -14,9 +16,6 @@ from peerveil.data.table import Table, plural, read_only
 from peerveil.data.times import check_now
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
     from peerveil.data.problems import ProblemLog
 
 UnknownReplies = Literal["refuse", "drop"]

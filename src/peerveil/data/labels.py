@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -14,9 +14,6 @@ from peerveil.data.check import PLAIN_INTEGER, ColumnCheck, RawTable
 from peerveil.data.problems import ProblemLog, TableSource
 from peerveil.data.schema import LABELS, TableSchema
 from peerveil.data.table import Table, plural, read_only
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _MOST_SHOWN = 6  # classes that an error names
 

@@ -7,6 +7,7 @@ from 0, or -1 where the ranking leaves it out. Items on one place are tied.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,6 @@ from peerveil.data.check import ColumnCheck, as_series
 from peerveil.data.schema import RANKINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from peerveil.data.problems import ProblemLog
 
 Ranks = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]

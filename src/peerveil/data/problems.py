@@ -12,14 +12,11 @@ peerveil.data.problems.BadTable: reviews.csv, row 17 (line 18), column score: go
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from peerveil.core.errors import BadInput, Verbatim, show
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 MOST_REPORTED = 20
 _MOST_SHOWN = 5

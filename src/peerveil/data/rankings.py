@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -35,8 +36,6 @@ from peerveil.data.schema import RANKINGS, TableSchema
 from peerveil.data.table import Table, check_names, plural, read_only, write_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from peerveil.data.check import RawTable
     from peerveil.data.readers.platforms import ReadOptions
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -12,9 +13,6 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data.check import RawTable, as_series
 from peerveil.data.schema import REVIEWS, TableSchema
 from peerveil.data.table import Table, plural, read_only
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class Reviews(Table):

@@ -6,6 +6,7 @@ Readers, the checker (:mod:`peerveil.data.check`), format detection and descript
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Literal, cast
@@ -13,8 +14,6 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 from peerveil.core.errors import BadInput, Verbatim
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from peerveil.data.problems import TableSource
 
 Kind = Literal["id", "number", "time", "label", "truth", "rank", "count", "any"]

@@ -7,10 +7,12 @@ which is kept beside them, so that a method can be told how right it was.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -35,10 +37,6 @@ from peerveil.data.simulation import (
     thread_order,
 )
 from peerveil.data.table import Table, read_only, write_frame
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Sequence
 
 _README = """# A synthetic conference
 

@@ -8,13 +8,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
 
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.files import target_path, write_atomically
-from peerveil.data.check import check_columns
+from peerveil.data.check import RawTable, check_columns
 from peerveil.data.digest import fingerprint_of, identity_of
 from peerveil.data.problems import TableSource
 from peerveil.data.readers.files import InputFile
@@ -24,11 +25,8 @@ from peerveil.data.readers.tabular import TABULAR, mapped_table, read_tabular
 from peerveil.data.schema import TableSchema, map_columns, refuse_absent
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import numpy as np
 
-    from peerveil.data.check import RawTable
 
 _TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%.6fZ"
 

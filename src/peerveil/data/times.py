@@ -11,6 +11,7 @@ The rules, in one place:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo, available_timezones
@@ -21,8 +22,6 @@ import polars as pl
 from peerveil.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from peerveil.data.check import ColumnCheck
 
 UTC_MICROSECONDS: Final = pl.Datetime("us", "UTC")

@@ -5,6 +5,7 @@ The statement says what the account's releases guarantee together, unit by unit,
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from importlib.metadata import version
@@ -16,8 +17,6 @@ from peerveil.ledger.records import AccountState, append, find_entry, read_accou
 from peerveil.ledger.refusals import fingerprint, read_guarantee, read_key, read_purpose, require_secure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from sqlalchemy import Connection
 
     from peerveil.core.guarantee import Guarantee, Notion

@@ -14,6 +14,7 @@ network file systems.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -24,8 +25,6 @@ from peerveil.ledger.refusals import LedgerError
 from peerveil.storage import Database, Schema, guard, keys, required, version_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from peerveil.core.errors import PeerveilError
 
 metadata = MetaData()

@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import exact, words
+from peerveil.core.exact import Number, exact, words
 from peerveil.core.guarantee import read_epsilon
 from peerveil.ledger.account import LIBRARY, Account, account_dict
 from peerveil.ledger.database import SCHEMA, LedgerDatabase, accounts, header, secret
@@ -23,12 +25,6 @@ from peerveil.ledger.verify import Verification, verify_database
 from peerveil.storage import Closable, open_tables
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from sqlalchemy import Connection
-
-    from peerveil.core.exact import Number
     from peerveil.ledger.entry import Entry
 
 _LARGEST_BUDGET: Final = 10**300

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from peerveil.core.errors import BadInput, Verbatim
@@ -17,11 +18,6 @@ from peerveil.core.guarantee import Guarantee, Notion
 from peerveil.ledger.database import accounts, bindings, entries
 from peerveil.ledger.entry import Entry, canonical, seal, timestamp
 from peerveil.ledger.refusals import BudgetExceeded, DataBound, LedgerError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from sqlalchemy import Connection, Row
 
 _MOST_BITS: Final = 13_000  # Python reads and prints whole numbers of up to 4300 digits
 _PAGE: Final = 2000

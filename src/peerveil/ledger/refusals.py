@@ -12,8 +12,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import unicodedata
+from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,9 +25,6 @@ from peerveil.core.guarantee.notion import TAKES_EPSILON
 from peerveil.core.randomness import Randomness
 from peerveil.core.randomness.source import SecureRandomness
 from peerveil.core.text import on_one_line
-
-if TYPE_CHECKING:
-    from fractions import Fraction
 
 _LONGEST_NAME: Final = 100
 _LONGEST_PURPOSE: Final = 500

@@ -8,22 +8,18 @@ Keep ``account.head`` elsewhere (in a mail, in the minutes): with it, that is no
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
 from peerveil.core.errors import BadInput
 from peerveil.ledger.database import accounts, bindings, entries, header
 from peerveil.ledger.entry import Entry
 from peerveil.ledger.records import AccountState, entry_from_row, entry_rows
 from peerveil.ledger.refusals import LedgerError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from sqlalchemy import Connection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

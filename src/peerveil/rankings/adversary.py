@@ -14,6 +14,7 @@ over *all* neighboring data sets of a small size:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
@@ -34,8 +35,6 @@ from peerveil.rankings.local import LocalProtocol
 from peerveil.rankings.uniformity import ranking_guarantee
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from peerveil.core.arrays import Floats, Ints
     from peerveil.core.exact import Number
 

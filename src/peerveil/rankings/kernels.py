@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numba import njit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def bisected(

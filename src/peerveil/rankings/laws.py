@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
@@ -23,8 +24,6 @@ from peerveil.core.files import write_atomically
 from peerveil.rankings.kernels import batch_norms_of_shuffles, bisected
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from peerveil.core.arrays import Floats
 
 _SEED: Final = 2_021_061_2  # public: whoever repeats the simulation gets the same law

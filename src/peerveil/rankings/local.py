@@ -9,15 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import ArrayLike
 
 from peerveil.core.errors import BadInput, Verbatim, one_of
-from peerveil.core.exact import printed, whole
+from peerveil.core.exact import Number, printed, whole
 from peerveil.core.files import write_text
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness import Randomness, Response
@@ -28,14 +32,7 @@ from peerveil.rankings.kernels import bisected
 from peerveil.rankings.mallows import read_items, read_randomness, read_ranking
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping
-    from fractions import Fraction
-
-    from numpy.typing import ArrayLike
-
     from peerveil.core.arrays import Ints
-    from peerveil.core.exact import Number
     from peerveil.ledger import Account
 
 QUESTIONS: Final = 3

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 from peerveil.core.errors import BadInput, Verbatim
@@ -15,8 +16,6 @@ from peerveil.data import Rankings
 from peerveil.rankings.kernels import bisected, distances, first_bad_row, insert_all
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
     from peerveil.core.arrays import Ints
 
 _CELLS: Final = 4_000_000  # uniform numbers held at once

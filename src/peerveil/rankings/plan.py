@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, one_of
-from peerveil.core.exact import whole
+from peerveil.core.exact import Number, whole
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import Randomness
@@ -25,11 +27,7 @@ from peerveil.rankings.mallows import Mallows, read_items, read_spread, sample_r
 from peerveil.rankings.uniformity import METHODS, check_epsilon, read_level, uniformity_test
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from fractions import Fraction
-
     from peerveil.core.arrays import Floats
-    from peerveil.core.exact import Number
 
 LOCAL: Final = {"local": "items", "local-pairs": "pairs"}
 """Local tests by name, and what their questions are about."""

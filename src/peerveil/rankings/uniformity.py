@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -13,17 +15,13 @@ from peerveil.core.result import Result
 from peerveil.rankings.ballots import Ballots
 from peerveil.rankings.central import PRIVATE, CentralTest, PairsNorm, RankNorm, central_test
 from peerveil.rankings.figures import draw_test
-from peerveil.rankings.laws import concordance_null
+from peerveil.rankings.laws import Law, NoisyLaw, concordance_null
 from peerveil.rankings.mallows import read_randomness, read_share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from fractions import Fraction
-
     from peerveil.core.exact import Number
     from peerveil.core.randomness import Randomness
     from peerveil.ledger import Account
-    from peerveil.rankings.laws import Law, NoisyLaw
 
 METHODS: Final = ("auto", "friedman", *PRIVATE)
 WITHOUT_EPSILON: Final = ("auto", "friedman", "pairs-norm")

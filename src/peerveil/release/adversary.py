@@ -16,35 +16,30 @@ them less, so they are given the vector itself.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from peerveil.audit.attack import GuessingAttack
 from peerveil.audit.check import Neighbors
 from peerveil.audit.claims import Claim, register
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import whole
+from peerveil.core.exact import Number, whole
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.randomness import Randomness, laplace_scale
 from peerveil.release.expectation import public_prior
 from peerveil.release.mechanism import LaplaceMeans, estimate_means, laplace_sensitivity, means_guarantee
 from peerveil.release.posterior import Posterior, posterior_over_assignments, sampled_posterior
-from peerveil.release.public import Assignment
+from peerveil.release.public import Assignment, PublicScores
 from peerveil.release.region import feasible_region
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from peerveil.core.exact import Number
-    from peerveil.release.public import PublicScores
-
-    Floats = NDArray[np.float64]
     Rows = Sequence[tuple[float, float, float]]
     Publish = Callable[[Assignment, int, Randomness], ArrayLike]
 

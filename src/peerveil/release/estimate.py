@@ -20,12 +20,11 @@ import numpy as np
 from scipy.fft import dct, idct
 from scipy.special import logsumexp
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from peerveil.core.arrays import Floats
 
+if TYPE_CHECKING:
     from peerveil.release.expectation import PublicPrior
 
-    Floats = NDArray[np.float64]
 
 _SURPRISE: Final = (0.0, 0.01, 0.1, 1.0, 10.0, 1e3, 1e6)  # variance beyond the simulated one, in units of the noise's
 _PLAIN: Final = 0.8  # weight of "reviewers do not differ" before anything is seen

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
+from peerveil.core.arrays import Floats
 from peerveil.core.exact import whole
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from peerveil.release.public import PublicScores
 
-    Floats = NDArray[np.float64]
 
 LENIENCY: Final = (0.0, 0.25, 0.5, 1.0, 2.0)
 """How strongly reviewers differ, in the assignments that are simulated: see :func:`draw_means`."""

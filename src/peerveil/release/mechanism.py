@@ -6,6 +6,7 @@ The only private input is the sorted vector of means; the only randomized step a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 import polars as pl
 
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness, laplace_scale
@@ -25,15 +27,11 @@ from peerveil.release.region import FeasibleRegion, feasible_region
 from peerveil.release.weights import review_weights
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
     from peerveil.core.exact import Number
     from peerveil.ledger import Account
 
-    Floats = NDArray[np.float64]
 
 ESTIMATES: Final = ("auto", "shrinkage", "projection", "none")
 NOBODY_DIFFERS: Final = "By the public data all reviewers' means are equal, whoever wrote what."

@@ -43,19 +43,14 @@ convex set. It goes along with shifts and with reversal of the scale; the smalle
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from peerveil.core.arrays import Flags, Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.release.projection import NotOptimal
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
-    Mask = NDArray[np.bool_]
 
 MOST_EDGES = 2_000_000
 """More edges than this in the Hasse diagram are refused: the program would not fit into memory."""
@@ -175,7 +170,7 @@ def _solve(
         high[open_[~up]] = middle[open_[~up]]
 
 
-def cuts(cost: Ints, below: Ints, above: Ints) -> tuple[Mask, Mask]:
+def cuts(cost: Ints, below: Ints, above: Ints) -> tuple[Flags, Flags]:
     """The smallest and the largest upper set of least total cost, with the proof of the module's docstring."""
     dual = _multipliers(cost, below, above)
     size = cost.size
@@ -209,7 +204,7 @@ def _sums(index: Ints, weights: Ints, size: int) -> Ints:
     return np.bincount(index, weights=weights, minlength=size).astype(np.int64)
 
 
-def _reached(start: Mask, tail: Ints, head: Ints) -> Mask:
+def _reached(start: Flags, tail: Ints, head: Ints) -> Flags:
     """All that can be reached from the start along arcs."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import printed, whole
+from peerveil.core.exact import Number, printed, whole
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.progress import progress_bar
 from peerveil.core.result import Plan
@@ -20,11 +21,8 @@ from peerveil.release.public import PublicScores
 from peerveil.release.region import feasible_region
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from matplotlib.axes import Axes
 
-    from peerveil.core.exact import Number
 
 EPSILONS: Final = (0.1, 0.3, 1, 3, 10)
 DEGREES: Final = (0.0, 0.5, 1.0)

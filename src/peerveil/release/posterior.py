@@ -29,18 +29,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numba import njit
+from numpy.typing import ArrayLike, NDArray
 
+from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
 from peerveil.core.randomness import Randomness
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
     from peerveil.release.public import PublicScores
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
     Known = Mapping[tuple[int, int], int]
 
 MOST_WORLDS: Final = 1_000_000

@@ -16,17 +16,13 @@ slackness, up to tolerance), it is the projection: by strong convexity |t - t*|^
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numba import njit
 
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import PeerveilError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 _TOLERANCE: Final = 1e-10
 _ROUNDING: Final = 1e-11  # sums this close to their bounds (in units of all entries together) count as tight

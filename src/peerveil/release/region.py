@@ -30,17 +30,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.release.projection import Projection, box_sorted
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
     from peerveil.release.public import PublicScores
 
-    Floats = NDArray[np.float64]
-    Whole = NDArray[np.int64]
 
 BOUNDS: Final = ("counting", "range")
 _SLACK: Final = 1e-12  # bounds are widened by this share of the range, to cover rounding
@@ -166,7 +164,7 @@ def counting_bounds(public: PublicScores) -> tuple[Floats, Floats, Floats, Float
     return below.boxes(), -above.boxes()[::-1], below.sums(), -above.sums()
 
 
-def _negated(values: Floats, offsets: Whole) -> Floats:
+def _negated(values: Floats, offsets: Ints) -> Floats:
     """The negated weights, again ascending within each paper."""
     paper = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
     place = np.arange(values.size) - offsets[paper]
@@ -176,7 +174,7 @@ def _negated(values: Floats, offsets: Whole) -> Floats:
 class _Below:
     """Everything that bounds the means from below; ``values`` ascend within each paper."""
 
-    def __init__(self, values: Floats, offsets: Whole, loads: Whole) -> None:
+    def __init__(self, values: Floats, offsets: Ints, loads: Ints) -> None:
         self.values, self.offsets, self.loads = values, offsets, loads
         self.sizes = np.diff(offsets)
         self.n, self.m, self.deepest = loads.size, self.sizes.size, int(self.sizes.max())
@@ -237,7 +235,7 @@ class _Below:
             best[j - 1] = max(best[j - 1], here)
         return np.maximum.accumulate(np.maximum.reduce([best, self._paper(), self._forced()]))
 
-    def _depth(self, cheap: Floats, i: Whole) -> Floats:
+    def _depth(self, cheap: Floats, i: Ints) -> Floats:
         """Argument 3, for several i that share the same cheapest weights."""
         best = np.full(i.size, -np.inf)
         for r in range(1, int(self.kinds[-1]) + 1):

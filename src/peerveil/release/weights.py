@@ -34,21 +34,17 @@ three criteria lowers the risk from 61,374 to 61,368: nothing.)
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data import Reviews
 from peerveil.release.monotone import monotone_l1_map
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 WEIGHTS: Final = ("rating", "miscalibration", "normalized", "subjectivity")
 """The names of the weights."""

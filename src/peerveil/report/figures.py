@@ -7,6 +7,7 @@ import html
 import io
 import re
 import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -14,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from peerveil.core.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 

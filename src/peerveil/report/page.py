@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from peerveil.core.errors import BadInput
 from peerveil.core.files import write_text
 from peerveil.report.figures import Svg
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
 CSS: Final = """
 :root { color-scheme: light dark; --ink: #1b1f24; --pale: #59636e; --paper: #ffffff; --card: #f5f7f9;

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import Column, Integer, MetaData, Table, insert, inspect, select
+from sqlalchemy import Column, Connection, Integer, MetaData, Table, insert, inspect, select
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.storage.address import Address
 from peerveil.storage.transactions import Database
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Mapping, Sequence
-
-    from sqlalchemy import Connection
 
 Kind = TypeVar("Kind", bound=Database)
 

@@ -18,22 +18,19 @@ import threading
 import time
 import weakref
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from urllib.parse import quote
 
-from sqlalchemy import create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from sqlalchemy import Connection, Engine
-
     from peerveil.storage.address import Address
 
 _PAUSE: Final = (0.0005, 0.006)  # seconds between two attempts at the write lock

@@ -15,6 +15,7 @@ sentence used by errors, help, schema and reference, what would be right (:attr:
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from importlib import import_module
 from pkgutil import resolve_name
@@ -42,8 +43,6 @@ from peerveil.study.outcome import Outcome
 from peerveil.study.spelling import Range, Refers, Refusals, Spelling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from pydantic import TypeAdapter
 
     from peerveil.core.guarantee import Guarantee

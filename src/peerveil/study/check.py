@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -16,8 +17,6 @@ from peerveil.study.execute import Inputs, StudyFile, kind_of, read_inputs
 from peerveil.study.spelling import Refusals, require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from peerveil.core.guarantee import Guarantee
     from peerveil.study.actions import Action
     from peerveil.study.spec import StepSpec, Study

@@ -10,18 +10,15 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from peerveil.core.errors import BadInput
 from peerveil.core.files import write_text
-from peerveil.data import synthetic_conference
+from peerveil.data import SyntheticConference, synthetic_conference
 from peerveil.ledger import BudgetExceeded
 from peerveil.study import run_study
 from peerveil.study.report import make_page
 from peerveil.timing import choose_gap
-
-if TYPE_CHECKING:
-    from peerveil.data import SyntheticConference
 
 _MARKER: Final = "made-by-peerveil-demo.txt"
 _WINDOW: Final = 300

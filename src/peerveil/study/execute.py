@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -15,15 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal
 
 from peerveil.core.errors import Verbatim
 from peerveil.core.files import check_out
-from peerveil.study.actions import Declared, Kind, Setting, Table
+from peerveil.study.actions import Action, Declared, Kind, Setting, Table
 from peerveil.study.spelling import Columns, DataPath, Name, require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from peerveil.core.randomness import Randomness
     from peerveil.ledger import Account
-    from peerveil.study.actions import Action
     from peerveil.study.outcome import Outcome
 
 

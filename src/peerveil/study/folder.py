@@ -20,8 +20,10 @@ from __future__ import annotations
 import fcntl
 import json
 import secrets
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from peerveil.core.errors import BadInput, PeerveilError
@@ -30,9 +32,6 @@ from peerveil.study.outcome import Outcome
 from peerveil.study.spelling import require
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
     from peerveil.study.spec import Study
 
 Loaded = TypeVar("Loaded")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from peerveil import data
 from peerveil.core.errors import BadInput, PeerveilError
@@ -18,9 +19,6 @@ from peerveil.study.check import debit_of
 from peerveil.study.execute import Inputs
 from peerveil.study.spelling import require
 from peerveil.study.toml import toml_value
-
-if TYPE_CHECKING:
-    import os
 
 _MOST_FILES: Final = 200
 _NOT_DATA: Final = {".md", ".toml", ".db", ".html", ".svg", ".png", ".jpg", ".jpeg", ".pdf", ".log", ".py", ".ipynb"}

@@ -6,15 +6,14 @@ it already has: nothing is drawn twice.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from peerveil.report import Line, Svg
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
     import polars as pl
     from matplotlib.axes import Axes
 

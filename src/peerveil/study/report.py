@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from peerveil.core.exact import printed
 from peerveil.core.files import write_text
 from peerveil.report import Page
 from peerveil.report.page import WORDS
-from peerveil.study.outcome import public_name
+from peerveil.study.outcome import Outcome, public_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from pathlib import Path
-
     from peerveil.ledger import Account
     from peerveil.study.check import Checked
     from peerveil.study.folder import Folder
-    from peerveil.study.outcome import Outcome
 
 _SAVED: Final = {False: "whole", True: "public"}
 _OPERATOR_LEAD: Final = (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,21 +14,16 @@ from peerveil.core.errors import PeerveilError
 from peerveil.core.files import write_text
 from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import Randomness
-from peerveil.ledger import Ledger
+from peerveil.ledger import Account, Entry, Ledger
 from peerveil.study.check import Checked, check_study
 from peerveil.study.execute import Context
 from peerveil.study.folder import Folder
-from peerveil.study.outcome import public_name
+from peerveil.study.outcome import Outcome, public_name
 from peerveil.study.report import Cost, cost_of, write_reports
 from peerveil.study.spec import Study
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable
-
     from peerveil.core.guarantee import Guarantee
-    from peerveil.ledger import Account, Entry
-    from peerveil.study.outcome import Outcome
 
 _LONGEST_PURPOSE: Final = 400
 

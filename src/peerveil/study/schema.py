@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from peerveil.study.actions import MODULES, actions_of, all_actions
+from peerveil.study.actions import MODULES, Action, Declared, Parameter, actions_of, all_actions
 from peerveil.study.execute import StudyFile
 from peerveil.study.spec import AccountBudget, StudyHead
-
-if TYPE_CHECKING:
-    from peerveil.study.actions import Action, Declared, Parameter
 
 _TEXT = {"type": "string", "minLength": 1}
 _REFERENCE_HEAD = """# Actions

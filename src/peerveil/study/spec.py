@@ -30,22 +30,18 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from peerveil.core.errors import BadInput, unknown
 from peerveil.core.files import read_toml, regular_file
 from peerveil.core.guarantee import read_epsilon
-from peerveil.study.actions import Declared, Setting, find_action
+from peerveil.study.actions import Action, Declared, Setting, find_action
 from peerveil.study.execute import StudyFile
 from peerveil.study.spelling import EPSILON_SCHEMA, Address, Range, Refusals, Spelling, Title, require
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from peerveil.study.actions import Action
 
 Settings = TypeVar("Settings", bound=Declared)
 Budget = Annotated[Fraction, Spelling("a number above 0, such as 1, 0.5 or '1/3'", EPSILON_SCHEMA, read_epsilon)]

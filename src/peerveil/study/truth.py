@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from peerveil.core.errors import Verbatim
@@ -24,8 +25,6 @@ from peerveil.study.truth_planning import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from peerveil.core.guarantee import Guarantee
     from peerveil.data import Labels
     from peerveil.study.execute import Context, Inputs, StudyFile

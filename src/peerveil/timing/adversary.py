@@ -7,34 +7,32 @@ Pairs are counted, not listed, so that a month of Wikipedia takes seconds.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
+from numpy.typing import ArrayLike
 
-from peerveil.audit.claims import register
+from peerveil.audit.claims import Claim, register
+from peerveil.core.arrays import Flags, Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.exact import numbers
 from peerveil.core.randomness import Randomness
 from peerveil.core.result import Pictured, Result
 from peerveil.timing.batches import count_joint, count_within
 from peerveil.timing.check import delay_claim, shortened
-from peerveil.timing.durations import in_words, read_duration
+from peerveil.timing.durations import Duration, in_words, read_duration
 from peerveil.timing.log import codes, groups_of, read_log
 from peerveil.timing.mechanisms import MECHANISMS
 from peerveil.timing.post import PreparedPosting
 from peerveil.timing.schedule import PostingSchedule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
 
-    from peerveil.audit.claims import Claim
-    from peerveil.timing.durations import Duration, Flags, Floats, Integers
     from peerveil.timing.mechanism import DelayMechanism
 
 
@@ -63,8 +61,8 @@ class LinkageAttack(Pictured):
     operator_only: ClassVar[bool] = True
 
     threshold: Floats
-    flagged: Integers
-    right: Integers
+    flagged: Ints
+    right: Ints
     batched: int
     informed: bool = False
 
@@ -179,12 +177,12 @@ def linkage_attack(
     owner = _joined(group, actor)
     by_value = np.argsort(value, kind="stable")
 
-    def close(key: Integers) -> Integers:
+    def close(key: Ints) -> Ints:
         """Pairs within each cut-off with the same key."""
         order = by_value[np.argsort(key[by_value], kind="stable")]
         return np.asarray(count_within(key[order], value[order], cut))
 
-    def batched(key: Integers) -> Integers:
+    def batched(key: Ints) -> Ints:
         """Pairs that arrived within the window, by cut-off of their posting times; the last entry is all of them."""
         order = rows[np.argsort(key[rows], kind="stable")]  # the log is in order of arrival
         return np.asarray(count_joint(key[order], arrival[order], value[order], micros, cut))
@@ -198,7 +196,7 @@ def linkage_attack(
     return LinkageAttack(limits, flagged, right[:-1], int(right[-1]), scale is not None)
 
 
-def _joined(first: Any, second: Any) -> Integers:
+def _joined(first: Any, second: Any) -> Ints:
     """Two columns of codes as one."""
     first, second = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
     span = int(second.max()) + 1
@@ -207,7 +205,7 @@ def _joined(first: Any, second: Any) -> Integers:
     return np.asarray(first * span + second)
 
 
-def _groups(within: Any, size: int) -> Integers:
+def _groups(within: Any, size: int) -> Ints:
     if within is None:
         return np.zeros(size, dtype=np.int64)
     values = np.asarray(within)
@@ -216,7 +214,7 @@ def _groups(within: Any, size: int) -> Integers:
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
-def _scales(gaps: Any, group: Integers) -> Floats | None:
+def _scales(gaps: Any, group: Ints) -> Floats | None:
     if gaps is None or gaps is False:
         return None
     values = np.asarray(gaps, dtype=float)
@@ -237,7 +235,7 @@ def _limits(thresholds: ArrayLike | None, informed: bool, micros: int) -> Floats
     return np.unique(numbers(thresholds, "thresholds", low=0, want="seconds, 0 or more"))
 
 
-def _scored_rows(among: str, adopted: Flags) -> Integers:
+def _scored_rows(among: str, adopted: Flags) -> Ints:
     """The events whose pairs count as right."""
     scored = {"everybody": np.ones(adopted.size, dtype=np.bool_), "adopters": adopted, "others": ~adopted}
     return np.flatnonzero(scored[one_of(among, "among", scored)])

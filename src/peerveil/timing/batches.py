@@ -10,6 +10,7 @@ Pairs of events are counted, never listed: memory grows with events, not with pa
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,20 +18,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import polars as pl
 from numba import njit
+from numpy.typing import ArrayLike
 
+from peerveil.core.arrays import Flags, Floats, Ints
 from peerveil.core.exact import numbers
 from peerveil.core.result import Pictured
 from peerveil.data import Events
-from peerveil.timing.durations import in_words, read_duration
+from peerveil.timing.durations import Duration, in_words, read_duration
 from peerveil.timing.log import codes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
 
-    from peerveil.timing.durations import Duration, Flags, Floats, Integers
 
 _NEVER = np.int64(2**62)
 _LONGEST_WALK = 300_000_000  # neighbors to visit; in longer logs a sample of persons is compared with everybody
@@ -66,8 +65,8 @@ class Batches(Pictured):
     window: float
     batched: Flags
     follow_up: Flags
-    batch: Integers
-    sizes: Integers
+    batch: Ints
+    sizes: Ints
     same_rate: float
     other_rate: float
     steps: int
@@ -193,9 +192,7 @@ def check_suspects(suspects: ArrayLike) -> Floats:
 # ---- who stands next to whom -------------------------------------------------------------------------------------
 
 
-def nearest_elsewhere(
-    actor: Any, thread: Any, times: Integers, order: Integers | None = None
-) -> tuple[Integers, Integers, Integers]:
+def nearest_elsewhere(actor: Any, thread: Any, times: Ints, order: Ints | None = None) -> tuple[Ints, Ints, Ints]:
     """An order by actor and time and, in it, the microseconds to the actor's nearest comment on another thread.
 
     In a person's sequence, the nearest earlier comment on another thread is the last one before the run of comments
@@ -217,14 +214,14 @@ def nearest_elsewhere(
     return order, before, after
 
 
-def in_place(values: Any, order: Integers) -> Any:
+def in_place(values: Any, order: Ints) -> Any:
     """Values that are listed in some order of the rows, in the order of the rows themselves."""
     out = np.empty_like(values)
     out[order] = values
     return out
 
 
-def _label(batched: Integers, actor: Any, times: Integers, micros: int) -> tuple[Integers, Integers]:
+def _label(batched: Ints, actor: Any, times: Ints, micros: int) -> tuple[Ints, Ints]:
     """Number the batches: neighbors of one person at most the window apart belong together. Rows by actor and time."""
     batch = np.full(times.size, -1, dtype=np.int64)
     if not batched.size:
@@ -235,7 +232,7 @@ def _label(batched: Integers, actor: Any, times: Integers, micros: int) -> tuple
     return batch, np.bincount(number).astype(np.int64)
 
 
-def _close_pairs(order: Integers, actor: Any, times: Integers, micros: int, people: int) -> tuple[float, float]:
+def _close_pairs(order: Ints, actor: Any, times: Ints, micros: int, people: int) -> tuple[float, float]:
     """The share of pairs of persons with two comments within the window, and its standard error.
 
     Memory grows with people and events only. Where the walk would be too long, a random sample of people is compared

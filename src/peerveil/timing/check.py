@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import ArrayLike
 
 from peerveil.audit import Claim, Neighbors
 from peerveil.core.errors import BadInput, one_of
@@ -30,18 +31,15 @@ from peerveil.core.exact import exp_bounds, numbers, whole
 from peerveil.core.result import Pictured
 from peerveil.data import Events
 from peerveil.timing.batches import check_suspects
-from peerveil.timing.delays import WHOLE, Steps
-from peerveil.timing.mechanism import check_mechanism
+from peerveil.timing.delays import WHOLE, Delay, Steps
+from peerveil.timing.mechanism import DelayMechanism, check_mechanism
 from peerveil.timing.post import PreparedPosting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
 
+    from peerveil.core.arrays import Floats
     from peerveil.core.randomness import Randomness
-    from peerveil.timing.delays import Delay
-    from peerveil.timing.durations import Floats
-    from peerveil.timing.mechanism import DelayMechanism
 
 
 @dataclass(frozen=True)

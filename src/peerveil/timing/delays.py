@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from peerveil.core.arrays import Floats, Ints
 from peerveil.core.exact import at_least
 from peerveil.timing.durations import TICKS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Self
-
-    from numpy.typing import ArrayLike
-
     from peerveil.core.randomness import Randomness
-    from peerveil.timing.durations import Floats, Integers
 
 WHOLE: Final = 1 << 53  # weights are whole multiples of 2^-53
 _MICRO: Final = TICKS // 1_000_000
@@ -63,7 +60,7 @@ class Delay(ABC):
         """The probability of a delay in (0, x]: the point mass at 0 left out."""
 
     @abstractmethod
-    def draw_ticks(self, count: int, randomness: Randomness) -> Integers:
+    def draw_ticks(self, count: int, randomness: Randomness) -> Ints:
         """Independent delays in ticks."""
 
     @abstractmethod
@@ -130,7 +127,7 @@ class Steps(Delay):
             out += weight / WHOLE * np.clip((points * TICKS - low) / (high - low), 0.0, 1.0)
         return out
 
-    def draw_ticks(self, count: int, randomness: Randomness) -> Integers:
+    def draw_ticks(self, count: int, randomness: Randomness) -> Ints:
         """Choose a piece by its exact weight, then a tick of it, uniformly."""
         low, high, weight = self.pieces[0]
         if weight == WHOLE:
@@ -197,7 +194,7 @@ class Tail(Delay):
     def _scales_after_start(self, x: ArrayLike) -> Floats:
         return np.asarray((np.asarray(x, dtype=float) - self.start / TICKS) * 1e6 / self.scale)
 
-    def draw_ticks(self, count: int, randomness: Randomness) -> Integers:
+    def draw_ticks(self, count: int, randomness: Randomness) -> Ints:
         """The start, and a geometric number of microseconds."""
         return self.start + _MICRO * draw_geometric(count, self.scale, randomness)
 
@@ -261,11 +258,11 @@ class Stairs(Delay):
         inside = np.minimum(rest, tread) + fall * np.maximum(rest - tread, 0)
         return np.asarray(1 - fall**period + height * fall**period * inside)
 
-    def draw_ticks(self, count: int, randomness: Randomness) -> Integers:
+    def draw_ticks(self, count: int, randomness: Randomness) -> Ints:
         """The start, and a period and a tick in it."""
         scale = at_least(1 / self.loss)
 
-        def draw(missing: int) -> Integers:
+        def draw(missing: int) -> Ints:
             place = randomness.integers(0, self.step, missing)
             number = draw_geometric(missing, scale, randomness)
             late = place >= self.tread
@@ -279,17 +276,17 @@ class Stairs(Delay):
         return replace(self, start=start, step=step, tread=tread)
 
 
-def draw_geometric(count: int, scale: float, randomness: Randomness) -> Integers:
+def draw_geometric(count: int, scale: float, randomness: Randomness) -> Ints:
     """Whole numbers k >= 0 with mass proportional to exp(-k / scale)."""
 
-    def draw(missing: int) -> Integers:
+    def draw(missing: int) -> Ints:
         noise = randomness.discrete_laplace(np.zeros(2 * missing + 8, dtype=np.int64), scale=scale)
         return noise[noise >= 0][:missing]
 
     return _filled(count, draw)
 
 
-def _filled(count: int, draw: Callable[[int], Integers]) -> Integers:
+def _filled(count: int, draw: Callable[[int], Ints]) -> Ints:
     """So many numbers, from a sampler that may return fewer than it is asked for."""
     out, filled = np.empty(count, dtype=np.int64), 0
     while filled < count:

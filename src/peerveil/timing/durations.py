@@ -10,22 +10,14 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import Number, exact
 
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    from numpy.typing import NDArray
-
-    Duration: TypeAlias = Number | timedelta | np.timedelta64
-    Flags: TypeAlias = NDArray[np.bool_]
-    Floats: TypeAlias = NDArray[np.float64]
-    Integers: TypeAlias = NDArray[np.int64]
+Duration: TypeAlias = "Number | timedelta | np.timedelta64"
 
 TICKS: Final = 1_000_000_000  # ticks in a second
 LONGEST_SECONDS: Final = 10 * 366 * 86_400  # ten years: nobody waits longer

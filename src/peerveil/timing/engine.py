@@ -13,12 +13,16 @@ zone in all rows or in none), ``2026-03-01``, and numbers.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import ArrayLike
 
+from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.result import Pictured, plain
 from peerveil.data import Events
@@ -26,17 +30,12 @@ from peerveil.data.engines import builtin, is_table, open_table, rows_of
 from peerveil.data.table import check_mapping, is_frame
 from peerveil.data.times import in_calendar, unit_of
 from peerveil.timing.adversary import LinkageAttack
-from peerveil.timing.durations import in_words, percent, read_duration
+from peerveil.timing.durations import Duration, in_words, percent, read_duration
 from peerveil.timing.log import FACTS_ABOUT_PEOPLE
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Mapping
-
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
 
-    from peerveil.timing.durations import Duration, Floats, Integers
 
 _NEEDED: Final = ("actor", "thread", "time")
 _DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -207,7 +206,7 @@ def _audit(log: Any, window: int, limits: Floats, baseline: bool) -> TableAudit:
     )
 
 
-def _pairs_within(log: Any, cut: list[int], group: str | None) -> Integers:
+def _pairs_within(log: Any, cut: list[int], group: str | None) -> Ints:
     """Pairs (on one thread, if a group is named) that appeared within each cut-off: a sliding count by moment."""
     import ibis
 
@@ -223,7 +222,7 @@ def _pairs_within(log: Any, cut: list[int], group: str | None) -> Integers:
     return np.array([round(row[f"s{i}"] + row["tied"]) for i in range(len(cut))], dtype=np.int64)
 
 
-def _batched_pairs(log: Any, window: int, cut: list[int]) -> Integers:
+def _batched_pairs(log: Any, window: int, cut: list[int]) -> Ints:
     """Pairs of one person on different threads that arrived within the window, by how close they appeared."""
     import ibis
 

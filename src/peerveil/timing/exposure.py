@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import polars as pl
 
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput
 from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import Randomness
@@ -17,19 +19,16 @@ from peerveil.report import Line
 from peerveil.timing.adversary import LinkageAttack, linkage_attack
 from peerveil.timing.batches import Batches, find_batches
 from peerveil.timing.check import OptimalAttack, optimal_attack
-from peerveil.timing.durations import in_words, percent, read_duration
+from peerveil.timing.durations import Duration, in_words, percent, read_duration
 from peerveil.timing.log import FACTS_ABOUT_PEOPLE, Leak, find_leaks, groups_of, read_log
 from peerveil.timing.mechanisms import FollowUp
 from peerveil.timing.plan import choose_gap, intervals
 from peerveil.timing.post import PreparedPosting
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from matplotlib.axes import Axes
 
     from peerveil.core.exact import Number
-    from peerveil.timing.durations import Duration, Floats
     from peerveil.timing.mechanism import DelayMechanism
     from peerveil.timing.schedule import PostingSchedule
 

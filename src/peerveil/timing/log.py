@@ -27,6 +27,7 @@ reviews in order. A delay of the public time is worth nothing while these are pu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +39,8 @@ from peerveil.data.schema import ORDER_LEAKS, SECOND_CLOCKS
 from peerveil.data.table import is_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from peerveil.core.arrays import Ints
     from peerveil.core.randomness import Randomness
-    from peerveil.timing.durations import Integers
 
 FACTS_ABOUT_PEOPLE = "the operator only: these are facts about the people in the log"
 ORDER_UNKNOWN = (
@@ -68,7 +67,7 @@ def read_log(data: Any, argument: str, *, columns: Mapping[str, str] | None = No
     return Events.read(data, columns=columns, extra=extra)
 
 
-def codes(events: Events) -> tuple[Any, Any, Integers]:
+def codes(events: Events) -> tuple[Any, Any, Ints]:
     """Actors and threads as whole numbers, and times in microseconds."""
     return events.numbered("actor")[0], events.numbered("thread")[0], np.asarray(events.times, dtype=np.int64)
 
@@ -78,7 +77,7 @@ def groups_of(events: Events, within: Any) -> Any:
     return events.numbered(within)[0] if isinstance(within, str) else within
 
 
-def file_order(events: Events) -> tuple[Integers, bool]:
+def file_order(events: Events) -> tuple[Ints, bool]:
     """The events by time, equal times as in the file (as positions in the table), and whether that is how they arrived.
 
     >>> log = Events(actor=["ann", "ann"], thread=["T", "S"], time=[1e9, 1e9])
@@ -98,19 +97,19 @@ def file_order(events: Events) -> tuple[Integers, bool]:
     return order, not by_actor
 
 
-def _is_sorted(steps: Integers) -> bool:
+def _is_sorted(steps: Ints) -> bool:
     """Whether there are steps from one actor to another, all of them upward or all downward."""
     return bool((steps != 0).any() and ((steps >= 0).all() or (steps <= 0).all()))
 
 
-def shuffle_ties(order: Integers, times: Integers, randomness: Randomness) -> Integers:
+def shuffle_ties(order: Ints, times: Ints, randomness: Randomness) -> Ints:
     """The same order by time, with events of one moment in random order."""
     if not (np.diff(times[order]) == 0).any():
         return order
     return np.lexsort((randomness.permutation(times.size), times))
 
 
-def parents_of(events: Events) -> Integers:
+def parents_of(events: Events) -> Ints:
     """The row of what each event answers, -1 where it answers nothing."""
     if not events.has_replies:
         return np.full(len(events), -1, dtype=np.int64)

@@ -13,25 +13,22 @@ Subclasses say which these are, and bound the product.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from peerveil.core.arrays import Flags, Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import whole
+from peerveil.core.exact import Number, whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness import Randomness
 from peerveil.timing.batches import in_place, nearest_elsewhere
-from peerveil.timing.durations import TICKS, in_words, read_duration
+from peerveil.timing.durations import TICKS, Duration, in_words, read_duration
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from numpy.typing import ArrayLike
-
-    from peerveil.core.exact import Number
     from peerveil.timing.delays import Delay
-    from peerveil.timing.durations import Duration, Flags, Floats, Integers
 
 MOST_EPSILON: Final = 100
 """The largest epsilon: far beyond use, and far from where floats overflow."""
@@ -120,7 +117,7 @@ class DelayMechanism(ABC):
         """The longest delay, without the hold; infinity if there is none."""
         return max(self.batched.maximum, self.unbatched.maximum)
 
-    def draw_ticks(self, batched: ArrayLike, randomness: Randomness) -> Integers:
+    def draw_ticks(self, batched: ArrayLike, randomness: Randomness) -> Ints:
         """Independent delays in whole nanoseconds, one for each entry of ``batched``."""
         flags = np.asarray(batched)
         if flags.dtype != np.bool_:
@@ -137,7 +134,7 @@ class DelayMechanism(ABC):
         """
         return self.draw_ticks(batched, Randomness.of(randomness)) / TICKS
 
-    def status(self, actor: Any, thread: Any, times: Integers) -> Flags:
+    def status(self, actor: Any, thread: Any, times: Ints) -> Flags:
         """Which comments get the long delay. Times in microseconds, sorted."""
         order, before, after = nearest_elsewhere(actor, thread, times)
         nearest = before if self.follow_ups_only else np.minimum(before, after)

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 from numba import njit
 
+from peerveil.core.arrays import Flags, Ints
 from peerveil.core.errors import BadInput, one_of
-from peerveil.core.exact import at_least, exp_bounds, number
+from peerveil.core.exact import Number, at_least, exp_bounds, number
 from peerveil.core.guarantee import Guarantee, Notion
 from peerveil.timing.batches import in_place
 from peerveil.timing.delays import WHOLE, Stairs, Steps, Tail
-from peerveil.timing.durations import LONGEST_SECONDS, TICKS, in_words, read_duration
+from peerveil.timing.durations import LONGEST_SECONDS, TICKS, Duration, in_words, read_duration
 from peerveil.timing.mechanism import DelayMechanism
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from peerveil.core.exact import Number
     from peerveil.core.randomness import Randomness
-    from peerveil.timing.durations import Duration, Flags, Integers
 
 
 class ZeroInflatedUniform(DelayMechanism):
@@ -328,7 +326,7 @@ class Queue:
     def __repr__(self) -> str:
         return f"Queue(step={self.step:g})"
 
-    def schedule(self, actor: Any, times: Integers, randomness: Randomness) -> tuple[Flags, Integers]:
+    def schedule(self, actor: Any, times: Ints, randomness: Randomness) -> tuple[Flags, Ints]:
         """Which comments shared a step with another of their author's, and when each is posted (microseconds)."""
         # a public clock: one that began with the first comment would show its arrival
         number = times // self._step_micros

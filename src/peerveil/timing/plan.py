@@ -7,29 +7,27 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import polars as pl
 
+from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim, one_of
-from peerveil.core.exact import numbers
+from peerveil.core.exact import Number, numbers
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.result import Plan
 from peerveil.data import Events
 from peerveil.data.table import is_frame
-from peerveil.timing.durations import in_words, percent, read_duration
+from peerveil.timing.durations import Duration, in_words, percent, read_duration
 from peerveil.timing.log import codes, read_log
 from peerveil.timing.mechanisms import Exponential, FollowUp, Staircase, ZeroInflatedUniform
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from matplotlib.axes import Axes
 
-    from peerveil.core.exact import Number
-    from peerveil.timing.durations import Duration, Floats, Integers
     from peerveil.timing.mechanism import DelayMechanism
 
     Between = Literal["actor", "thread", "all"]
@@ -308,7 +306,7 @@ def read_gaps(path: str | os.PathLike[str]) -> tuple[str, dict[str, float]]:
     return frame.columns[0], dict(zip(frame.to_series(0).to_list(), seconds, strict=True))
 
 
-def _intervals(history: Events, between: str, window: Duration) -> tuple[Floats, Integers]:
+def _intervals(history: Events, between: str, window: Duration) -> tuple[Floats, Ints]:
     """Intervals in seconds, and the row of the later event of each."""
     actor, thread, times = codes(history)
     keys = {"actor": actor, "thread": thread, "all": np.zeros(times.size, dtype=np.int64)}

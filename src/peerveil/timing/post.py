@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import polars as pl
+from numpy.typing import ArrayLike
 
+from peerveil.core.arrays import Flags, Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness
 from peerveil.core.result import Outputs, Result
 from peerveil.timing.batches import in_place
-from peerveil.timing.durations import TICKS, in_words, read_duration
+from peerveil.timing.durations import TICKS, Duration, in_words, read_duration
 from peerveil.timing.log import ORDER_UNKNOWN, codes, file_order, parents_of, read_log, shuffle_ties
 from peerveil.timing.mechanism import DelayMechanism, check_mechanism
 from peerveil.timing.mechanisms import Queue
@@ -28,11 +30,9 @@ from peerveil.timing.schedule import PostingSchedule, behind_parents
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
 
     from peerveil.data import Events
     from peerveil.ledger import Account
-    from peerveil.timing.durations import Duration, Flags, Floats, Integers
 
 Gaps: TypeAlias = Mapping[Any, float] | str | os.PathLike[str]
 """The gap in seconds of each value of a column, or a file of them (:func:`peerveil.timing.plan.read_gaps`)."""
@@ -224,7 +224,7 @@ class PreparedPosting:
             rows=pl.Series(self.events.rows),
         )
 
-    def _status(self, mechanism: DelayMechanism, order: Integers) -> Flags:
+    def _status(self, mechanism: DelayMechanism, order: Ints) -> Flags:
         """Which events get the long delay, by the order of arrival."""
         actor, thread, times = (column[order] for column in codes(self.events))
         if self.declared is None:
@@ -233,7 +233,7 @@ class PreparedPosting:
             batched = _follows_declaration(self.declared[order], actor, times, mechanism.window)
         return np.asarray(in_place(batched, order))
 
-    def _ticks(self, mechanism: DelayMechanism, batched: Flags, randomness: Randomness) -> Integers:
+    def _ticks(self, mechanism: DelayMechanism, batched: Flags, randomness: Randomness) -> Ints:
         """Delays in ticks, each drawn once."""
         if self.gap is None:
             return mechanism.draw_ticks(batched, randomness)
@@ -304,7 +304,7 @@ def _declared(declared: ArrayLike, mechanism: DelayMechanism, size: int) -> Flag
     return flags
 
 
-def _follows_declaration(declared: Flags, actor: Any, times: Integers, window: float) -> Flags:
+def _follows_declaration(declared: Flags, actor: Any, times: Ints, window: float) -> Flags:
     """Which comments are declared, or follow a declared one of the same person within the window."""
     order = np.argsort(actor, kind="stable")
     last = np.maximum.accumulate(np.where(declared[order], np.arange(times.size), -1))

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import polars as pl
 
+from peerveil.core.arrays import Flags, Floats, Ints
 from peerveil.core.result import Pictured, plain
 from peerveil.timing.durations import in_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from peerveil.timing.durations import Flags, Floats, Integers
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -49,11 +48,11 @@ class PostingSchedule(Pictured):
 
     actor: Any
     thread: Any
-    arrival: Integers
-    posted: Integers
-    own: Integers
-    parent: Integers
-    shuffle: Integers
+    arrival: Ints
+    posted: Ints
+    own: Ints
+    parent: Ints
+    shuffle: Ints
     batched: Flags
     adopted: Flags
     window: float
@@ -125,7 +124,7 @@ class PostingSchedule(Pictured):
             }
         )
 
-    def _place(self) -> Integers:
+    def _place(self) -> Ints:
         """The place of each event in the order of posting, from 0; parents before replies of the same moment.
 
         Replies that waited for one parent share its moment. Their order is that of their own drawn times, which the
@@ -172,7 +171,7 @@ class PostingSchedule(Pictured):
         ax.legend()
 
 
-def behind_parents(own: Integers, parent: Integers) -> Integers:
+def behind_parents(own: Ints, parent: Ints) -> Ints:
     """The latest own time along the way up to the root, by doubling the step: log2(depth) passes."""
     latest, above = own.copy(), parent.copy()
     while True:
@@ -183,7 +182,7 @@ def behind_parents(own: Integers, parent: Integers) -> Integers:
         latest[going], above[going] = np.maximum(latest[going], latest[up]), above[up]
 
 
-def _authors(thread: Integers, actor: Integers) -> Integers:
+def _authors(thread: Ints, actor: Ints) -> Ints:
     """Authors numbered within each thread by first appearance."""
     _, first, which = np.unique(thread * (int(actor.max()) + 1) + actor, return_index=True, return_inverse=True)
     order = np.lexsort((first, thread[first]))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -21,13 +22,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from peerveil.audit import ExactLoss, exact_loss
 from peerveil.audit.attack import GuessingAttack
 from peerveil.audit.check import Neighbors
 from peerveil.audit.claims import Claim, register
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import whole
+from peerveil.core.exact import Number, whole
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness, Response
 from peerveil.truth.answers import EncodedAnswers
@@ -38,12 +40,7 @@ from peerveil.truth.models import Channel, ClassPrior
 from peerveil.truth.wire import Client, invitation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
-
     from peerveil.core.arrays import Floats
-    from peerveil.core.exact import Number
 
 _MOST_OUTCOMES: Final = 200_000
 _IDS: Final = pl.Series("id", range(16))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numba as nb
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.data import Labels
@@ -17,11 +20,6 @@ from peerveil.data.labels import check_classes
 from peerveil.data.readers.files import InputFile
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
     from peerveil.core.arrays import Codes, Floats, Ints
 
 REPEATED: Final = ("all", "first", "last", "refuse")

@@ -28,6 +28,7 @@ number of tasks for each class but one (Schwarz, 1978).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -41,8 +42,6 @@ from peerveil.truth.memory import MemoryEngine
 from peerveil.truth.models import STRENGTH, Channel, ClassPrior, majority_posterior
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from peerveil.core.arrays import Floats
     from peerveil.truth.answers import EncodedAnswers
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -21,8 +22,6 @@ import numpy as np
 from peerveil.core.errors import PeerveilError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
     import polars as pl
 
     from peerveil.core.arrays import Floats, Ints

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim, one_of
-from peerveil.core.exact import whole
-from peerveil.core.guarantee import read_epsilon
+from peerveil.core.exact import Number, whole
+from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.result import Outputs
 from peerveil.data import Labels
 from peerveil.data.engines import quiet
 from peerveil.truth.answers import EncodedAnswers, decode_classes, read_classes
 from peerveil.truth.choose import AutoModel, Pilot
-from peerveil.truth.em import Limits
+from peerveil.truth.em import Engine, Limits, Model
 from peerveil.truth.grid import BIAS, GridModel
 from peerveil.truth.guarantee import NotRandomized, device_guarantee
 from peerveil.truth.memory import MemoryEngine
@@ -36,14 +37,9 @@ from peerveil.truth.tables import TableEngine, count_answers, is_source, open_an
 from peerveil.truth.wire import stated_answers
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
-
     from ibis.backends import BaseBackend
 
     from peerveil.core.arrays import Floats
-    from peerveil.core.exact import Number
-    from peerveil.core.guarantee import Guarantee
-    from peerveil.truth.em import Engine, Model
 
 MODELS: Final = ("auto", "one-coin", "two-coin", "confusion")
 ENGINES: Final = ("auto", "memory", "duckdb", "spark")

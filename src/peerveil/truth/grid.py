@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from peerveil.truth.em import CoinWeights, EMModel, ExpectedCounts, Parameters
-from peerveil.truth.models import STRENGTH
+from peerveil.truth.models import STRENGTH, Channel, ClassPrior
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from peerveil.core.arrays import Floats, Ints
-    from peerveil.truth.models import Channel, ClassPrior
 
 BIAS: Final = 5.0  # answers that a general ability is worth for the ability in a class
 _MEANS: Final = np.linspace(0.02, 0.98, 97)  # of abilities

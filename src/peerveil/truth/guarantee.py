@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -13,8 +14,6 @@ from peerveil.core.result import Result
 from peerveil.truth.models import Channel
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     import polars as pl
 
     from peerveil.core.arrays import Floats

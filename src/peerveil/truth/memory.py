@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numba as nb
 import numpy as np
+from numpy.typing import NDArray
 
 from peerveil.core.errors import BadInput
 from peerveil.truth.em import CoinWeights, EStep, ExpectedCounts, Parameters
 
 if TYPE_CHECKING:
     import polars as pl
-    from numpy.typing import NDArray
 
     from peerveil.core.arrays import Codes, Floats
     from peerveil.truth.answers import EncodedAnswers

@@ -8,6 +8,7 @@ probability p(a) = other + (keep - other) a, equation (22) of the paper for k = 
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -17,8 +18,6 @@ from peerveil.core.errors import BadInput
 from peerveil.truth.em import CoinWeights, EMFit, EMModel, Engine, ExpectedCounts, Limits, Parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
-
     import polars as pl
 
     from peerveil.core.arrays import Floats, Ints

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, one_of
-from peerveil.core.exact import printed, whole
+from peerveil.core.exact import Number, printed, whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import Randomness
@@ -21,11 +22,6 @@ from peerveil.truth.figures import draw_comparison, draw_plan
 from peerveil.truth.guarantee import UNITS
 from peerveil.truth.randomize import randomize_answers
 from peerveil.truth.simulate import simulate_crowd
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
-
-    from peerveil.core.exact import Number
 
 EPSILONS: Final = ("0.5", "1", "2", "4")
 ANSWERS: Final = (3, 5, 9, 15, 25, 45, 80)

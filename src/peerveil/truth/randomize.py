@@ -13,14 +13,16 @@ Three guarantees, from weak to strong:
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim, one_of
-from peerveil.core.exact import whole
+from peerveil.core.exact import Number, whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness import Randomness, Response
 from peerveil.core.result import Outputs
@@ -31,15 +33,10 @@ from peerveil.truth.answers import full_sheet, missing_class
 from peerveil.truth.figures import draw_classes
 from peerveil.truth.guarantee import UNITS, AnswersResult, largest_load, task_guarantee
 from peerveil.truth.models import Channel
-from peerveil.truth.result import is_pandas
+from peerveil.truth.result import TruthResult, WorkerAbilities, is_pandas
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
-    from fractions import Fraction
-
-    from peerveil.core.exact import Number
     from peerveil.ledger import Account
-    from peerveil.truth.result import TruthResult, WorkerAbilities
 
 
 def randomize(

@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib
 import warnings
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.guarantee import NOT_PRIVATE_MARK
@@ -19,11 +22,6 @@ from peerveil.truth.figures import draw_abilities
 from peerveil.truth.guarantee import AnswersResult, NotRandomized, doubt
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
     from peerveil.core.arrays import Floats, Ints
     from peerveil.truth.choose import Evidence
 

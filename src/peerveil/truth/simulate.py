@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, one_of
-from peerveil.core.exact import whole
+from peerveil.core.exact import Number, whole
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness, Response
 from peerveil.data import Labels
@@ -19,10 +20,7 @@ from peerveil.data.readers.files import InputFile
 from peerveil.truth.result import TruthResult
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from peerveil.core.arrays import Floats, Ints
-    from peerveil.core.exact import Number
 
 CROWDS: Final = ("one-coin", "two-coin", "biased", "confusion", "spammers", "experts", "hard-tasks")
 

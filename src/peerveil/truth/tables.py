@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial, reduce
 from importlib import import_module
@@ -27,8 +28,6 @@ from peerveil.truth.answers import EncodedAnswers, encode_gold, observed_classes
 from peerveil.truth.em import CoinWeights, EStep, ExpectedCounts, Parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-
     from ibis.backends import BaseBackend
     from ibis.expr.types import Table, Value
 

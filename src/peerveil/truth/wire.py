@@ -17,23 +17,19 @@ import json
 import re
 import secrets
 import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import exp_bounds
+from peerveil.core.exact import Number, exp_bounds
 from peerveil.core.files import write_text
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Response
 from peerveil.data import Labels
 from peerveil.truth.guarantee import task_guarantee
 from peerveil.truth.randomize import CollectedAnswers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from peerveil.core.exact import Number
 
 FORMAT: Final = "peerveil-truth/1"
 _MAX_LINE_LENGTH: Final = 10_000

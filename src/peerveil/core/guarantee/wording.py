@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,6 @@ from peerveil.core.exact import exp_bounds, words
 from peerveil.core.guarantee.notion import TAKES_EPSILON, WORTHLESS, Notion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from peerveil.core.guarantee.value import Guarantee
 
 

@@ -8,20 +8,17 @@ is what the proof is about.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import Number, as_array, exp_bounds, log_above, printed, whole, words
 from peerveil.core.guarantee import read_epsilon
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import ArrayLike, NDArray
 
 _LARGEST_USEFUL: Final = Fraction(64)  # e^64 is beyond what 64 bits can express
 _CLOSE_ENOUGH: Final = 1e-6  # accept 32 bits if they reach epsilon up to this fraction

@@ -10,25 +10,19 @@ import math
 import os
 from abc import ABC, abstractmethod
 from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar, Final, final
+from typing import Any, ClassVar, Final, final
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import as_array, at_least, number, safe_sensitivity, whole
+from peerveil.core.exact import Number, as_array, at_least, number, safe_sensitivity, whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness.response import Response
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from peerveil.core.exact import Number
-
 
 _BLOCK: Final = 1 << 17  # values handled at once: stays in the processor's cache
 _LARGEST_SCALE: Final = 10**300

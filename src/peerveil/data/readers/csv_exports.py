@@ -12,20 +12,27 @@ text, scores, total score, ..., date, time``. The cell ``scores`` holds one line
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from peerveil.core.errors import Verbatim
-from peerveil.data.readers.platforms import ExportRecord, Field, counted_note, csv_records, record_table, review_table
+from peerveil.data.readers.platforms import (
+    Content,
+    ExportRecord,
+    Field,
+    ReadOptions,
+    counted_note,
+    csv_records,
+    record_table,
+    review_table,
+)
 from peerveil.data.readers.tabular import csv_header, separator_of
 from peerveil.data.schema import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from peerveil.data.check import RawTable
     from peerveil.data.readers.files import InputFile
-    from peerveil.data.readers.platforms import Content, ReadOptions
 
 HOTCRP_WEB = frozenset({"paper", "review"})
 HOTCRP_LONG = frozenset({"pid", "review", "email", "status", "field", "data"})

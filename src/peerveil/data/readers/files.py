@@ -9,17 +9,15 @@ import itertools
 import json
 import os
 import zlib
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Any, cast
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data.problems import BadTable, TableSource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HEAD_BYTES = 65_536
 

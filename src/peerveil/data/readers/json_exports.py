@@ -12,18 +12,24 @@ MediaWiki: an API answer, a list of answers, a list of changes, or JSON lines of
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from peerveil.core.errors import Verbatim
-from peerveil.data.readers.platforms import ExportRecord, counted_note, record_table, review_table
+from peerveil.data.readers.platforms import (
+    Content,
+    ExportRecord,
+    Field,
+    ReadOptions,
+    counted_note,
+    record_table,
+    review_table,
+)
 from peerveil.data.schema import SECOND_CLOCKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from peerveil.data.check import RawTable
     from peerveil.data.readers.files import InputFile
-    from peerveil.data.readers.platforms import Content, Field, ReadOptions
 
 _SCORES = ("rating", "overall_rating", "recommendation", "overall_recommendation", "overall_assessment", "score")
 _REVIEW = re.compile(r"(^|[_/-])Review$")

@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from peerveil.core.errors import Verbatim
 from peerveil.data.check import RawTable
 from peerveil.data.problems import TableSource
-from peerveil.data.readers.files import csv_rows
+from peerveil.data.readers.files import InputFile, csv_rows
 from peerveil.data.schema import listed, plain_name, refuse_absent
-
-if TYPE_CHECKING:
-    from peerveil.data.readers.files import InputFile
 
 Content = dict[str, Any]
 Field = str | tuple[str, Callable[[Content], object]]

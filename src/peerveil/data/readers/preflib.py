@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,6 @@ from peerveil.data.orders import Counts, Ranks, RankSet, rank_type, tied_rows
 from peerveil.data.problems import MOST_REPORTED, BadTable, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from peerveil.data.readers.files import InputFile
 
 KINDS = {"soc": "complete orders without ties", "soi": "orders without ties", "toc": "complete orders", "toi": "orders"}

@@ -8,8 +8,9 @@ items. If the cells are numbers, they could be either, and nothing but a questio
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import polars as pl
@@ -19,9 +20,6 @@ from peerveil.data.check import RawTable, as_series, check_columns
 from peerveil.data.orders import RankSet, checked_counts, checked_items, checked_ranks, rank_type, without_gaps
 from peerveil.data.problems import ProblemLog, TableSource
 from peerveil.data.schema import RANKINGS, Column, TableSchema, refuse_absent
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _LAYOUTS: Final = """one of three layouts (columns voter and count may be left out):
   one column per place, with items:   voter,rank1,rank2,rank3

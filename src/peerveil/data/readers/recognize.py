@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from peerveil.core.errors import BadInput, Verbatim
@@ -14,9 +16,6 @@ from peerveil.data.readers.tabular import TABULAR, column_names, separator_of
 from peerveil.data.schema import SCHEMAS, plain_name, suggest_columns
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Mapping
-
     from peerveil.data.check import RawTable
     from peerveil.data.problems import BadTable
     from peerveil.data.readers.platforms import ReadOptions

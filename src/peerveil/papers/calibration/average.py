@@ -17,6 +17,7 @@ r = sigma sqrt(1/V_1 + 1/V_2).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -35,24 +36,18 @@ from peerveil.calibration.checks import (
     reachable_conference_error,
 )
 from peerveil.calibration.frontier import Frontier
-from peerveil.calibration.functions import Affine, Uncertain, read_functions
-from peerveil.calibration.pair import Pair, PairStrategy, log_odds
+from peerveil.calibration.functions import Affine, Reviewer, Uncertain, read_functions
+from peerveil.calibration.pair import Pair, PairFrontiers, PairStrategy, log_odds
 from peerveil.calibration.simulate import ErrorCheck, Simulation, play_pairs
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import Guarantee
 from peerveil.papers.calibration.known import known_moments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
     from peerveil.calibration.decision import Decision
-    from peerveil.calibration.functions import Reviewer
-    from peerveil.calibration.pair import PairFrontiers
     from peerveil.core.randomness import Randomness
 
-    Floats = NDArray[np.float64]
 
 _X, _W = np.polynomial.legendre.leggauss(10)
 _REACH = 9.0  # standard deviations

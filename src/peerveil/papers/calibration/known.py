@@ -7,19 +7,14 @@ rules between these points, and the outer one is adaptive.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from peerveil.calibration.beliefs import integrate
 from peerveil.calibration.functions import log_prior
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+from peerveil.core.arrays import Floats
 
 _X, _W = np.polynomial.legendre.leggauss(10)
 _FAR = 8.5  # standard deviations of quality

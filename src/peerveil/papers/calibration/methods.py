@@ -11,26 +11,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import block_array, coo_array, csc_array
 from scipy.sparse.linalg import spsolve
 from scipy.stats import kendalltau
 
 from peerveil.calibration.functions import Affine
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import number, numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike, NDArray
-
     from peerveil.calibration.fit import MiscalibrationFit
     from peerveil.data import Reviews
-
-    Floats = NDArray[np.float64]
 
 
 def _parts(reviews: Reviews) -> tuple[Any, Any, Floats, int, list[Any]]:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peerveil.core.guarantee import read_epsilon
-from peerveil.core.randomness import Response
+from peerveil.core.randomness import Randomness, Response
 from peerveil.rankings.laws import squares_null
 from peerveil.rankings.plan import pair_bias
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from peerveil.core.exact import Number
-    from peerveil.core.randomness import Randomness
 
 
 def bit_response(items: int, epsilon: Number) -> Response:

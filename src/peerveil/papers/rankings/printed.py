@@ -6,16 +6,14 @@ What is wrong with each stands in ``docs/errata.md``. ``level`` is the paper's d
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from peerveil.rankings.kernels import distances
 from peerveil.rankings.variation import spread_at, total_variation
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def bias_as_printed(items: int, tolerance: float) -> float:

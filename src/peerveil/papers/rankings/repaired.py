@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import exp_bounds
 from peerveil.papers.rankings.printed import bias_as_printed, squares_mean, trunc_share
 from peerveil.rankings.central import PairsNorm
 from peerveil.rankings.laws import Law, squares_null
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)

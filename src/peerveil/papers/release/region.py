@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from peerveil.papers.release.chains import chain_bounds
-from peerveil.release import FeasibleRegion, feasible_region
-
-if TYPE_CHECKING:
-    from peerveil.release import PublicScores
+from peerveil.release import FeasibleRegion, PublicScores, feasible_region
 
 _SLACK = 1e-12  # bounds are widened by this share of the largest weight, to cover rounding
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput
 from peerveil.release.expectation import draw_assignment
 from peerveil.release.public import PublicScores, sorted_means
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 Pattern = Literal["iid", "by-paper", "by-pair"]
 

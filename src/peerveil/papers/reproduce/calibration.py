@@ -7,6 +7,7 @@ values can be compared with the errata's measurements.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +32,6 @@ from peerveil.papers.reproduce.illustrations import instance, of_module
 from peerveil.report.figures import COLORS, figure_style, new_axes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from matplotlib.axes import Axes
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import import_module
@@ -11,11 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from peerveil.core.result import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from matplotlib.axes import Axes
 
-    Experiment = Callable[[bool, bool | None], "Reproduction"]
+Experiment = Callable[[bool, bool | None], "Reproduction"]
 
 MODULES: Final = ("release", "timing", "calibration", "rankings", "truth")
 

@@ -15,14 +15,13 @@ from peerveil.core.randomness import Randomness
 from peerveil.core.result import stamp_axes
 from peerveil.data import Events
 from peerveil.papers.release.simulate import simulate_conference
-from peerveil.papers.reproduce.experiment import Comparison, Reproduction, Verdict
+from peerveil.papers.reproduce.experiment import Comparison, Experiment, Reproduction, Verdict
 from peerveil.report import COLORS, new_axes
 from peerveil.timing import FollowUp, find_batches, linkage_attack, optimal_attack, post
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from peerveil.papers.reproduce.experiment import Experiment
 
 _SEED: Final = 20210202
 

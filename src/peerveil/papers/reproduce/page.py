@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from peerveil.papers.reproduce.experiment import Verdict, count_verdicts
-from peerveil.report import Page, figure_style, svg
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from peerveil.papers.reproduce.experiment import Reproduction
-    from peerveil.report import Svg
+from peerveil.papers.reproduce.experiment import Reproduction, Verdict, count_verdicts
+from peerveil.report import Page, Svg, figure_style, svg
 
 COLUMNS = ("what", "paper", "ours", "verdict")
 

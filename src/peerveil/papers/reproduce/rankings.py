@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -21,8 +22,6 @@ from peerveil.rankings.mallows import sample_rankings
 from peerveil.report import COLORS, new_axes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from matplotlib.axes import Axes
 
     from peerveil.core.randomness.source import SimulationRandomness

@@ -7,6 +7,7 @@ methods are run here beside ours on the same conferences, so that the comparison
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -24,8 +25,6 @@ from peerveil.release.mechanism import estimate_means
 from peerveil.report import COLORS, new_axes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from matplotlib.axes import Axes
 
 _SEED: Final = 20210202

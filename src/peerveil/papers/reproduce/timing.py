@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
-from peerveil.papers.reproduce.experiment import Comparison, Reproduction, Verdict
+from peerveil.papers.reproduce.experiment import Comparison, Experiment, Reproduction, Verdict
 from peerveil.papers.reproduce.illustrations import of_module
 from peerveil.papers.reproduce.timing_streams import STREAMS
 from peerveil.papers.timing.as_printed import mean_batched_as_printed, posterior_apart
@@ -20,9 +20,6 @@ from peerveil.report import COLORS, logarithmic, new_axes
 from peerveil.timing import Exponential, FollowUp, Staircase, Uniform, ZeroInflatedUniform
 from peerveil.timing.batches import posterior
 from peerveil.timing.figures import SHADES
-
-if TYPE_CHECKING:
-    from peerveil.papers.reproduce.experiment import Experiment
 
 _MINUTE: Final = 60.0
 _BETA: Final = 5 * _MINUTE

@@ -8,10 +8,12 @@ one percentile step too low for its simulated runs, their curves could not be ma
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,19 +21,21 @@ from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import Randomness
 from peerveil.core.result import stamp_axes
 from peerveil.data import Events
-from peerveil.papers.reproduce.experiment import Comparison, Reproduction, Verdict
+from peerveil.papers.reproduce.experiment import Comparison, Experiment, Reproduction, Verdict
 from peerveil.papers.timing.as_printed import WithoutRoom
 from peerveil.papers.timing.streams import bitcoin_like, wikipedia_like
 from peerveil.report import COLORS, new_axes
-from peerveil.timing import FollowUp, Uniform, ZeroInflatedUniform, choose_gap, choose_gaps, linkage_attack, post
+from peerveil.timing import (
+    FollowUp,
+    PostingSchedule,
+    Uniform,
+    ZeroInflatedUniform,
+    choose_gap,
+    choose_gaps,
+    linkage_attack,
+    post,
+)
 from peerveil.timing.figures import SHADES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import timedelta
-
-    from peerveil.papers.reproduce.experiment import Experiment
-    from peerveil.timing import PostingSchedule
 
 _SEED: Final = 20220131
 _LOG: Final = Path(__file__).parents[4] / "tests" / "timing" / "data" / "wikipedia_edits_2015_09_12.csv.gz"

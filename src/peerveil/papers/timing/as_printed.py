@@ -6,18 +6,16 @@ import math
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import Guarantee
 from peerveil.timing.batches import check_suspects
-from peerveil.timing.durations import read_duration
+from peerveil.timing.durations import Duration, read_duration
 from peerveil.timing.mechanism import DelayMechanism
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
     from peerveil.timing import ZeroInflatedUniform
-    from peerveil.timing.durations import Duration
 
 
 class WithoutRoom(DelayMechanism):

@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput
 from peerveil.papers.timing.uneven import UnevenSplit
 from peerveil.timing import ZeroInflatedUniform
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
     from peerveil.core.exact import Number
-
-    Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import exp_bounds, number, whole
+from peerveil.core.exact import Number, exp_bounds, number, whole
 from peerveil.timing.delays import WHOLE, Steps
 from peerveil.timing.mechanism import DelayMechanism
 from peerveil.timing.mechanisms import check_longest
 
 if TYPE_CHECKING:
-    from peerveil.core.exact import Number
     from peerveil.timing.durations import Duration
 
 

@@ -13,21 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.papers.truth.theory import lambda_interval
-from peerveil.truth import PrivateDawidSkene
+from peerveil.truth import PrivateDawidSkene, TruthResult
 from peerveil.truth.answers import EncodedAnswers
-from peerveil.truth.models import CoinModel
+from peerveil.truth.models import Channel, ClassPrior, CoinModel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from peerveil.core.exact import Number
-    from peerveil.truth import TruthResult
     from peerveil.truth.em import Engine, ExpectedCounts, Parameters
-    from peerveil.truth.models import Channel, ClassPrior
-
-    Floats = NDArray[np.float64]
 
 
 class ProjectedCoin(CoinModel):

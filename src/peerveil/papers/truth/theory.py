@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import read_epsilon
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
     from peerveil.core.exact import Number
-
-    Floats = NDArray[np.float64]
 
 
 def effective_ability(abilities: ArrayLike) -> Floats:

@@ -7,6 +7,7 @@ times as much. The broken device forgets.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,8 +20,6 @@ from peerveil.truth.wire import Client, invitation
 from peerveil.web.collect.client import Device
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from peerveil.core.randomness import Randomness
 
 

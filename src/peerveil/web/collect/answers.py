@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -24,10 +27,6 @@ from peerveil.truth.wire import FORMAT
 from peerveil.web.collect.tables import answers
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
     from peerveil.web.collect.campaign import Campaign
     from peerveil.web.collect.store import Known, Store
 

@@ -28,9 +28,12 @@ The keys of a campaign's file::
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
@@ -42,11 +45,6 @@ from peerveil.study.spec import only, words
 from peerveil.truth.guarantee import PERSON
 from peerveil.truth.wire import FORMAT as LABELS_FORMAT
 from peerveil.web.common.values import read_flag, read_time
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-    from fractions import Fraction
 
 RANKINGS_FORMAT: Final = "peerveil-rankings/1"
 KINDS: Final = ("labels", "rankings")

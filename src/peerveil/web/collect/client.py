@@ -21,6 +21,7 @@ import json
 import os
 import secrets
 import sqlite3
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -35,8 +36,6 @@ from peerveil.web.collect.campaign import RANKINGS_FORMAT
 from peerveil.web.common.client import ServiceClient, read_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from numpy.typing import ArrayLike
 
 _TABLES: Final = (

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import tempfile
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,25 +26,21 @@ from peerveil.data import Labels
 from peerveil.data.engines import quiet
 from peerveil.rankings.aggregate import aggregate_sums
 from peerveil.report import Svg, new_axes, safe_svg
-from peerveil.truth import PrivateDawidSkene, plan_truth
+from peerveil.truth import PrivateDawidSkene, TruthPlan, TruthResult, plan_truth
 from peerveil.truth.result import CONFIDENCE
 from peerveil.web.collect.answers import count_answers, raw_pieces, write_parquet
 from peerveil.web.collect.results import store_result
-from peerveil.web.collect.store import SILENT
+from peerveil.web.collect.store import SILENT, Known, Store
 from peerveil.web.collect.tables import campaigns
 from peerveil.web.common import database_time
 from peerveil.web.common.errors import Conflict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from matplotlib.axes import Axes
 
     from peerveil.core.guarantee import Guarantee
     from peerveil.rankings import UniformityTest
-    from peerveil.truth import TruthPlan, TruthResult
     from peerveil.web.collect.campaign import Campaign
-    from peerveil.web.collect.store import Known, Store
 
 _BEAT_SECONDS: Final = 10.0
 _SPOOLED: Final = {"task": pl.Int64, "worker": pl.Int64, "label": pl.Int64}

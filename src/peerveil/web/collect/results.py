@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -18,8 +19,6 @@ from peerveil.web.common.database import SECOND
 from peerveil.web.common.errors import NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from peerveil.web.collect.store import Known, Store
 
 _ROWS: Final = 20_000  # written at once

@@ -12,9 +12,10 @@ import json
 import os
 import subprocess
 import threading
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Header, Path, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
@@ -22,18 +23,13 @@ from starlette.concurrency import run_in_threadpool
 
 from peerveil.web.collect.answers import LONGEST_BYTES
 from peerveil.web.collect.results import operator_page, published_results, stored_result
-from peerveil.web.collect.store import Store, Submission, hash_key
+from peerveil.web.collect.store import Known, Store, Submission, hash_key
 from peerveil.web.common import GroupCommit, Journal
 from peerveil.web.common.app import check_alive, fast_route, new_app
 from peerveil.web.common.errors import ServiceError, Unauthorized
 from peerveil.web.common.records import read_key
 from peerveil.web.common.serving import this_command
 from peerveil.web.common.tokens import hash_token, read_token
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from peerveil.web.collect.store import Known
 
 Name = Annotated[str, Path(description="The campaign's id.", max_length=40, pattern="^[a-z0-9-]+$")]
 Bearer = Annotated[str | None, Header(alias="Authorization", description="Bearer pv_...")]

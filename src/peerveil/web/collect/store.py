@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import Connection, Row, func, insert, select, update
 
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import whole
@@ -27,18 +28,11 @@ from peerveil.web.collect.tables import (
     used_keys,
     write_answers,
 )
-from peerveil.web.common import Tokens, database_time, open_database
+from peerveil.web.common import ServiceDatabase, Tokens, database_time, open_database
 from peerveil.web.common.client import read_address
 from peerveil.web.common.database import SECOND
 from peerveil.web.common.errors import Conflict, Forbidden, NotFound, ServiceError, Unauthorized, Unprocessable
 from peerveil.web.common.tokens import EVERYWHERE, hash_token, new_token
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Connection, Row
-
-    from peerveil.web.common import ServiceDatabase
 
 SILENT: Final = 60 * SECOND
 """An inference without a sign of life for this long counts as dead."""

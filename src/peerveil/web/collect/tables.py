@@ -6,11 +6,13 @@ campaign, which person, which question, which randomized class. There is no time
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (
     BigInteger,
     Column,
+    Connection,
     Float,
     Integer,
     LargeBinary,
@@ -29,10 +31,6 @@ from peerveil.web.common.database import among, insert_rows
 from peerveil.web.common.tokens import token_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Connection
-
     Place = tuple[int, int, int]
 
 metadata = MetaData()

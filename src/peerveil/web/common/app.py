@@ -6,6 +6,7 @@ repeat what was sent. There is no access log.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,8 +22,6 @@ from peerveil.core.errors import BadInput
 from peerveil.web.common.errors import ServiceError, Unavailable, Unprocessable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
     from fastapi import FastAPI, Request, Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 

@@ -10,13 +10,11 @@ import json
 import time
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from peerveil.core.errors import BadInput, PeerveilError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _PAUSES_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 _LONGEST_BYTES: Final = 50_000_000

@@ -11,6 +11,7 @@ processes on several machines agree. A SQLite file has only its machine's clock.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sqlalchemy import ARRAY, Column, ColumnElement, Connection, Table, bindparam, text
@@ -22,8 +23,6 @@ from peerveil.storage.transactions import error_code
 from peerveil.web.common.errors import Clash, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from sqlalchemy.exc import SQLAlchemyError
 
     from peerveil.core.errors import PeerveilError

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
@@ -16,8 +17,6 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from peerveil.web.common.errors import Clash, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from sqlalchemy import Connection
 
     from peerveil.core.errors import PeerveilError

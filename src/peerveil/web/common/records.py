@@ -9,6 +9,7 @@ in the table is that of a random number.
 from __future__ import annotations
 
 import hmac
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -19,8 +20,6 @@ from peerveil.web.common.database import end_of_day
 from peerveil.web.common.errors import BadRequest, Unprocessable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from peerveil.web.common.vault import Vault
 
 _LONGEST_KEY: Final = 200

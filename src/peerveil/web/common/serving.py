@@ -8,13 +8,11 @@ import socket
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
 
 from peerveil.core.errors import BadInput
 from peerveil.web.common.journal import Journal, quiet_libraries
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
 
 _GRACE_SECONDS: Final = 10  # for requests under way when the service stops
 

@@ -13,6 +13,7 @@ import re
 import secrets
 import threading
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -26,8 +27,6 @@ from peerveil.storage import keys, required
 from peerveil.web.common.errors import Forbidden, Unauthorized
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from peerveil.web.common.database import ServiceDatabase
     from peerveil.web.common.vault import Vault
 

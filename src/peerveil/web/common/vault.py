@@ -14,14 +14,12 @@ import hmac
 import os
 import re
 import secrets
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 VARIABLE: Final = "PEERVEIL_KEY"
 _NAME: Final = re.compile(r"[a-z0-9-]{1,16}")

@@ -6,6 +6,7 @@ import os
 import secrets
 import shlex
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +21,6 @@ from peerveil.web.common import database_time, open_database
 from peerveil.web.console.schema import SCHEMA, activity, book, users
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from peerveil.web.collect import Store
     from peerveil.web.collect.service import Inferrer
     from peerveil.web.gateway import Gateway

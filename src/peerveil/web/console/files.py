@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -29,8 +30,6 @@ from peerveil.web.console.jobs import enqueue
 from peerveil.web.console.schema import files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from peerveil.web.console.users import User
 
 COLUMNS: Final[Mapping[str, tuple[Column, ...]]] = {kind: SCHEMAS[kind.capitalize()].columns for kind in KINDS}

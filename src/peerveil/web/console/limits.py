@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import io
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data.readers.files import InputFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from peerveil.web.console.app import ConsoleSettings
 
 _BYTES_PER_ROW: Final = 200  # for checks, sorting and ids

@@ -10,7 +10,9 @@ from __future__ import annotations
 import io
 import shutil
 import zipfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import Connection, delete, desc, insert, select, update
@@ -27,9 +29,6 @@ from peerveil.web.console.schema import runs
 from peerveil.web.console.studies import study_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
     from peerveil.web.console.users import User
 
 STATES: Final = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib import import_module
 from importlib.resources import files as package_files
@@ -28,8 +29,6 @@ from peerveil.web.console.pages.request import POLICY, endpoint, problem_page
 from peerveil.web.console.worker import WorkerProcesses
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
     from starlette.requests import Request
 
     from peerveil.web.common import Journal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.core.errors import BadInput
@@ -11,8 +12,6 @@ from peerveil.study.toml import SuggestedStep, toml_value
 from peerveil.web.console import files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from peerveil.web.console.app import ConsoleApp
     from peerveil.web.console.users import User
 

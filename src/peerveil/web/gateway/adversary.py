@@ -7,6 +7,7 @@ Posts go the whole way: intake, database, publisher, feed. Only the clock is mov
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
@@ -14,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peerveil.audit.check import Neighbors
 from peerveil.audit.claims import Claim, register
@@ -27,10 +29,6 @@ from peerveil.web.gateway.space import Space
 from peerveil.web.gateway.watch import Stopwatch, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
     from peerveil.core.randomness import Randomness
     from peerveil.timing.mechanism import DelayMechanism
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
@@ -25,8 +26,6 @@ from peerveil.web.gateway.tally import metrics, operator_page
 from peerveil.web.gateway.watch import Halted
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
     from peerveil.web.common import Identity, Journal
     from peerveil.web.gateway.core import Gateway
 

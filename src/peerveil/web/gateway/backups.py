@@ -12,8 +12,10 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import os
 import secrets
 import zlib
+from collections.abc import Iterator
 from hashlib import sha256
 from itertools import groupby, islice
 from pathlib import Path
@@ -24,15 +26,11 @@ from sqlalchemy import func, select, update
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.files import write_atomically
 from peerveil.storage import Address
-from peerveil.web.common import open_database
+from peerveil.web.common import Vault, open_database
 from peerveil.web.common.database import insert_rows
 from peerveil.web.gateway.tables import SECRET, VERSION, beats, clock, metadata, schema, version
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator
-
-    from peerveil.web.common import Vault
     from peerveil.web.gateway.core import Gateway
 
 _KIND: Final = "peerveil gateway backup"

@@ -14,17 +14,15 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.files import write_text
 from peerveil.web.common.client import Refused, ServiceClient
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 _TIMEOUT_SECONDS: Final = 30.0
 _PAGE: Final = 100

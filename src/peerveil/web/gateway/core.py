@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.storage import Closable
-from peerveil.web.common import Digests, GroupCommit, Identity, Records, Tokens, Vault, open_database
+from peerveil.web.common import Digests, GroupCommit, Identity, Records, ServiceDatabase, Tokens, Vault, open_database
 from peerveil.web.common.errors import NotFound
 from peerveil.web.common.tokens import EVERYWHERE
 from peerveil.web.common.vault import CannotOpen
@@ -22,13 +23,6 @@ from peerveil.web.gateway.publish import Publisher
 from peerveil.web.gateway.space import Space
 from peerveil.web.gateway.tables import SECRET, clock, held, hooks, records, schema, spaces, tokens, version
 from peerveil.web.gateway.watch import Halted, Watch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from sqlalchemy import Connection
-
-    from peerveil.web.common import ServiceDatabase
 
 ROLES: Final = ("author", "reader", "operator")
 _REFRESH_SECONDS: Final = 5.0  # after which all processes see changed settings

@@ -10,6 +10,7 @@ The newest posts are also there as Atom (:func:`atom`) and RSS (:func:`rss`).
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -17,16 +18,12 @@ from typing import TYPE_CHECKING, Annotated
 from xml.sax.saxutils import escape, quoteattr
 
 from pydantic import Field
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from peerveil.web.common.errors import Gone, Unprocessable
 from peerveil.web.gateway.tables import feed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Connection
-
     from peerveil.web.common import Digests
 
 

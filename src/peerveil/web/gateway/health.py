@@ -11,10 +11,11 @@ import os
 import secrets
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import delete, select, text
+from sqlalchemy import Connection, delete, select, text
 
 from peerveil.web.common.database import SECOND, database_time, insert_rows
 from peerveil.web.common.vault import VARIABLE, CannotOpen, Vault
@@ -23,10 +24,6 @@ from peerveil.web.gateway.tables import VERSION, beats, clock, held, hooks, toke
 from peerveil.web.gateway.tally import BINS, fit_verdict, read_tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from sqlalchemy import Connection
-
     from peerveil.web.common import Journal
     from peerveil.web.gateway.core import Gateway
 

@@ -23,13 +23,14 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from sqlalchemy import bindparam, delete, select, text, update
+from sqlalchemy import Connection, Row, bindparam, delete, select, text, update
 
 from peerveil.core.randomness import Randomness
 from peerveil.web.common.database import DAY, SECOND, among, end_of_day, insert_rows
@@ -41,10 +42,6 @@ from peerveil.web.gateway.tables import feed, held, receipts
 from peerveil.web.gateway.tally import place_delays
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Connection, Row
-
     from peerveil.timing.mechanism import DelayMechanism
     from peerveil.web.common import Digests, Records, Vault
     from peerveil.web.gateway.space import Space

@@ -14,11 +14,12 @@ Several workers may share a PostgreSQL database. A worker that dies loses nothin
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, case, delete, select, update
+from sqlalchemy import Connection, Row, bindparam, case, delete, select, update
 
 from peerveil.core.errors import PeerveilError
 from peerveil.core.randomness import Randomness
@@ -31,10 +32,6 @@ from peerveil.web.gateway.watch import Halted
 from peerveil.web.gateway.webhooks import Deliveries
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlalchemy import Connection, Row
-
     from peerveil.web.common import Digests, Journal, Records, Vault
     from peerveil.web.gateway.core import Gateway
     from peerveil.web.gateway.space import Space

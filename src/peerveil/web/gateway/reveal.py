@@ -11,7 +11,7 @@ import json
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import Connection, Row, func, insert, select
 
 from peerveil.core.errors import BadInput
 from peerveil.core.text import on_one_line
@@ -22,8 +22,6 @@ from peerveil.web.gateway.intake import open_post
 from peerveil.web.gateway.tables import audit, held
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Row
-
     from peerveil.web.common import Identity
     from peerveil.web.gateway.core import Gateway
 

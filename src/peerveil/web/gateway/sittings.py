@@ -9,19 +9,16 @@ step needs to open nothing.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
 from peerveil.web.common.database import DAY, among, insert_rows
 from peerveil.web.gateway.tables import recent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sqlalchemy import Connection
-
     from peerveil.web.common import Digests, Vault
     from peerveil.web.gateway.space import Space
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, time, timedelta
 from functools import cached_property, lru_cache, partial
@@ -41,8 +42,6 @@ from peerveil.web.common.database import DAY, SECOND
 from peerveil.web.common.values import read_flag, read_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from peerveil.core.guarantee import Guarantee
     from peerveil.timing.mechanism import DelayMechanism
 

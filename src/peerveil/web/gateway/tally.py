@@ -11,10 +11,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from sqlalchemy import func, select
+from numpy.typing import NDArray
+from sqlalchemy import Connection, func, select
 
 from peerveil.report import Page, svg
 from peerveil.report.figures import COLORS, figure_style, new_axes
@@ -23,11 +25,6 @@ from peerveil.web.common.database import SECOND, insert_rows
 from peerveil.web.gateway.tables import clock, feed, hooks, tally
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-    from sqlalchemy import Connection
-
     from peerveil.core.randomness import Randomness
     from peerveil.timing.mechanism import DelayMechanism
     from peerveil.web.gateway.core import Gateway

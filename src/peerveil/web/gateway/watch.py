@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from sqlalchemy import select, update
+from sqlalchemy import Connection, Row, select, update
 
 from peerveil.core.errors import BadInput
 from peerveil.web.common.database import DAY, SECOND, database_time
@@ -27,10 +28,6 @@ from peerveil.web.common.errors import Unavailable
 from peerveil.web.gateway.tables import clock, held, hooks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sqlalchemy import Connection, Row
-
     from peerveil.web.common import ServiceDatabase
 
 TOLERANCE: Final = 10 * SECOND

@@ -24,27 +24,23 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import select, update
+from sqlalchemy import Row, select, update
 
 from peerveil.core.errors import BadInput
 from peerveil.web.common.client import NoRedirects
 from peerveil.web.common.database import SECOND
-from peerveil.web.gateway.feed import read_items
+from peerveil.web.gateway.feed import Item, read_items
 from peerveil.web.gateway.tables import hooks, spaces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from sqlalchemy import Row
-
     from peerveil.web.common import Journal
     from peerveil.web.gateway.core import Gateway
-    from peerveil.web.gateway.feed import Item
 
 _DEADLINE_SECONDS: Final = 15.0  # for the whole of an attempt
 _MOST_ATTEMPTS: Final = 32  # at a time; webhooks that failed before get at most half of them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -10,8 +11,6 @@ from peerveil.web.console.explore import MODULES
 from peerveil.web.console.pages import data, ledger, modules, runs, services, users
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.responses import Response
 
     from peerveil.web.console.pages.request import PageRequest

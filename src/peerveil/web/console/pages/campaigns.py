@@ -10,6 +10,7 @@ import io
 import json
 import shutil
 import tempfile
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -27,8 +28,6 @@ from peerveil.web.console import files
 from peerveil.web.console.pages.services import collection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from starlette.responses import Response
 
     from peerveil.web.console.pages.request import PageRequest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from peerveil.core.errors import BadInput
@@ -13,8 +14,6 @@ from peerveil.web.console.pages.ledger import accounts_of
 from peerveil.web.console.studies import form_text, offered, read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from starlette.responses import Response
 
     from peerveil.web.console.files import DataFile

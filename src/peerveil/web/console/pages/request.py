@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -33,8 +34,6 @@ from peerveil.web.console.app import LOCAL_USER, ConsoleApp
 from peerveil.web.console.users import User
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
     from starlette.requests import Request
 
 COOKIE: Final = "peerveil_session"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from peerveil.core.errors import BadInput, PeerveilError
@@ -10,8 +11,6 @@ from peerveil.web.common.errors import Conflict
 from peerveil.web.console.app import start_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.responses import Response
 
     from peerveil.web.console.pages.request import PageRequest
