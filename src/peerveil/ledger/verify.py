@@ -148,7 +148,7 @@ class _Check:
             owed = entry.exact_epsilon if entry.notion.adds_up else Fraction(0)
             wrong = {
                 "was changed: its digest does not fit its fields": entry.digest != entry.true_digest(),
-                "does not continue what stands before: changed, removed, reordered or inserted": entry.previous
+                "does not continue what stands before it: changed, removed, reordered or inserted": entry.previous
                 != digest,
                 f"has the key of entry {earlier}: what has a key is debited once": earlier != serial,
                 f"spends on data of account {owner!r}: the budgets of both add up for these data": owner != state.name,
