@@ -138,8 +138,8 @@ FAULTS: Final = (
     Fault(
         "a-broken-chain-of-entries-is-not-noticed",
         "ledger/verify.py",
-        'inserted": entry.previous != digest,',
-        'inserted": entry.previous is None,',
+        "continues = entry.previous == digest",
+        "continues = entry.previous is not None",
         ("tests/ledger/test_ledger_verify.py::test_a_changed_entry_with_a_digest_that_fits",),
     ),
     Fault(

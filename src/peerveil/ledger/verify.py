@@ -146,10 +146,10 @@ class _Check:
             earlier = serial if entry.key is None else keys.setdefault(entry.key, serial)
             owner = self.owners.setdefault(entry.fingerprint, state.name)
             owed = entry.exact_epsilon if entry.notion.adds_up else Fraction(0)
+            continues = entry.previous == digest
             wrong = {
                 "was changed: its digest does not fit its fields": entry.digest != entry.true_digest(),
-                "does not continue what stands before it: changed, removed, reordered or inserted": entry.previous
-                != digest,
+                "does not continue what stands before it: changed, removed, reordered or inserted": not continues,
                 f"has the key of entry {earlier}: what has a key is debited once": earlier != serial,
                 f"spends on data of account {owner!r}: the budgets of both add up for these data": owner != state.name,
                 f"debits {entry.exact_debit}, its guarantee says {owed}": entry.exact_debit != owed,
