@@ -136,8 +136,8 @@ def safe_sensitivity(value: Number, argument: str = "sensitivity") -> Fraction:
     return number
 
 
-def exp_bounds(exponent: Fraction) -> tuple[Fraction, Fraction]:
-    """Two rationals with ``low <= e**exponent <= high``, equal to about 60 digits.
+def exp_bounds(exponent: Fraction, *, digits: int = _DIGITS) -> tuple[Fraction, Fraction]:
+    """Two rationals with ``low <= e**exponent <= high``, equal to about as many digits.
 
     The standard library's decimal ``exp`` is correctly rounded, so one step down from e to the rounded-down exponent
     is a lower bound, and one step up from e to the rounded-up exponent an upper bound.
@@ -148,8 +148,8 @@ def exp_bounds(exponent: Fraction) -> tuple[Fraction, Fraction]:
     """
     if abs(exponent) > 10_000:
         raise BadInput("epsilon", got=exponent, want="at most 10000")
-    below, above = _decimals(exponent)
-    context = Context(prec=_DIGITS)
+    below, above = _decimals(exponent, digits)
+    context = Context(prec=digits)
     low = context.next_minus(below.exp(context))
     high = context.next_plus(above.exp(context))
     return Fraction(low), Fraction(high)
@@ -168,10 +168,10 @@ def log_above(ratio: Fraction) -> float:
     return at_least(Fraction(context.next_plus(above.ln(context))))
 
 
-def _decimals(value: Fraction) -> tuple[Decimal, Decimal]:
-    """An exact number between two decimals of 60 digits."""
-    down = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
-    up = Context(prec=_DIGITS, rounding=ROUND_CEILING)
+def _decimals(value: Fraction, digits: int = _DIGITS) -> tuple[Decimal, Decimal]:
+    """An exact number between two decimals of so many digits."""
+    down = Context(prec=digits, rounding=ROUND_FLOOR)
+    up = Context(prec=digits, rounding=ROUND_CEILING)
     top, bottom = Decimal(value.numerator), Decimal(value.denominator)
     return down.divide(top, bottom), up.divide(top, bottom)
 

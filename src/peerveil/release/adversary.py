@@ -15,12 +15,10 @@ them less, so they are given the vector itself.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,15 +26,16 @@ from numpy.typing import ArrayLike, NDArray
 from peerveil.audit.attack import GuessingAttack
 from peerveil.audit.check import Neighbors
 from peerveil.audit.claims import Claim, register
-from peerveil.core.arrays import Floats
+from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import Number, whole
+from peerveil.core.exact import Number, numbers, whole
 from peerveil.core.guarantee import read_epsilon
-from peerveil.core.randomness import Randomness, laplace_scale
-from peerveil.release.expectation import public_prior
-from peerveil.release.mechanism import LaplaceMeans, estimate_means, laplace_sensitivity, means_guarantee
+from peerveil.core.randomness import MaxNormNoise, Randomness
+from peerveil.release.estimate import CountModel, default_thresholds, estimate
+from peerveil.release.family import Family, counts_at
+from peerveil.release.mechanism import NoisyCounts, check_thresholds, means_guarantee
 from peerveil.release.posterior import Posterior, posterior_over_assignments, sampled_posterior
-from peerveil.release.public import Assignment, PublicScores
+from peerveil.release.public import Assignment, PublicScores, reviewer_means
 from peerveil.release.region import feasible_region
 
 if TYPE_CHECKING:
@@ -53,28 +52,30 @@ __all__ = [
     "swap_attack",
     "swap_odds",
 ]
-_CELLS: Final = 1_000_000  # numbers held at once
-_ROUNDING: Final = 1e-12  # relative to the weights: smaller moves are roundings of equal means
 _EPSILON: Final = 1  # what the audited mechanisms claim
 
 
-def swap_odds(noisy: ArrayLike, theta_a: ArrayLike, theta_b: ArrayLike, scale: float) -> float:
-    """The log-odds of world a against world b, given means published with independent Laplace noise.
+def swap_odds(noisy: ArrayLike, counts_a: ArrayLike, counts_b: ArrayLike, *, epsilon: Number) -> float:
+    """The log-odds of world a against world b, given published counts.
 
-    With equal prior odds, ln P(a | noisy)/P(b | noisy) is sum(abs(noisy - theta_b) - abs(noisy - theta_a)) / scale. By
-    the triangle inequality it is at most the L1 distance of the two vectors over the scale: at most epsilon.
+    With equal prior odds, ln P(a | noisy)/P(b | noisy) is epsilon (max abs(noisy - b) - max abs(noisy - a)). By the triangle
+    inequality it is at most epsilon max abs(a - b): at most epsilon for neighbors.
 
-    >>> swap_odds([0.125, 0.75], [0.0, 1.0], [0.5, 0.5], scale=1.0)  # 0.125 favors a, 0.75 neither
-    0.25
+    >>> swap_odds([3, 9], [2, 9], [3, 10], epsilon=1)  # both are off by one
+    0.0
     """
-    vectors = [np.asarray(v, dtype=np.float64) for v in (noisy, theta_a, theta_b)]
-    for name, vector in zip(("noisy", "theta_a", "theta_b"), vectors, strict=True):
-        if vector.ndim != 1 or vector.shape != vectors[0].shape or not np.isfinite(vector).all():
-            raise BadInput(name, got=vector, want="three vectors of finite numbers, equally long")
-    if not (math.isfinite(scale) and scale > 0):
-        raise BadInput("scale", got=scale, want="a finite number above 0")
-    r, a, b = vectors
-    return float(math.fsum(np.abs(r - b) - np.abs(r - a)) / scale)
+    size = float(read_epsilon(epsilon))
+    vectors = [
+        numbers(values, name, dimensions=(1,), want="finite numbers")
+        for name, values in (("noisy", noisy), ("counts_a", counts_a), ("counts_b", counts_b))
+    ]
+    if len({vector.size for vector in vectors}) > 1:
+        raise BadInput("noisy", got=noisy, want="three vectors of the same length")
+    return size * float(_odds(*(vector[None] for vector in vectors))[0])
+
+
+def _odds(noisy: Floats, a: Floats, b: Floats) -> Floats:
+    return np.asarray(np.abs(noisy - b).max(axis=-1) - np.abs(noisy - a).max(axis=-1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +87,13 @@ class SwapAttack(GuessingAttack):
     right : float
         How often they were right over random exchanges, a guess without evidence counting one half.
     worst_right : float
-        How often on the one exchange, among those tried, that changes the sorted means most (by Euclidean distance:
-        a change spread over many entries drowns in their noise).
+        How often on the one exchange, among those tried, that moves most counts.
     largest : float
         The largest log-odds (of either sign) that they ever had.
     reach : float
-        The largest log-odds possible for any exchange that was tried: L1 distance over scale.
+        The largest log-odds possible for any exchange that was tried: epsilon times the largest change of a count.
+    moved : float
+        The share of exchanges that changed any count at all.
     """
 
     epsilon: float
@@ -100,6 +102,7 @@ class SwapAttack(GuessingAttack):
     worst_right: float
     largest: float
     reach: float
+    moved: float
     simulated: bool
 
     def __str__(self) -> str:
@@ -108,8 +111,8 @@ class SwapAttack(GuessingAttack):
             f"An adversary who knows all but which of two people wrote which of two reviews is right "
             f"{100 * self.right:.1f}% of the time ({100 * self.worst_right:.1f}% on the exchange that shows most, "
             f"standard error {100 * self.error:.1f}%); epsilon {self.epsilon:g} allows {self.allowed}%. "
-            f"Largest log-odds {self.largest:.3g} of {self.reach:.3g} possible in {self.trials:,} exchanges; epsilon "
-            f"allows {self.epsilon:g}.{mark}"
+            f"{100 * self.moved:.0f}% of {self.trials:,} exchanges changed a count; largest log-odds {self.largest:.3g} of "
+            f"{self.reach:.3g} possible; epsilon allows {self.epsilon:g}.{mark}"
         )
 
 
@@ -118,14 +121,13 @@ def swap_attack(
     rows: ArrayLike,
     *,
     epsilon: Number,
+    thresholds: Sequence[float] | None = None,
     trials: int = 1000,
     randomness: Randomness | None = None,
 ) -> SwapAttack:
-    """Attack the Laplace release of sorted means on random exchanges of a known conference.
+    """Attack the release of counts on random exchanges of a known conference.
 
     Each trial draws an exchange and one of the two worlds, publishes, and lets the adversary choose the likelier world.
-    Entries that are equal in both worlds carry no information (their noise has the same density in both), so no noise is drawn
-    for them.
 
     Parameters
     ----------
@@ -133,8 +135,8 @@ def swap_attack(
         As in :class:`Assignment`.
     epsilon
         The privacy of the release for one exchange.
-    randomness
-        The secure source by default; for more than a few thousand reviewers the simulation source is faster.
+    thresholds
+        Where reviewers were counted; by default as :func:`~peerveil.release.publish` chooses.
 
     Examples
     --------
@@ -147,28 +149,23 @@ def swap_attack(
     claimed, trials = read_epsilon(epsilon), whole(trials, "trials", 1)
     if public.reviewers < 2:
         raise BadInput("public", got=Verbatim("one reviewer"), want="at least two: one has nobody to exchange with")
-    randomness = Randomness.secure() if randomness is None else randomness
-    scale = LaplaceMeans(epsilon=claimed).scale(public) or 1.0  # without a scale nothing moves
-    chunk = max(1, _CELLS // public.reviewers)
-    sizes = [min(chunk, trials - start) for start in range(0, trials, chunk)]
-    evidence: list[Floats] = []
-    worst, reach = np.zeros((1, public.reviewers)), 0.0
-    for size in sizes:
-        moved = _moves(assignment, *_random_exchanges(assignment, size, randomness))
-        evidence.append(_evidence(moved, scale, randomness))
-        reach = max(reach, float(np.abs(moved).sum(axis=1).max()))
-        squares = (moved**2).sum(axis=1)
-        if squares.max() > (worst**2).sum():
-            worst = moved[[int(squares.argmax())]]
-    odds = np.concatenate(evidence)
-    worst_odds = np.concatenate([_evidence(np.repeat(worst, size, axis=0), scale, randomness) for size in sizes])
+    randomness = Randomness.of(randomness)
+    chosen = check_thresholds(thresholds)
+    at = default_thresholds(Family(public), float(claimed)) if chosen is None else chosen
+    noise = MaxNormNoise(at.size, claimed)
+    changes = _changes(assignment, at, *_random_exchanges(assignment, trials, randomness))
+    worst = changes[[int(np.abs(changes).sum(axis=1).argmax())]]
+    odds, worst_odds = (
+        float(claimed) * _evidence(delta, noise, randomness) for delta in (changes, np.repeat(worst, trials, axis=0))
+    )
     return SwapAttack(
         epsilon=float(claimed),
         trials=trials,
         right=_rate(odds),
         worst_right=_rate(worst_odds),
         largest=float(max(np.abs(odds).max(), np.abs(worst_odds).max())),
-        reach=reach / scale,
+        reach=float(claimed) * float(np.abs(changes).max()),
+        moved=float(changes.any(axis=1).mean()),
         simulated=not randomness.is_secure,
     )
 
@@ -184,134 +181,124 @@ def _random_exchanges(
     return pairs[0, :count], pairs[1, :count]
 
 
-def _moves(assignment: Assignment, i: NDArray[np.int64], j: NDArray[np.int64]) -> Floats:
-    """For each exchange the sorted means before minus those after."""
-    a, b = assignment.reviewer[i], assignment.reviewer[j]
-    loads = np.bincount(assignment.reviewer)
-    means = np.bincount(assignment.reviewer, assignment.weight) / loads
-    gain = assignment.weight[j] - assignment.weight[i]
-    after = np.repeat(means[None], i.size, axis=0)
-    rows = np.arange(i.size)
-    after[rows, a] += gain / loads[a]
-    after[rows, b] -= gain / loads[b]
-    moved = np.sort(means) - np.sort(after, axis=1)
-    return np.where(np.abs(moved) > _ROUNDING * np.abs(assignment.weight).max(), moved, 0.0)
+def _changes(assignment: Assignment, thresholds: Floats, i: NDArray[np.int64], j: NDArray[np.int64]) -> Floats:
+    """For each exchange the counts after minus those before."""
+    moved = np.empty((i.size, thresholds.size))
+    reviewer, weight = assignment.reviewer, assignment.weight
+    for place, (first, second) in enumerate(zip(i.tolist(), j.tolist(), strict=True)):
+        swapped = reviewer.copy()
+        swapped[[first, second]] = swapped[[second, first]]
+        people = np.sort(reviewer[[first, second]])
+        both = np.isin(swapped, people)
+        old, new = (reviewer_means(weight[both], np.searchsorted(people, who[both])) for who in (reviewer, swapped))
+        moved[place] = counts_at(new, thresholds) - counts_at(old, thresholds)
+    return moved
 
 
-def _evidence(moved: Floats, scale: float, randomness: Randomness) -> Floats:
-    """The log-odds of the true world against the other, one per row; each world is the true one half of the time."""
-    sign = np.where(randomness.uniform(len(moved)) < 0.5, -1.0, 1.0)
-    row, column = np.nonzero(moved)
-    if not row.size:
-        return np.zeros(len(moved))
-    noise = randomness.laplace(np.zeros(row.size), scale=scale)
-    shift = sign[row] * moved[row, column]
-    return np.bincount(row, weights=np.abs(noise + shift) - np.abs(noise), minlength=len(moved)) / scale
+def _evidence(changes: Floats, noise: MaxNormNoise, randomness: Randomness) -> Floats:
+    """Max abs(y - N_false) - max abs(y - N_true), one per row; each world is the true one half of the time."""
+    drawn = noise.draw(randomness, len(changes)).astype(np.float64)
+    sign = np.where(randomness.uniform(len(changes)) < 0.5, -1.0, 1.0)[:, None]
+    return _odds(drawn, np.zeros_like(drawn), sign * changes)
 
 
 def _rate(odds: Floats) -> float:
     return float(((odds > 0) + 0.5 * (odds == 0)).mean())
 
 
-# ---- the whole publish function under audit ---------------------------------------------------------------------------
+# ---- the mechanism under audit ----------------------------------------------------------------------------------------
 
 
 def neighbors() -> tuple[Neighbors, ...]:
-    """Assignments one exchange apart, at which the sensitivity is reached or nearly so, with loads of every kind."""
+    """Assignments one exchange apart that move counts at several thresholds, with loads of every kind."""
 
     def pair(name: str, rows: Rows, i: int, j: int) -> Neighbors:
         assignment = Assignment.of(rows)
         return Neighbors(name, assignment, assignment.exchange(i, j))
 
-    def load_one(load: int) -> Rows:
-        # a review of weight R/l against one of weight R by somebody whose others are 0: R(1 - 1/l^2), the worst
-        return [(0, 1 / load, 0), (1, 1, 1)] + [(1, 0, 2 + extra) for extra in range(load - 1)]
-
     low_high: Rows = [(0, 0, 0), (0, 0, 1), (1, 1, 2), (1, 1, 3)]
     shared = [(0, 0.1, 0), (1, 0.8, 0), (1, 0.9, 1), (2, 0.4, 1), (2, 0.6, 2), (0, 0.0, 2)]
     unequal: list[tuple[float, float, float]] = [(0, -1, 0), (0, -1, 1)]
     unequal += [(1, 1, p) for p in range(3)] + [(2, 0, p) for p in range(4)]
+    load_one: Rows = [(0, 0.2, 0), (1, 1, 1)] + [(1, 0, 2 + extra) for extra in range(4)]
     return (
         pair("loads 2 and 2, lowest against highest", low_high, 0, 2),
         pair("loads 2, 2 and 2, a shared paper", shared, 0, 1),
-        pair("loads 1 and 2", load_one(2), 0, 1),
-        pair("loads 1 and 5", load_one(5), 0, 1),
+        pair("loads 1 and 5", load_one, 0, 1),
         pair("loads 2, 3 and 4, weights of both signs", unequal, 0, 2),
     )
 
 
-def laplace_means(
-    assignment: Assignment, count: int, randomness: Randomness, *, share: Fraction = Fraction(1)
-) -> Floats:
-    """``count`` noisy sorted means for epsilon 1; a ``share`` below 1 of the sensitivity is a fault."""
-    scale = laplace_scale(sensitivity=share * laplace_sensitivity(assignment.public), epsilon=_EPSILON)
-    return randomness.laplace(np.tile(assignment.means, (count, 1)), scale=scale)
+def _rounding_neighbors() -> Neighbors:
+    """Two people exchange reviews of equal weight: no mean changes, but sums in the order of rows round differently."""
+    reviewers, weights = (1, 0, 0, 0, 1, 1, 0, 1), (0.3, 0.1, 0.6, 0.2, 0.3, 0.3, 0.1, 0.1)
+    assignment = Assignment.of(np.column_stack([reviewers, weights, np.arange(8)]))
+    return Neighbors("equal reviews exchanged", assignment, assignment.exchange(1, 7))
 
 
-def _largest_loads(assignment: Assignment, count: int, randomness: Randomness) -> Floats:
-    public = assignment.public
-    spread = Fraction(float(public.values.max())) - Fraction(float(public.values.min()))
-    sensitivity = spread * sum(Fraction(1, int(load)) for load in public.loads[-2:])
-    scale = laplace_scale(sensitivity=sensitivity, epsilon=_EPSILON)
-    return randomness.laplace(np.tile(assignment.means, (count, 1)), scale=scale)
+_AT: Final = (0.15, 0.45, 0.85)
+
+
+def noisy_counts(assignment: Assignment, count: int, randomness: Randomness, *, epsilon: Number = _EPSILON) -> Ints:
+    """``count`` releases for epsilon 1; a larger ``epsilon`` is a fault."""
+    return NoisyCounts(thresholds=_AT, epsilon=epsilon).release(assignment.means, randomness, count)
 
 
 def published_means(assignment: Assignment, count: int, randomness: Randomness) -> Floats:
-    """``count`` whole releases for epsilon 1: noise, shrinkage and projection, as :func:`~peerveil.release.publish` does."""
-    public, mechanism = assignment.public, LaplaceMeans(epsilon=_EPSILON)
-    region, prior, variance = feasible_region(public), public_prior(public), mechanism.variance(public)
-    noisy = mechanism.perturb(np.tile(assignment.means, (count, 1)), public, randomness)
-    return np.array([estimate_means(row, variance, region, "shrinkage", prior) for row in noisy])
+    """``count`` whole releases for epsilon 1, up to the estimated means, as :func:`~peerveil.release.publish` makes them."""
+    family = Family(assignment.public)
+    at = default_thresholds(family, _EPSILON)
+    mechanism = NoisyCounts(thresholds=tuple(at.tolist()), epsilon=_EPSILON)
+    model = CountModel(family, at, mechanism.noise)
+    region, memory = feasible_region(assignment.public), dict[bytes, Floats]()
+    for row in (rows := mechanism.release(assignment.means, randomness, count)):
+        if row.tobytes() not in memory:
+            memory[row.tobytes()] = region.project(estimate(model, row.astype(np.float64), level=0.95).means)
+    return np.array([memory[row.tobytes()] for row in rows])
 
 
-def publish_claim(
-    publish: Publish,
-    *,
-    name: str,
-    covers: tuple[str, ...] = ("release.publish", "release.LaplaceMeans"),
-    pairs: tuple[Neighbors, ...] | None = None,
-    samples: int = 20_000,
-    fault: str | None = None,
-) -> Claim:
-    """A publish function for epsilon 1 over conferences that differ by one exchange.
+def _in_row_order(assignment: Assignment, count: int, randomness: Randomness) -> Ints:
+    means = np.bincount(assignment.reviewer, weights=assignment.weight) / np.bincount(assignment.reviewer)
+    below = int((means <= np.nextafter(0.25, 0)).sum())
+    return below + MaxNormNoise(1, _EPSILON).draw(randomness, count)
 
-    Parameters
-    ----------
-    publish
-        ``publish(assignment, count, randomness)`` returns ``count`` independent outputs for epsilon 1.
-    """
-    return Claim(
-        name=name,
-        covers=covers,
-        mechanism=publish,
-        pairs=pairs or neighbors(),
-        guarantee=means_guarantee(_EPSILON),
-        samples=samples,
-        fault=fault,
-    )
+
+def _private_thresholds(assignment: Assignment, count: int, randomness: Randomness) -> Floats:
+    at = np.unique(np.quantile(assignment.means, [0.25, 0.75]))
+    released = NoisyCounts(thresholds=tuple(at.tolist()), epsilon=_EPSILON).release(assignment.means, randomness, count)
+    return np.column_stack([np.tile(at[:1], (count, 1)), released[:, :1]])
+
+
+def count_claim(mechanism: Publish, name: str, **options: Any) -> Claim:
+    """A release for epsilon 1 over conferences that differ by one exchange."""
+    settings = {"covers": ("release.NoisyCounts",), "pairs": neighbors(), "samples": 20_000, **options}
+    return Claim(name=name, mechanism=mechanism, guarantee=means_guarantee(_EPSILON), **settings)
 
 
 @register
 def claims() -> Iterator[Claim]:
-    """The Laplace mechanism on sorted means, the whole of publish, and two with a sensitivity that is too small."""
-    yield publish_claim(
-        laplace_means, name="sorted means, Laplace, epsilon 1", covers=("release.LaplaceMeans",), samples=6_000
+    """The counts, the whole of publish, and deliberately broken releases."""
+    yield count_claim(noisy_counts, "counts of reviewers, epsilon 1")
+    yield count_claim(
+        published_means,
+        "publish, the whole function, epsilon 1",
+        covers=("release.publish", "release.ask"),
+        pairs=neighbors()[:2],
+        samples=2_000,
     )
-    yield publish_claim(
-        published_means, name="publish, the whole function, epsilon 1", pairs=neighbors()[:3], samples=2_000
+    yield count_claim(
+        partial(noisy_counts, epsilon=2),
+        "counts, noise of half size",
+        fault="the noise is made for epsilon 2",
     )
-    yield publish_claim(
-        partial(laplace_means, share=Fraction(1, 2)),
-        name="sorted means, one reviewer counted",
-        pairs=neighbors()[:1],
-        fault="the sensitivity is R/l, as if an exchange moved one mean; it moves two",
+    yield count_claim(
+        _in_row_order,
+        "counts, means added in the order of rows",
+        pairs=(_rounding_neighbors(),),
+        fault="an exchange of equal reviews moves a count by 2: sums round differently in another order",
     )
-    lopsided = Assignment.of(
-        [(0, 0, 0), (0, 0, 1), (1, 1, 2), (1, 1, 3)] + [(reviewer, 0.5, p) for reviewer in (2, 3) for p in range(6)]
-    )
-    yield publish_claim(
-        _largest_loads,
-        name="sorted means, largest loads",
-        pairs=(Neighbors("loads 2, 2, 6 and 6", lopsided, lopsided.exchange(0, 2)),),
-        fault="the sensitivity is computed with the two largest loads; the two smallest move most",
+    yield count_claim(
+        _private_thresholds,
+        "counts, thresholds from the private means",
+        fault="thresholds are quantiles of the private means",
     )

@@ -1,186 +1,348 @@
-"""From the noisy vector to the best estimate. Post-processing: it sees the noisy vector and public data only.
+"""What noisy counts say about the sorted means: draws from a posterior under the public family.
 
-``"projection"`` is the closest point of the feasible region, which can never be farther from the truth than the noisy
-vector was. ``"shrinkage"`` first draws the noisy vector towards what public data predict, as far as the noisy vector
-itself does not contradict it, and then projects.
+Privacy does not depend on anything here: it is post-processing of the published counts and of public data. The intervals
+of counts that need no family are those of :meth:`peerveil.core.randomness.MaxNormNoise.half_width`.
 
-Do reviewers differ from each other more than by chance? A test on what was published, so it costs nothing more.
+**The model.** A *part* is a shape of leniency, a strength, and how far the truth may lie off the family. Given the
+part, the counts N are normal with the simulated mean m and covariance C of the family (the luck of the assignment),
+plus n^2 / (a + 1) times the covariance of a Brownian bridge at m / n where the truth may lie off it, as if the
+family's shape were worth a reviewers. The published counts are y = N + z with the law of the noise known.
 
-Under chance the public scores of a paper go to its reviewers at random. The sorted means of such assignments are simulated
-from public data (:mod:`peerveil.release.expectation`); the noise that was added has a known variance. Strict and lenient
-reviewers spread the sorted means, so the statistic is the slope of the noisy vector on the expected one.
+**Sampling.** Given its radius r the noise is uniform on a cube, of variance r(r + 1)/3 in each coordinate. With
+normal noise of that variance, averaged over the radius, the posterior of the part and of N is a mixture of normals:
+drawn exactly. Annealed importance sampling (Neal, 2001) then leads to the exact likelihood exp(-epsilon max abs(y -
+N)), with elliptical slice sampling (Murray, Adams and MacKay, 2010) as the move within a part.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import cached_property
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-from scipy.fft import dct, idct
+from numba import njit
+from scipy.optimize import isotonic_regression
 from scipy.special import logsumexp
 
-from peerveil.core.arrays import Floats
+from peerveil.core.arrays import Floats, Ints
+from peerveil.core.randomness import MaxNormNoise
+from peerveil.release.family import SHAPES, STRENGTHS, Family, counts_at
 
-if TYPE_CHECKING:
-    from peerveil.release.expectation import PublicPrior
-
-
-_SURPRISE: Final = (0.0, 0.01, 0.1, 1.0, 10.0, 1e3, 1e6)  # variance beyond the simulated one, in units of the noise's
-_PLAIN: Final = 0.8  # weight of "reviewers do not differ" before anything is seen
-_DOUBT: Final = 3.0  # a surprise has to explain the noisy vector e^3 times better than none
-
-LEVEL: Final = 0.01
-"""How often reviewers who do not differ are said to."""
-
-
-def prior_weights(degrees: int) -> Floats:
-    """How much each degree of leniency counts before the noisy vector is seen: mostly the first, nobody differing."""
-    weights = np.full(degrees, (1 - _PLAIN) / max(degrees - 1, 1))
-    weights[0] = _PLAIN if degrees > 1 else 1.0
-    return weights
+_SEED: Final = 1999  # public: equal counts give equal estimates
+_FINER: Final = 4  # strengths between two simulated ones
+_WORTH: Final = (np.inf, 300.0, 60.0, 15.0)  # how many reviewers the family's shape is worth
+_PARTICLES: Final = 600
+_STEPS: Final = 8  # of the annealing
+_NODES: Final = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.97, 0.99, 0.999, 1.0)  # quantiles between which radii are pooled
+_BASES: Final = 2_000_000  # reviews simulated for the curves of one shape and strength
+_STORED_RANKS: Final = 2_000  # bands are computed at so many ranks, and interpolated
 
 
-def blind_guess(prior: PublicPrior) -> Floats:
-    """The estimate that infinite noise leaves: the simulated centers, weighted by :func:`prior_weights`."""
-    centers = np.array([means.mean(axis=0) for means in prior.means])
-    return np.asarray(prior_weights(len(prior.means)) @ centers)
+class Prior(NamedTuple):
+    """What is believed before the counts are seen.
 
-
-def signal_share(noise_variance: float, prior: PublicPrior) -> float:
-    """Between 0 (the noise drowns everything) and 1: how much of a noisy coefficient is signal, on average.
-
-    With little noise, plain projection uses what shrinkage cannot see (ties, atoms, the exact shape of the region), so
-    the two estimates are averaged with this weight for projection. Both lie in the region, which is convex.
+    ``chance`` is the probability that reviewers do not differ at all; ``other_shapes`` the weight of each shape but
+    the normal one, relative to it; ``small`` the share of the rest that prefers small strengths.
     """
-    variance = dct(prior.means[0], axis=1, norm="ortho").var(axis=0, ddof=1)
-    return float(np.mean(variance / (variance + noise_variance)))
+
+    chance: float
+    other_shapes: float
+    small: float
 
 
-def shrink(noisy: Floats, noise_variance: float, prior: PublicPrior, lower: Floats, upper: Floats) -> Floats:
-    """Draw a noisy vector towards the public expectation, by empirical Bayes in the cosine domain.
-
-    For every degree of leniency d the simulated sorted means have a center c_d and, coefficient by coefficient of their
-    discrete cosine transform, a variance v_d. The true vector is modeled as normal around c_d with variance v_d +
-    kappa, where kappa >= 0 allows for what no simulation foresaw; the noise adds its known variance s. Given (d, kappa)
-    the best estimate of each coefficient is c + (v + kappa)/(v + kappa + s) (r - c). The pairs are weighted by how well
-    they predict the noisy vector. With much noise all weight and all shrinkage goes to the simulated centers; with
-    little noise, or for a truth unlike all simulations, kappa >> s wins and the noisy vector is left as it is. Smooth
-    deviations (a wider or narrower spread of reviewers) sit in a few low coefficients, where v is large. No truth can be
-    farther from a center than the region's boxes allow, which bounds kappa: loud noise is not taken for a surprise.
-    """
-    widest = float(np.mean((upper - lower) ** 2))
-    spectrum = dct(noisy, norm="ortho")
-    estimates, evidence = [], []
-    belief = np.log(prior_weights(len(prior.means)))
-    for degree, means in enumerate(prior.means):
-        coefficients = dct(means, axis=1, norm="ortho")
-        center, variance = coefficients.mean(axis=0), coefficients.var(axis=0, ddof=1)
-        away = spectrum - center
-        for kappa in np.unique(np.minimum(np.array(_SURPRISE) * noise_variance, widest)):
-            signal = variance + kappa
-            both = signal + noise_variance
-            doubt = _DOUBT if kappa > 0 else 0.0
-            evidence.append(belief[degree] - 0.5 * float(np.sum(np.log(both) + away**2 / both)) - doubt)
-            estimates.append(center + signal / both * away)
-    weights = np.exp(np.array(evidence) - logsumexp(evidence))
-    mixed = sum(weight * estimate for weight, estimate in zip(weights, estimates, strict=True) if weight > 1e-12)
-    return np.asarray(idct(np.asarray(mixed), norm="ortho"))
+def point_prior(reviewers: int, epsilon: float) -> Prior:
+    """For the curve: cautious where counts say little, to be hardly worse than public data if reviewers do not differ."""
+    return Prior(1 - 0.45 * min(1.0, reviewers * epsilon / 80), 1 / 30, 0.5)
 
 
-@dataclass(frozen=True, slots=True)
-class SpreadTest:
-    """How much wider the means are spread than chance assignments of the public scores would be.
+BAND_PRIOR: Final = Prior(0.1, 2 / 3, 0.0)
+"""For intervals: nearly flat, with all shapes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Draws from the posterior: the part of each, and its counts."""
+
+    shape: Ints  # index of SHAPES; -1 for chance
+    strength: Floats
+    counts: Floats
+
+
+class CountModel:
+    """The posterior of the counts of one group of reviewers, for noise that may cover other groups' counts too."""
+
+    def __init__(self, family: Family, thresholds: Floats, noise: MaxNormNoise) -> None:
+        self.family, self.thresholds, self.noise = family, thresholds, noise
+        self._nodes, self._node_variance = _pooled_radii(noise.radii)
+        shapes, strengths, worth, means, covariances = zip(*self._parts(), strict=True)
+        self.shape, self.strength, self.worth = np.array(shapes), np.array(strengths), np.array(worth)
+        self.mean = np.array(means)
+        values, self._axes = np.linalg.eigh(np.array(covariances))
+        self._variance = np.maximum(values, 0.0)
+
+    def _parts(self) -> Any:
+        """Shape, strength, worth, mean and covariance of every part; strengths between simulated ones are interpolated."""
+        chance = np.array([counts_at(row, self.thresholds) for row in self.family.by_chance])
+        start = self._moments(chance)
+        yield from self._bent(-1, 0.0, start)
+        simulated = self.family.counts(self.thresholds)
+        for index, shape in enumerate(SHAPES):
+            before, low = start, 0.0
+            for high in STRENGTHS:
+                after = self._moments(simulated[shape, high])
+                for step in range(1, _FINER + 1):
+                    share = step / _FINER
+                    moments = tuple((1 - share) * a + share * b for a, b in zip(before, after, strict=True))
+                    yield from self._bent(index, low + share * (high - low), moments)
+                before, low = after, high
+
+    def _moments(self, counts: Floats) -> tuple[Floats, Floats]:
+        """Mean and covariance of simulated counts, the latter shrunken towards that of a Brownian bridge."""
+        mean, draws = counts.mean(axis=0), len(counts)
+        covariance = np.atleast_2d(np.cov(counts, rowvar=False))
+        bridge = self._bridge(mean)
+        share = self.thresholds.size / (self.thresholds.size + draws)
+        pooled = (1 - share) * covariance + share * np.trace(covariance) / max(np.trace(bridge), 1e-12) * bridge
+        return mean, pooled * (1 + 1 / draws)
+
+    def _bridge(self, mean: Floats) -> Floats:
+        share = np.clip(mean / self.family.size, 1e-4, 1 - 1e-4)
+        return np.asarray(np.minimum.outer(share, share) - np.outer(share, share))
+
+    def _bent(self, shape: int, strength: float, moments: Any) -> Any:
+        mean, covariance = moments
+        for worth in _WORTH:
+            off = self.family.size**2 / (worth + 1) * self._bridge(mean)
+            yield shape, strength, worth, mean, covariance + off
+
+    def log_prior(self, prior: Prior) -> Floats:
+        """The logarithm of each part's prior probability."""
+        chance, plain = self.shape < 0, np.isinf(self.worth)
+        rest = np.where(self.shape > 0, prior.other_shapes, 1.0)
+        for some, share in (
+            (chance & plain, 0.0),
+            (chance & ~plain, 0.2),
+            (~chance & plain, 0.5),
+            (~chance & ~plain, 0.3),
+        ):
+            rest[some] *= share / rest[some].sum()
+        small = rest * np.exp(-self.strength / 0.12)
+        rest = (1 - prior.small) * rest + prior.small * small / small.sum()
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(np.where(chance & plain, prior.chance, (1 - prior.chance) * rest)))
+
+    def sample(self, counts: Floats, prior: Prior, size: int = _PARTICLES, *, steps: int = _STEPS) -> Draws:
+        """Draws from the posterior given the published counts; without steps, as if the noise were normal given its radius."""
+        rng = np.random.default_rng(_SEED)
+        part, current = self._normal_posterior(counts, prior, size, rng)
+        weight, before = np.zeros(size), 0.0
+        for share in np.linspace(0, 1, steps + 1)[1:]:
+            normal, exact = self._likelihoods(counts, current)
+            weight += (share - before) * (exact - normal)
+            current = self._move(counts, part, current, share, rng)
+            before = share
+        chosen = rng.choice(size, size=size, p=np.exp(weight - logsumexp(weight)))
+        ordered = np.array([isotonic_regression(row).x for row in current[chosen]])
+        return Draws(self.shape[part[chosen]], self.strength[part[chosen]], np.clip(ordered, 0, self.family.size))
+
+    def _normal_posterior(
+        self, counts: Floats, prior: Prior, size: int, rng: np.random.Generator
+    ) -> tuple[Ints, Floats]:
+        """Parts and counts drawn as if the noise were normal given its radius."""
+        away = np.einsum("pji,pj->pi", self._axes, counts - self.mean)
+        total = self._variance[:, None, :] + self._node_variance[:, None] + 1e-9
+        evidence = -0.5 * (away[:, None, :] ** 2 / total + np.log(total)).sum(axis=2) + np.log(self._nodes)
+        evidence += self.log_prior(prior)[:, None]
+        mass = np.exp(evidence - evidence.max()).ravel()
+        part, node = np.divmod(rng.choice(mass.size, size=size, p=mass / mass.sum()), self._nodes.size)
+        gain = self._variance[part] / total[part, node]
+        spread = np.sqrt(gain * self._node_variance[node][:, None])
+        drawn = gain * away[part] + spread * rng.standard_normal((size, counts.size))
+        return part, self.mean[part] + np.einsum("sij,sj->si", self._axes[part], drawn)
+
+    def _likelihoods(self, counts: Floats, candidates: Floats) -> tuple[Floats, Floats]:
+        """Log-likelihoods of candidate counts: with normal noise, and with the noise that was added."""
+        noise = np.abs(counts - candidates)
+        squares, variance = (noise**2).sum(axis=-1), np.maximum(self._node_variance, 1e-9)
+        normal = np.log(self._nodes) - 0.5 * (counts.size * np.log(variance) + squares[..., None] / variance)
+        return logsumexp(normal, axis=-1), self._exact(noise.max(axis=-1))
+
+    @cached_property
+    def _exact_table(self) -> Floats:
+        """Ln P(noise of this group) by the size of its largest entry, up to a constant: radii below it are impossible."""
+        radius = np.arange(self.noise.radii.size)
+        weight = np.log(np.maximum(self.noise.radii, 1e-300)) - self.thresholds.size * np.log(2 * radius + 1)
+        return np.asarray(np.logaddexp.accumulate(weight[::-1])[::-1])
+
+    def _exact(self, largest: Floats) -> Floats:
+        table = self._exact_table
+        inside = np.interp(largest, np.arange(table.size), table)
+        return np.asarray(inside - float(self.noise.epsilon) * np.maximum(largest - (table.size - 1), 0.0))
+
+    def _move(self, counts: Floats, part: Ints, current: Floats, share: float, rng: np.random.Generator) -> Floats:
+        """One elliptical slice step for every particle, under the geometric mean of both likelihoods."""
+
+        def likelihood(candidates: Floats) -> Floats:
+            normal, exact = self._likelihoods(counts, candidates)
+            return np.asarray((1 - share) * normal + share * exact)
+
+        center = self.mean[part]
+        other = rng.standard_normal(current.shape) * np.sqrt(self._variance[part])
+        other = np.einsum("sij,sj->si", self._axes[part], other)
+        here = current - center
+        floor = likelihood(current) + np.log(rng.random(len(current)))
+        angle = rng.uniform(0, 2 * np.pi, len(current))
+        low, high = angle - 2 * np.pi, angle.copy()
+        moved, left = current.copy(), np.arange(len(current))
+        for _ in range(60):
+            turn = angle[left][:, None]
+            proposal = center[left] + here[left] * np.cos(turn) + other[left] * np.sin(turn)
+            accepted = likelihood(proposal) > floor[left]
+            moved[left[accepted]] = proposal[accepted]
+            left = left[~accepted]
+            if not left.size:
+                break
+            low[left] = np.where(angle[left] < 0, angle[left], low[left])
+            high[left] = np.where(angle[left] < 0, high[left], angle[left])
+            angle[left] = rng.uniform(low[left], high[left])
+        return moved
+
+    def curves(self, draws: Draws, ranks: Ints) -> tuple[Floats, Floats]:
+        """The mean of the drawn curves at every rank, and all of them at some ranks.
+
+        A drawn curve is a simulated vector of sorted means of the same shape and strength, its ranks moved so that as
+        many lie below each threshold as the draw says.
+        """
+        n, family = self.family.size, self.family
+        most = int(np.clip(_BASES // family.public.values.size, 1, 25))
+        total, some = np.zeros(n), np.empty((len(draws.strength), ranks.size))
+        keys = np.column_stack([draws.shape, np.round(draws.strength, 6)])
+        row = 0
+        for shape, strength in np.unique(keys, axis=0):
+            members = np.flatnonzero((keys == (shape, strength)).all(axis=1))
+            for base_index, group in enumerate(np.array_split(members, min(most, members.size))):
+                if shape < 0:
+                    base = family.by_chance[base_index % len(family.by_chance)]
+                else:
+                    base = family.means(SHAPES[int(shape)], float(strength), base_index)
+                own = counts_at(base, self.thresholds)
+                for member in group:
+                    curve = _moved(base, own, draws.counts[member])
+                    total += curve
+                    some[row] = curve[ranks]
+                    row += 1
+        return total / len(draws.strength), some
+
+
+@njit(cache=True, nogil=True)
+def _moved(base: Any, own: Any, wanted: Any) -> Any:
+    """A sorted vector whose ranks are moved so that ``wanted`` instead of ``own`` entries lie below the thresholds."""
+    n, knots = base.size, own.size + 2
+    old, new = np.zeros(knots), np.zeros(knots)
+    for k in range(own.size):
+        old[k + 1] = max(own[k], old[k] + 1e-9)
+        new[k + 1] = max(wanted[k], new[k] + 1e-9)
+    old[-1], new[-1] = max(float(n), old[-2] + 1e-9), max(float(n), new[-2] + 1e-9)
+    out = np.empty(n)
+    k = 1
+    for i in range(n):
+        rank = i + 0.5
+        while k < knots - 1 and rank > new[k]:
+            k += 1
+        place = old[k - 1] + (rank - new[k - 1]) / (new[k] - new[k - 1]) * (old[k] - old[k - 1]) - 0.5
+        place = min(max(place, 0.0), n - 1.0)
+        left = int(place)
+        right = min(left + 1, n - 1)
+        out[i] = base[left] + (place - left) * (base[right] - base[left])
+    return out
+
+
+def _pooled_radii(radii: Floats) -> tuple[Floats, Floats]:
+    """A few typical radii: their probabilities, and the variance of noise given each."""
+    radius = np.arange(radii.size)
+    edges = np.searchsorted(np.cumsum(radii), _NODES[1:-1])
+    parts = [part for part in np.split(radius, edges) if part.size and radii[part].sum() > 0]
+    mass = np.array([radii[part].sum() for part in parts])
+    variance = np.array([radii[part] @ (part * (part + 1) / 3) for part in parts]) / mass
+    return mass, variance
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """What the counts say about the sorted means.
 
     Attributes
     ----------
-    wider
-        The share, 0.3 for 30% wider; negative if narrower.
-    standard_error
-        Of the same, under chance: the noise and the luck of the assignment together.
-    freedom
-        Degrees of freedom behind the standard error: the luck is estimated from simulated assignments, the noise is known.
+    means : array
+        The estimated sorted means.
+    lower, upper : array
+        Pointwise intervals for each of them; they assume the family.
+    strictness_sd : float
+        The standard deviation of reviewers' strictness, in the unit of the weight.
+    strictness_interval : tuple of float
+        Its interval, if strictness is roughly normal.
     """
 
-    wider: float
-    standard_error: float
-    freedom: float
-
-    @property
-    def statistic(self) -> float:
-        """How much wider, in standard errors."""
-        if self.standard_error == 0.0:
-            return float("inf") if self.wider > 0 else 0.0
-        return self.wider / self.standard_error
-
-    @property
-    def pvalue(self) -> float:
-        """How often chance alone would spread them this much."""
-        from scipy.stats import t
-
-        if self.standard_error == 0.0:
-            return 1.0 if self.wider <= 0 else 0.0
-        return float(t.sf(self.statistic, self.freedom))
-
-    @property
-    def detectable(self) -> float:
-        """The smallest widening that would have been distinguished from chance."""
-        from scipy.stats import t
-
-        return float(t.isf(LEVEL, self.freedom)) * self.standard_error
-
-    def __str__(self) -> str:
-        spread = f"{abs(self.wider):.0%} {'wider' if self.wider >= 0 else 'narrower'}"
-        measured = f"{spread} than chance assignments of the public scores (standard error {self.standard_error:.0%})"
-        if self.pvalue < LEVEL:
-            return f"Reviewers differ from each other more than by chance: their means are spread {measured}."
-        if self.detectable <= 0.1:
-            return f"No sign of strict or lenient reviewers: their means are spread {measured}."
-        return (
-            "Whether reviewers differ from each other more than by chance cannot be told at this epsilon: only a spread "
-            f"at least {self.detectable:.0%} wider than chance would have been noticed."
-        )
+    means: Floats
+    lower: Floats
+    upper: Floats
+    strictness_sd: float
+    strictness_interval: tuple[float, float]
 
 
-def spread_test(noisy: Floats, variance: float, chance: Floats) -> SpreadTest | None:
-    """Test the noisy means against chance.
+def estimate(model: CountModel, counts: Floats, *, level: float) -> Estimate:
+    """The posterior mean of the sorted means, with intervals."""
+    n, tail = model.family.size, (1 - level) / 2
+    ranks = np.unique(np.linspace(0, n - 1, min(n, _STORED_RANKS)).round().astype(np.int64))
+    epsilon = float(model.noise.epsilon)
+    means, _ = model.curves(model.sample(counts, point_prior(n, epsilon)), ranks[:1])
+    wide = model.sample(counts, BAND_PRIOR)
+    _, curves = model.curves(wide, ranks)
+    low, high = np.quantile(curves, [tail, 1 - tail], axis=0)
+    every = np.arange(n)
+    sd, *ends = strictness_of(wide, model.family.weight_sd, level)
+    return Estimate(
+        np.maximum.accumulate(means),
+        np.interp(every, ranks, low),
+        np.interp(every, ranks, high),
+        sd,
+        (ends[0], ends[1]),
+    )
 
-    Parameters
-    ----------
-    noisy
-        What the mechanism put out.
-    variance
-        Of the noise on each entry.
-    chance
-        Sorted means of assignments by chance, one row per draw; at least two rows.
 
-    Returns
-    -------
-    SpreadTest or None
-        ``None`` where nobody's mean can differ, whatever the assignment.
+def strictness_of(draws: Draws, weight_sd: float, level: float) -> tuple[float, float, float]:
+    """The median and an interval of the standard deviation of strictness; strengths are a grid, so they are spread out."""
+    half_step = STRENGTHS[0] / _FINER / 2
+    jitter = np.random.default_rng(_SEED).uniform(-half_step, half_step, draws.strength.size)
+    spread = np.where(draws.shape < 0, 0.0, np.clip(draws.strength + jitter, 0, 1)) * weight_sd
+    middle, low, high = np.quantile(spread, [0.5, (1 - level) / 2, (1 + level) / 2])
+    return float(middle), float(low), float(high)
 
-    Notes
-    -----
-    Let e be the mean of the chance draws, centered. T(x) = <x, e> / <e, e> - 1 is 0 on average under chance, as it is linear and
-    e is the mean of the draws. Its variance is that of T over draws, times 1 + 1/draws for the estimated mean, plus
-    variance / <e, e> for the noise; Satterthwaite's rule gives the degrees of freedom.
 
-    Examples
-    --------
-    >>> rng = np.random.default_rng(1)
-    >>> draws = np.sort(rng.normal(size=(100, 50)), axis=1)
-    >>> wide = np.sort(rng.normal(scale=2, size=50))
-    >>> spread_test(wide, 0.0, draws).pvalue < 0.01, spread_test(wide, 1e4, draws).pvalue < 0.01
-    (True, False)
+# ---- thresholds ------------------------------------------------------------------------------------------------------
+
+
+def default_thresholds(family: Family, epsilon: float, count: int | None = None) -> Floats:
+    """Where to count, from public data alone: closer where means are dense.
+
+    About 0.7 (n epsilon)^(1/3) thresholds, an even number: one in the middle would say nothing about how far reviewers differ.
+    Where few means are possible (few grades, equal loads), thresholds lie halfway between two of them.
     """
-    direction = chance.mean(axis=0)
-    direction = direction - direction.mean()
-    length = float(direction @ direction)
-    if length <= 1e-18 * chance.shape[1] * max(1.0, float(np.abs(chance).max()) ** 2):
-        return None
-    luck = float(np.var(chance @ direction / length, ddof=1)) * (1 + 1 / chance.shape[0])
-    noise = variance / length
-    total = luck + noise
-    freedom = total**2 / (luck**2 / (chance.shape[0] - 1)) if luck > 1e-12 * total else 1e6
-    wider = float(noisy @ direction) / length - 1.0
-    return SpreadTest(wider, float(np.sqrt(total)), min(freedom, 1e6))
+    n = family.size
+    wanted = 2 * int(np.clip(round(0.34 * (n * epsilon) ** (1 / 3)), 2, 10)) if count is None else count
+    possible = np.unique(np.round(family.by_chance[:8], 9))
+    center = family.expectation.mean()
+    wider = [center + scale * (family.expectation - center) for scale in (1, 1, 1, 1, 1.3, 1.7, 2.3)]
+    pooled = np.sort(np.clip(np.concatenate(wider), family.public.values.min(), family.public.values.max()))
+    if pooled[0] == pooled[-1]:
+        return pooled[:1]
+    grid = np.linspace(pooled[0], pooled[-1], 400)
+    density = np.convolve(np.diff(np.searchsorted(pooled, grid) / pooled.size), np.ones(15) / 15, "same")
+    power = (
+        0.85 if n > 50 * possible.size else 0.5
+    )  # measured; where many share each possible mean, the middle matters more
+    mass = np.concatenate([[0.0], np.cumsum(density**power)])
+    thresholds = np.interp(np.arange(1, wanted + 1) / (wanted + 1), mass / mass[-1], grid)
+    if 1 < possible.size < 40 * wanted:
+        halves = (possible[1:] + possible[:-1]) / 2
+        thresholds = np.unique(halves[np.abs(halves[:, None] - thresholds).argmin(axis=0)])
+    return np.asarray(thresholds)

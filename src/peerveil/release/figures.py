@@ -12,6 +12,7 @@ from peerveil.report import COLORS, logarithmic
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from peerveil.release.ask import StrictnessAnswer
     from peerveil.release.mechanism import PublishedMeans
     from peerveil.release.plan import ReleasePlan
 
@@ -26,44 +27,71 @@ _AXIS: Final = {
 
 
 def draw_published(published: PublishedMeans, ax: Axes) -> None:
-    """Sorted means against rank: what is published, what public data allow, and what they predict.
-
-    The noisy means are not drawn: they reach far beyond everything else, and would flatten it.
-    """
+    """Sorted means against rank: what is published, with its band, beside what chance alone would give."""
     n = published.means.size
     share = 100 * (np.arange(n) + 0.5) / n
-    region = published.region
-    ax.fill_between(
-        share, region.lower, region.upper, color=COLORS["truth"], alpha=0.25, lw=0, label="possible by public data"
-    )
+    band = f"{published.level:.0%} interval (assumes a family)"
+    ax.fill_between(share, published.lower, published.upper, color=COLORS["private"], alpha=0.2, lw=0, label=band)
     ax.plot(share, published.means, color=COLORS["private"], lw=2.5, label="published")
     ax.plot(share, published.expectation, color=COLORS["accent"], ls=(0, (4, 2)), lw=1.6, label="expected by chance")
-    label = _AXIS.get(published.weight, f"mean {published.weight}")
-    ax.set(xlabel="reviewers, lowest to highest (%)", ylabel=label, xlim=(0, 100), ylim=_band(published))
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize="small")
+    ax.set(
+        xlabel="reviewers, lowest to highest (%)", ylabel=_axis(published.weight), xlim=(0, 100), ylim=_band(published)
+    )
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize="small")
 
 
-def draw_histogram(published: PublishedMeans, ax: Axes) -> None:
-    """How many reviewers lie where, as published, against what chance would give."""
-    low, high = _band(published)
-    bins = np.linspace(low, high, min(30, max(8, int(np.sqrt(published.means.size)) + 1)))
-    ax.hist(published.means, bins=bins.tolist(), color=COLORS["private"], alpha=0.8, label="published")
-    style = {"histtype": "step", "color": COLORS["accent"], "ls": "--", "lw": 1.6}
-    ax.hist(published.expectation, bins=bins.tolist(), label="expected by chance", **style)  # type: ignore[arg-type]
-    ax.set(xlabel=_AXIS.get(published.weight, f"mean {published.weight}"), ylabel="reviewers")
+def draw_shares(published: PublishedMeans, ax: Axes) -> None:
+    """The share of reviewers below each threshold, with intervals that assume nothing, beside what chance would give."""
+    shares, n = published.shares, published.means.size
+    below, low, high = (100 * shares[name].to_numpy() for name in ("below", "below_lower", "below_upper"))
+    errors = np.maximum([below - low, high - below], 0.0)
+    ax.errorbar(
+        shares["threshold"], below, yerr=errors, fmt="o", ms=4, capsize=3, color=COLORS["private"],
+        label=f"published, joint {published.level:.0%} intervals",
+    )  # fmt: skip
+    chance = 100 * (np.arange(n) + 0.5) / n
+    ax.plot(published.expectation, chance, color=COLORS["accent"], ls=(0, (4, 2)), lw=1.6, label="expected by chance")
+    ax.set(xlabel=_axis(published.weight), ylabel="reviewers below (%)", ylim=(-2, 102))
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize="small")
 
 
 def draw_release(published: PublishedMeans, left: Axes, right: Axes) -> None:
-    """The histogram and the sorted means side by side, each with the mark if there is one."""
-    draw_histogram(published, left)
+    """The shares and the sorted means side by side, each with the mark if there is one."""
+    draw_shares(published, left)
     if published.mark:
         stamp_axes(left, published.mark)
     published.plot(right)
 
 
+def draw_answer(answer: StrictnessAnswer, ax: Axes) -> None:
+    """The share of strict reviewers in each group, with joint intervals."""
+    places = np.arange(len(answer.groups))
+    middle = np.array([100 * group.stricter.estimate for group in answer.groups])
+    low, high = (
+        np.array([100 * getattr(group.stricter, end) for group in answer.groups]) for end in ("lower", "upper")
+    )
+    ax.errorbar(
+        middle,
+        places,
+        xerr=np.maximum([middle - low, high - middle], 0.0),
+        fmt="o",
+        ms=5,
+        capsize=4,
+        color=COLORS["private"],
+    )
+    names = [group.name or "all reviewers" for group in answer.groups]
+    ax.set_yticks(places, [f"{name} ({group.reviewers:,})" for name, group in zip(names, answer.groups, strict=True)])
+    ax.set(xlabel=f"stricter than average by {answer.distance[0]:.2g} points or more (% of reviewers)", xlim=(0, None))
+    ax.set_ylim(-0.6, len(places) - 0.4)
+    ax.invert_yaxis()
+
+
+def _axis(weight: str) -> str:
+    return _AXIS.get(weight, f"mean {weight}")
+
+
 def _band(published: PublishedMeans) -> tuple[float, float]:
-    """Where the curves lie, with a margin; the region of what is possible may reach beyond."""
+    """Where the curves lie, with a margin; the band may reach beyond."""
     both = np.concatenate([published.means, published.expectation])
     low, high = float(both.min()), float(both.max())
     margin = 0.1 * (high - low) or 0.5
@@ -73,17 +101,13 @@ def _band(published: PublishedMeans) -> tuple[float, float]:
 def draw_plan(plan: ReleasePlan, ax: Axes) -> None:
     """Expected error against epsilon: published (full lines) against public data alone (dashed)."""
     shades = [COLORS["private"], COLORS["good"], COLORS["leak"], COLORS["truth"]]
-    for i, degree in enumerate(sorted({row.leniency for row in plan.rows})):
-        rows = sorted((row for row in plan.rows if row.leniency == degree), key=lambda row: row.epsilon)
-        color = shades[i % len(shades)]
-        epsilons = [row.epsilon for row in rows]
-        ax.plot(
-            epsilons, [row.shrinkage for row in rows], "o-", ms=4, color=color, label=f"published, leniency {degree:g}"
-        )
-        ax.plot(epsilons, [row.expectation for row in rows], "--", lw=1, color=color)
-        ax.plot(epsilons, [row.projection for row in rows], ":", lw=1, color=color)
+    for i, strictness in enumerate(sorted({row.strictness for row in plan.rows})):
+        rows = sorted((row for row in plan.rows if row.strictness == strictness), key=lambda row: row.epsilon)
+        color, epsilons = shades[i % len(shades)], [row.epsilon for row in rows]
+        label = f"published, strictness SD {strictness:.2g}"
+        ax.plot(epsilons, [row.published for row in rows], "o-", ms=4, color=color, label=label)
+        ax.plot(epsilons, [row.public for row in rows], "--", lw=1, color=color)
     ax.plot([], [], "--", color="0.5", label="public data alone")
-    ax.plot([], [], ":", color="0.5", label="projection only")
     logarithmic(ax.xaxis)
     logarithmic(ax.yaxis)
     ax.set(xlabel="epsilon (for one exchange of reviews)", ylabel="expected error of a reviewer's mean")

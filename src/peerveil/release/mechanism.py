@@ -1,29 +1,31 @@
-"""Publishing the distribution of reviewers' mean weights.
+"""Publishing the distribution of reviewers' mean weights: noisy counts at public thresholds, and estimates from them.
 
-The only private input is the sorted vector of means; the only randomized step adds Laplace noise to it. All that follows
-(projection, shrinkage) sees the noisy vector and public data.
+The only private input is how many reviewers have a mean of at most each threshold; the only randomized step adds whole-number
+noise to these counts. All that follows sees the noisy counts and public data.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
-from peerveil.core.arrays import Floats
+from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput
+from peerveil.core.exact import probability
 from peerveil.core.guarantee import Guarantee
-from peerveil.core.randomness import Randomness, laplace_scale
+from peerveil.core.randomness import MaxNormNoise, Randomness
+from peerveil.core.randomness.max_norm import MOST_COUNTS
 from peerveil.core.result import Result
 from peerveil.data import Reviews
-from peerveil.release.estimate import SpreadTest, shrink, signal_share, spread_test
-from peerveil.release.expectation import PublicPrior, public_prior
-from peerveil.release.public import PublicScores, sorted_means
-from peerveil.release.region import FeasibleRegion, feasible_region
+from peerveil.release.estimate import CountModel, Estimate, default_thresholds, estimate
+from peerveil.release.family import Family, counts_at
+from peerveil.release.public import PublicScores, reviewer_means
+from peerveil.release.region import feasible_region
+from peerveil.release.spread import SpreadStatistic, SpreadTest
 from peerveil.release.weights import review_weights
 
 if TYPE_CHECKING:
@@ -32,66 +34,61 @@ if TYPE_CHECKING:
     from peerveil.core.exact import Number
     from peerveil.ledger import Account
 
-
-ESTIMATES: Final = ("auto", "shrinkage", "projection", "none")
-NOBODY_DIFFERS: Final = "By the public data all reviewers' means are equal, whoever wrote what."
+NOBODY_DIFFERS: Final = "By the public data all reviewers' means are known, whoever wrote what: nothing was spent."
 ASSUMES_PUBLIC: Final = (
     "This assumes that the scores of every paper and the number of reviews that each reviewer wrote are public (or will be): "
     "they shape what is published and are not protected. What is protected is who wrote which review."
 )
-
-NEIGHBORS = (
+NEIGHBORS: Final = (
     "two reviewers exchange one review each; what papers received and how many reviews each wrote stays as it is"
 )
 
 
-class Perturbation(Protocol):
-    """Any other way to perturb the sorted means, with its own guarantee."""
-
-    def guarantee(self, public: PublicScores) -> Guarantee:
-        """Its guarantee."""
-        ...
-
-    def variance(self, public: PublicScores) -> float:
-        """The variance of the noise on each entry (public)."""
-        ...
-
-    def perturb(self, means: Floats, public: PublicScores, randomness: Randomness) -> Floats:
-        """The noisy vector."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaplaceMeans:
-    """Independent Laplace noise on every sorted mean.
+@dataclass(frozen=True, kw_only=True)
+class NoisyCounts:
+    """How many reviewers have a mean of at most each threshold, with joint noise.
 
     **Neighbors**: two reviewers exchange one review each; the weights that papers received, and everybody's load, stay.
-    **Proof.** The L1 sensitivity of the sorted means to such an exchange is at most
-    :func:`swap_sensitivity`, and Laplace noise of scale sensitivity / epsilon is
-    epsilon-DP (:func:`peerveil.laplace_scale`). The sensitivity depends on public data only. ∎
 
-    If it is 0 (every reviewer wrote one review), the sorted means are public, and no noise is added.
+    **Sensitivity.** N_k, the number of reviewers whose mean is at most t_k, changes by at most 1, for all k at once,
+    whatever the loads, the range of weights and the number of thresholds. **Proof.** A gives up weight x for y >= x,
+    and B the reverse. A's mean does not fall, B's does not rise, and nobody else's changes. So N_k falls by 1 if A's
+    mean rises above t_k, rises by 1 if B's falls to t_k or below, and otherwise stays: its change is -1, 0 or 1. This
+    holds for the computed means too: each is the sum of the reviewer's weights in ascending order, divided by their
+    number; A's weights in ascending order do not fall in any place, and rounded addition and division are monotone.
+    With several groups of reviewers (membership is public) or several conferences the same holds for all counts of
+    all of them at once, since an exchange concerns one A and one B. ∎
+
+    So joint noise with P(z) proportional to exp(-epsilon max abs(z_k)) is epsilon-DP:
+    :class:`~peerveil.core.randomness.MaxNormNoise`. The thresholds must not depend on who wrote what.
     """
 
+    thresholds: tuple[float, ...]
     epsilon: Number
 
-    def guarantee(self, public: PublicScores) -> Guarantee:  # noqa: ARG002
+    @property
+    def noise(self) -> MaxNormNoise:
+        """The law of the noise: public."""
+        return MaxNormNoise(len(self.thresholds), self.epsilon)
+
+    def guarantee(self) -> Guarantee:
         """Pure DP for one exchange."""
         return means_guarantee(self.epsilon)
 
-    def scale(self, public: PublicScores) -> float:
-        """The scale of the noise; 0 if none is needed."""
-        sensitivity = laplace_sensitivity(public)
-        return laplace_scale(sensitivity=sensitivity, epsilon=self.epsilon) if sensitivity else 0.0
+    def release(self, means: Floats, randomness: Randomness, count: int = 1) -> Ints:
+        """``count`` independent releases of the counts, one per row."""
+        private = counts_at(means, np.array(self.thresholds)).astype(np.int64)
+        return private + self.noise.draw(randomness, count)
 
-    def variance(self, public: PublicScores) -> float:
-        """Twice the squared scale."""
-        return 2.0 * self.scale(public) ** 2
 
-    def perturb(self, means: Floats, public: PublicScores, randomness: Randomness) -> Floats:
-        """Add the noise."""
-        scale = self.scale(public)
-        return randomness.laplace(means, scale=scale) if scale else means.copy()
+def means_guarantee(epsilon: Number | None) -> Guarantee:
+    """The guarantee for one review."""
+    return Guarantee.pure_dp(epsilon, unit="who wrote one review", neighbors=NEIGHBORS)
+
+
+def reviewer_guarantee(guarantee: Guarantee, public: PublicScores) -> Guarantee:
+    """The same guarantee for all reviews of the busiest reviewer: as many exchanges as they wrote reviews."""
+    return guarantee.group(int(public.loads[-1]), unit="who wrote all reviews of one reviewer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,30 +97,63 @@ class PublishedMeans(Result):
 
     Attributes
     ----------
-    means
+    thresholds, counts : array
+        What was drawn: how many reviewers have a mean of at most each threshold, with noise.
+    half_width : int
+        All true counts lie within this distance of ``counts`` with probability ``level``, whatever the truth.
+    means : array
         The estimate of the sorted means: this is what to publish.
-    noisy
-        The noisy vector that it was computed from; it may be published too.
-    expectation
+    lower, upper : array
+        A pointwise interval for each of them. It assumes that reviewers' strictness is roughly normal, heavy-tailed or of two
+        groups; :attr:`shares` assumes nothing.
+    strictness_sd : float
+        The standard deviation of reviewers' strictness (of their own part of the weight).
+    strictness_interval : tuple of float
+        Its interval, if strictness is roughly normal.
+    expectation : array
         What public data alone predict. A release this close to it adds little.
-    reviewer_guarantee
+    spread : SpreadTest or None
+        Whether reviewers differ more than by chance; ``None`` if all means are public anyway.
+    reviewer_guarantee : Guarantee
         The same guarantee for all reviews of one reviewer.
-    spread
-        Whether reviewers differ more than by chance, as far as the noise allows to say; ``None`` if no assignment could
-        make their means differ.
-    region
-        The sorted means that public data allow.
     """
 
     weight: str
-    estimate: str
+    level: float
+    thresholds: Floats
+    counts: Ints
+    half_width: int
     means: Floats
-    noisy: Floats
+    lower: Floats
+    upper: Floats
+    strictness_sd: float
+    strictness_interval: tuple[float, float]
     expectation: Floats
-    noise_variance: float
-    reviewer_guarantee: Guarantee
     spread: SpreadTest | None
-    region: FeasibleRegion = field(repr=False)
+    reviewer_guarantee: Guarantee
+    noise_sd: float = field(repr=False)
+
+    @property
+    def shares(self) -> pl.DataFrame:
+        """The share of reviewers below (at most) and above each threshold.
+
+        The intervals hold for all thresholds at once with probability ``level``, whatever the truth: they follow from the law
+        of the noise, which is public, and from the order of the counts.
+        """
+        low, high = count_bounds(self.counts, self.half_width, self.means.size)
+        n = self.means.size
+        middle = np.clip(np.searchsorted(self.means, self.thresholds, side="right"), low, high)
+        return pl.DataFrame(
+            {
+                "threshold": self.thresholds,
+                "below": middle / n,
+                "below_lower": low / n,
+                "below_upper": high / n,
+                "above": 1 - middle / n,
+                "above_lower": 1 - high / n,
+                "above_upper": 1 - low / n,
+            }
+        )
 
     def summary(self) -> str:
         """The finding in one line."""
@@ -137,10 +167,20 @@ class PublishedMeans(Result):
         """A plain sentence on what the release says beyond what was public anyway."""
         if self.spread is None:
             return NOBODY_DIFFERS
-        away = float(np.sqrt(np.mean((self.means - self.expectation) ** 2)))
-        drowned = away < 0.02 * (float(np.std(self.expectation)) or 1.0)
-        hardly = "It says hardly more than the public data alone: at this epsilon the noise drowns the rest."
-        return f"{hardly} {self.spread}" if drowned else str(self.spread)
+        low, high = self.strictness_interval
+        size = f"{self.strictness_sd:.2g} points ({self.level:.0%} interval {low:.2g} to {high:.2g}"
+        if self.spread.reject:
+            return (
+                f"Reviewers differ more than by chance: the standard deviation of their {NOUNS[self.weight]} is about {size}, "
+                "if it is roughly normal)."
+            )
+        noticed = self.spread.noticeable
+        smallest = (
+            f"a standard deviation of at least {noticed:.2g} points would have been noticed in 80% of releases"
+            if np.isfinite(noticed)
+            else "no difference, however large, would have been noticed reliably"
+        )
+        return f"No sign that reviewers differ more than by chance in their {NOUNS[self.weight]}; {smallest}."
 
     def __str__(self) -> str:
         return (
@@ -149,16 +189,13 @@ class PublishedMeans(Result):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the region's sums, as JSON values."""
-        data = super().to_dict()
-        data["region"] = {
-            "bounds": self.region.bounds,
-            "lower": self.region.lower.tolist(),
-            "upper": self.region.upper.tolist(),
+        """Everything as JSON values, with the shares and what they say."""
+        return {
+            **super().to_dict(),
+            "shares": self.shares.to_dicts(),
+            "beyond_public": self.beyond_public(),
+            "reviewer_guarantee_in_words": str(self.reviewer_guarantee),
         }
-        data["beyond_public"] = self.beyond_public()
-        data["reviewer_guarantee_in_words"] = str(self.reviewer_guarantee)
-        return data
 
     def frame(self) -> pl.DataFrame:
         """What may be published, one row per reviewer in the order of the means, without names."""
@@ -166,11 +203,9 @@ class PublishedMeans(Result):
             {
                 "rank": np.arange(1, self.means.size + 1),
                 "published_mean": self.means,
-                "noisy_mean": self.noisy,
+                "lower": self.lower,
+                "upper": self.upper,
                 "expected_from_public_data": self.expectation,
-                # bounds of nine decimals are enough, rounded so that what was between them still is
-                "lower": np.floor(self.region.lower * 1e9) / 1e9,
-                "upper": np.ceil(self.region.upper * 1e9) / 1e9,
             }
         )
 
@@ -179,22 +214,37 @@ class PublishedMeans(Result):
         return self.frame().write_csv()
 
     def draw(self, ax: Axes) -> None:
-        """The published curve, the region, the public expectation and the noisy input."""
+        """The published curve with its band beside what chance alone would give."""
         from peerveil.release.figures import draw_published
 
         draw_published(self, ax)
 
 
+NOUNS: Final = {
+    "rating": "mean score",
+    "miscalibration": "strictness",
+    "normalized": "mean normalized score",
+    "subjectivity": "mean subjectivity",
+}
+"""What a weight measures, in words."""
+
+
+def count_bounds(counts: Ints, half_width: int, reviewers: int) -> tuple[Ints, Ints]:
+    """Joint bounds of the true counts, which do not fall from one threshold to the next."""
+    low = np.maximum.accumulate(np.clip(counts - half_width, 0, reviewers))
+    high = np.minimum.accumulate(np.clip(counts + half_width, 0, reviewers)[::-1])[::-1]
+    return low, np.maximum(low, high)
+
+
 def publish(
     reviews: Any,
     *,
-    epsilon: Number | None = None,
-    weight: str = "rating",
+    epsilon: Number,
+    weight: str = "miscalibration",
     scale: tuple[float, float] | None = None,
-    bounds: str = "counting",
-    estimate: str = "auto",
     columns: Mapping[str, str] | None = None,
-    mechanism: Perturbation | None = None,
+    thresholds: Sequence[float] | None = None,
+    level: float = 0.95,
     randomness: Randomness | None = None,
     account: Account | None = None,
 ) -> PublishedMeans:
@@ -207,18 +257,16 @@ def publish(
     epsilon : number or str
         Privacy parameter for one exchange of reviews: ``1``, ``0.5`` or ``"1/3"``. Smaller is more private.
     weight : str, optional
-        ``"rating"`` (default), ``"miscalibration"``, ``"normalized"`` or ``"subjectivity"``.
+        ``"miscalibration"`` (default: strictness), ``"rating"``, ``"normalized"`` or ``"subjectivity"``.
     scale : tuple of float, optional
-        The declared lowest and highest score. Default: the range of the scores.
-    bounds : str, optional
-        Which feasible region to use: ``"counting"`` (default) or ``"range"``, see :func:`feasible_region`.
-    estimate : str, optional
-        ``"projection"`` can never hurt; ``"shrinkage"`` (default, ``"auto"``) is far more accurate on average; ``"none"``
-        publishes the noisy vector.
+        The declared lowest and highest score; a score outside is refused. Default: the range of the scores.
     columns : mapping, optional
         Our names for columns that the table calls otherwise: ``{"paper": "submission"}``.
-    mechanism : Perturbation, optional
-        Another perturbation than Laplace noise, with its own guarantee; then ``epsilon`` is left out.
+    thresholds : list of float, optional
+        Where to count reviewers, in the unit of the weight: few thresholds get less noise each. They must not be
+        chosen by looking at who wrote what. Default: chosen from public data.
+    level : float, optional
+        The coverage of the intervals. Default: 0.95.
     randomness : Randomness, optional
         Default: the secure source.
     account : Account, optional
@@ -228,115 +276,64 @@ def publish(
     --------
     >>> from peerveil.data import synthetic_conference
     >>> reviews = synthetic_conference(papers=60, reviewers=40, seed=1).reviews
-    >>> published = publish(reviews, epsilon=2, weight="miscalibration", randomness=Randomness.simulation(1))
+    >>> published = publish(reviews, epsilon=2, randomness=Randomness.simulation(1))
     >>> published.means.size, published.mark
     (40, 'simulation, not private')
+    >>> stricter = publish(reviews, epsilon=1, thresholds=[-1], randomness=Randomness.simulation(1))
+    >>> stricter.shares.columns[:4]
+    ['threshold', 'below', 'below_lower', 'below_upper']
     """
-    if estimate not in ESTIMATES:
-        raise BadInput("estimate", got=estimate, want=f"one of {', '.join(ESTIMATES)}")
-    if (epsilon is None) is (mechanism is None):
-        raise BadInput("epsilon", got=epsilon, want="a number above 0, or mechanism= with a guarantee of its own")
-    if mechanism is None:
-        assert epsilon is not None
-        mechanism = LaplaceMeans(epsilon=epsilon)
-    randomness = Randomness.secure() if randomness is None else randomness
+    probability(level, "level")
+    randomness = Randomness.of(randomness)
+    guarantee = means_guarantee(epsilon)
     reviews = Reviews.of(reviews, "reviews", columns=columns)
-    public = PublicScores.of(reviews, weight=weight, scale=scale)
-    guarantee = mechanism.guarantee(public)
     # all that is public comes first: if it fails, nothing is spent
-    region = feasible_region(public, bounds=bounds)
-    prior = public_prior(public)
-    private = bool(laplace_sensitivity(public))
-    weights = review_weights(reviews, weight=weight, scale=scale)
-    reviewer, _ = reviews.numbered("reviewer")
-    exact = sorted_means(weights.values, reviewer)
-    if account is not None and private:
-        account.spend(guarantee, purpose=f"reviewers' mean {weight}", data=reviews, randomness=randomness)
-    noisy = mechanism.perturb(exact, public, randomness)
-    variance = mechanism.variance(public)
-    chosen = "shrinkage" if estimate == "auto" else estimate
+    public = PublicScores.of(reviews, weight=weight, scale=scale)
+    family, region = Family(public), feasible_region(public)
+    chosen = check_thresholds(thresholds)
+    if chosen is None:
+        chosen = default_thresholds(family, float(guarantee.epsilon or 0))
+    mechanism = NoisyCounts(thresholds=tuple(chosen.tolist()), epsilon=epsilon)
+    model = CountModel(family, chosen, mechanism.noise)
+    statistic = SpreadStatistic(model) if public.is_private else None
+    means = reviewer_means(review_weights(reviews, weight=weight, scale=scale).values, reviews.numbered("reviewer")[0])
+    if statistic is None:
+        counts, half_width = counts_at(means, chosen).astype(np.int64), 0
+        sure = np.sort(means)
+        guess = Estimate(sure, sure, sure, 0.0, (0.0, 0.0))
+    else:
+        if account is not None:
+            account.spend(guarantee, purpose=f"reviewers' mean {weight}", data=reviews, randomness=randomness)
+        counts, half_width = mechanism.release(means, randomness)[0], mechanism.noise.half_width(level)
+        guess = estimate(model, counts.astype(np.float64), level=level)
     return PublishedMeans(
         guarantee=randomness.stamp(guarantee),
         reviewer_guarantee=randomness.stamp(reviewer_guarantee(guarantee, public)),
         weight=weight,
-        estimate=chosen,
-        means=estimate_means(noisy, variance, region, chosen, prior),
-        noisy=noisy,
-        expectation=prior.means[0].mean(axis=0),
-        noise_variance=variance,
-        spread=spread_test(noisy, variance, prior.means[0]),
-        region=region,
+        level=level,
+        thresholds=chosen,
+        counts=counts,
+        half_width=half_width,
+        means=guess.means if statistic is None else region.project(guess.means),
+        lower=guess.lower,
+        upper=guess.upper,
+        strictness_sd=guess.strictness_sd,
+        strictness_interval=guess.strictness_interval,
+        expectation=family.expectation,
+        spread=None if statistic is None else statistic.test(counts.astype(np.float64)),
+        noise_sd=float(np.sqrt(mechanism.noise.variance)) if statistic else 0.0,
     )
 
 
-def estimate_means(noisy: Floats, variance: float, region: FeasibleRegion, estimate: str, prior: PublicPrior) -> Floats:
-    """The estimate from the noisy vector and public data."""
-    if estimate == "none":
-        return noisy
-    projected = region.project(noisy)
-    if estimate == "projection" or variance == 0:
-        return projected
-    shrunken = region.project(shrink(noisy, variance, prior, region.lower, region.upper))
-    share = signal_share(variance, prior)
-    return (1 - share) * shrunken + share * projected
-
-
-# ---- how far the sorted means can move: the paper adds noise without a sensitivity (erratum) --------------------------
-
-
-def swap_sensitivity(public: PublicScores) -> Fraction:
-    """The L1 sensitivity of the sorted means to an exchange of one review between two reviewers.
-
-    With R the range of the public weights it is the largest, over pairs of loads that occur, of
-
-    - R (1/a + 1/b) for loads a, b >= 2;
-    - R (1 - 1/l^2) for loads 1 and l >= 2;
-    - 0 for loads 1 and 1.
-
-    **Proof.** Let reviewer A give up weight x for y = x + d, and B the reverse, 0 <= d <= R. A's mean rises by d/a and
-    B's falls by d/b; nobody else's changes. The L1 distance of two sorted vectors is the least cost of matching their
-    entries, so it is at most d/a + d/b <= R(1/a + 1/b), the first case (it is reached: A's other weights lowest, B's
-    highest). If both loads are 1, the two means change places, and the sorted vector stays. If a = 1 and b = l, match
-    A's new mean y with B's old mean v and A's old mean x with B's new mean u = v - d/l instead, if that is cheaper:
-    with t = u - x the cost is abs(t) + abs(d - d/l - t), which is d(1 - 1/l) for 0 <= t <= d - d/l, and grows by twice the
-    distance of t from that interval. Since u = (x + s)/l with a sum s of l - 1 weights, x - u is at most
-    (1 - 1/l)(x - min), and likewise above, so t leaves the interval by at most (1 - 1/l)(R - d). The distance is
-    therefore at most min(d(1 + 1/l), (1 - 1/l)(2R - d)), which is largest at d = R(1 - 1/l): R(1 - 1/l^2). ∎
-
-    >>> from peerveil.release.public import PublicScores
-    >>> float(swap_sensitivity(PublicScores([[0, 1], [0, 1]], loads=[2, 2])))
-    1.0
-    >>> float(swap_sensitivity(PublicScores([[0, 1], [0, 1]], loads=[1, 1, 1, 1])))
-    0.0
-    """
-    spread = Fraction(float(public.values.max())) - Fraction(float(public.values.min()))
-    loads = public.loads
-    worst = Fraction(0)
-    several = loads[loads >= 2]
-    if several.size >= 2:
-        worst = Fraction(1, int(several[0])) + Fraction(1, int(several[1]))
-    if several.size and several.size < loads.size:
-        worst = max(worst, 1 - Fraction(1, int(several[-1]) ** 2))
-    return spread * worst
-
-
-def means_guarantee(epsilon: Number | None) -> Guarantee:
-    """The guarantee for one review."""
-    return Guarantee.pure_dp(epsilon, unit="who wrote one review", neighbors=NEIGHBORS)
-
-
-def reviewer_guarantee(guarantee: Guarantee, public: PublicScores) -> Guarantee:
-    """The same guarantee for all reviews of the busiest reviewer: as many exchanges as they wrote reviews."""
-    return guarantee.group(int(public.loads[-1]), unit="who wrote all reviews of one reviewer")
-
-
-def laplace_sensitivity(public: PublicScores) -> Fraction:
-    """:func:`swap_sensitivity` with a margin for the rounding of the means.
-
-    A mean of l weights that is computed in floats errs by at most l 2^-53 max|w| (one rounding an addition, one for the
-    division, each relative to at most l max|w| / l). Over all N reviews that is N 2^-53 max|w| for each of the two
-    worlds, so that the computed vectors differ by at most 2 N 2^-53 max|w| more than the exact ones.
-    """
-    exact = swap_sensitivity(public)
-    largest = Fraction(float(np.abs(public.values).max()))
-    return exact + 2 * public.values.size * largest / 2**53 if exact else exact
+def check_thresholds(thresholds: Sequence[float] | None, argument: str = "thresholds") -> Floats | None:
+    """Thresholds in ascending order, or None."""
+    if thresholds is None:
+        return None
+    want = f"1 to {MOST_COUNTS} different finite numbers"
+    try:
+        values = np.unique(np.asarray(list(thresholds), dtype=np.float64))
+    except (TypeError, ValueError):
+        raise BadInput(argument, got=thresholds, want=want) from None
+    if not 1 <= values.size <= MOST_COUNTS or values.size < len(thresholds) or not np.isfinite(values).all():
+        raise BadInput(argument, got=thresholds, want=want)
+    return values

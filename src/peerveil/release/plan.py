@@ -1,4 +1,4 @@
-"""Choosing epsilon by the accuracy it buys. Everything is simulated from public data, so that choosing costs nothing."""
+"""Choosing epsilon by the accuracy it gives. Everything is simulated from public data, so that choosing costs nothing."""
 
 from __future__ import annotations
 
@@ -9,36 +9,46 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import Number, printed, whole
+from peerveil.core.exact import Number, numbers, printed, whole
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.progress import progress_bar
+from peerveil.core.randomness import MaxNormNoise
 from peerveil.core.result import Plan
-from peerveil.release.estimate import blind_guess, spread_test
-from peerveil.release.expectation import draw_means, public_prior
-from peerveil.release.mechanism import LaplaceMeans, estimate_means
+from peerveil.release.estimate import CountModel, default_thresholds, point_prior
+from peerveil.release.family import Family, counts_at
 from peerveil.release.public import PublicScores
 from peerveil.release.region import feasible_region
+from peerveil.release.spread import SpreadStatistic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
 EPSILONS: Final = (0.1, 0.3, 1, 3, 10)
-DEGREES: Final = (0.0, 0.5, 1.0)
-_SEED: Final = 4_242_421  # the first of the plans' own seeds: not those of the public prior
+STRENGTHS_PLANNED: Final = (0.0, 0.2, 0.4)
+"""The strengths behind the default of ``strictness``: 0, 0.2 and 0.4 standard deviations of the public weights."""
+TELLS: Final = 0.95
+"""A release tells something if its expected error is at most this share of that of public data alone."""
+_SEED: Final = 4_242_421  # the first of the plans' own seeds
+_OWN_DRAWS: Final = 10_000  # simulated assignments from here on are the plans': not those that estimates use
+_PARTICLES: Final = 60
+_REVIEWS: Final = 4_000_000  # simulated in all trials of a setting, as far as ``trials`` allows
 
 
 @dataclass(frozen=True, slots=True)
 class ReleasePlanRow:
-    """Expected errors (root mean square, for one reviewer's mean) at one epsilon and one degree of leniency."""
+    """Expected errors (root mean square, for one reviewer's mean) at one epsilon, if strictness has this standard deviation."""
 
     epsilon: float
-    leniency: float
-    noisy: float
-    projection: float
-    shrinkage: float
-    expectation: float
+    strictness: float
+    published: float
+    public: float
+
+    @property
+    def tells(self) -> bool:
+        """Whether publishing tells something that public data do not."""
+        return self.published <= TELLS * self.public
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,52 +57,54 @@ class ReleasePlan(Plan):
 
     Attributes
     ----------
-    worthwhile
-        For each degree of leniency the smallest epsilon tried at which the release is at least a fifth more accurate
-        than the public expectation; ``None`` if there is none.
-    noticed
-        For each epsilon how much wider than by chance the means must be spread to be distinguished from chance.
+    rows : tuple of ReleasePlanRow
+        For each strictness and epsilon the expected errors.
+    noticeable : dict
+        For each epsilon the smallest standard deviation of strictness that would be noticed in 80% of releases.
     """
 
     weight: str
     reviewers: int
     rows: tuple[ReleasePlanRow, ...]
-    worthwhile: dict[float, float | None]
-    noticed: dict[float, float]
+    noticeable: dict[float, float]
 
     def __str__(self) -> str:
         lines = [
             self.recommendation,
-            f"Expected error of a reviewer's mean {self.weight}, by how strongly reviewers differ (0: not at all, 1: half of",
-            "what makes scores of one paper differ is the reviewer):",
-            f"{'epsilon':>8} {'differ by':>10} {'published':>10} {'public data alone':>18} {'noise alone':>12}",
+            f"Expected error of a reviewer's mean {self.weight}, by the standard deviation of reviewers' strictness (in points):",
+            f"{'epsilon':>8} {'strictness':>11} {'published':>10} {'public data alone':>18}",
         ]
-        lines += [
-            f"{r.epsilon:>8g} {r.leniency:>10g} {r.shrinkage:>10.3g} {r.expectation:>18.3g} {r.noisy:>12.3g}"
-            for r in self.rows
-        ]
+        lines += [f"{r.epsilon:>8g} {r.strictness:>11.2g} {r.published:>10.3g} {r.public:>18.3g}" for r in self.rows]
         return "\n".join(lines)
+
+    def worthwhile(self, strictness: float) -> float | None:
+        """The smallest epsilon tried at which the release tells something, if strictness has this standard deviation."""
+        return min((row.epsilon for row in self.rows if row.strictness == strictness and row.tells), default=None)
 
     @property
     def recommendation(self) -> str:
         """From which epsilon the release says more than the public data, and what could be noticed."""
         parts = []
-        for degree, epsilon in self.worthwhile.items():
-            who = "nobody is strict or lenient" if degree == 0 else f"reviewers differ with strength {degree:g}"
-            enough = f"from epsilon {epsilon:g} on" if epsilon is not None else "at no epsilon that was tried"
-            parts.append(f"if {who}, {enough}")
-        worthwhile = "A release says clearly more than the public data alone: " + "; ".join(parts) + "."
-        noticed = ", ".join(f"{share:.0%} at epsilon {epsilon:g}" for epsilon, share in self.noticed.items())
-        if not noticed:
-            return worthwhile
-        return f"{worthwhile} That reviewers differ at all is noticed if it spreads their means wider by {noticed}."
+        for strictness in sorted({row.strictness for row in self.rows}):
+            who = "nobody is strict or lenient" if strictness == 0 else f"their strictness has SD {strictness:.2g}"
+            epsilon = self.worthwhile(strictness)
+            tells = (
+                "publishing tells nothing that public scores do not"
+                if epsilon is None
+                else f"from epsilon {epsilon:g} on"
+            )
+            parts.append(f"if {who}, {tells}")
+        seen = {epsilon: sd for epsilon, sd in self.noticeable.items() if np.isfinite(sd)}
+        noticed = ", ".join(f"{sd:.2g} at epsilon {epsilon:g}" for epsilon, sd in seen.items())
+        smallest = f" The smallest SD of strictness that can be noticed is {noticed}." if noticed else ""
+        return f"A release tells more than public data alone: {'; '.join(parts)}.{smallest}"
 
     def table(self) -> pl.DataFrame:
-        """Expected errors, one row per epsilon and degree of leniency."""
-        return pl.DataFrame([asdict(row) for row in self.rows])
+        """Expected errors, one row per strictness and epsilon."""
+        return pl.DataFrame([{**asdict(row), "tells_more": row.tells} for row in self.rows])
 
     def draw(self, ax: Axes) -> None:
-        """Expected error against epsilon, one line per degree of leniency."""
+        """Expected error against epsilon, one line per strictness."""
         from peerveil.release.figures import draw_plan
 
         draw_plan(self, ax)
@@ -102,16 +114,16 @@ def plan_release(
     reviews: Any,
     *,
     epsilons: Sequence[Number] = EPSILONS,
-    weight: str = "rating",
+    weight: str = "miscalibration",
     scale: tuple[float, float] | None = None,
-    bounds: str = "counting",
-    leniency: Sequence[float] = DEGREES,
-    trials: int = 20,
+    strictness: Sequence[float] | None = None,
+    thresholds: Sequence[float] | None = None,
+    trials: int = 100,
     columns: Mapping[str, str] | None = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> ReleasePlan:
-    """What each epsilon buys, for several degrees to which reviewers differ.
+    """What each epsilon gives, for several degrees to which reviewers differ.
 
     Parameters
     ----------
@@ -119,15 +131,15 @@ def plan_release(
         Who scored which paper; only the public side of it is used.
     epsilons : list of number, optional
         The privacy parameters to try.
-    weight, scale, columns : optional
+    weight, scale, thresholds, columns : optional
         As in :func:`~peerveil.release.publish`. With a :class:`PublicScores`, which has its weights already, ``weight`` only
         names them.
-    bounds : str, optional
-        Which feasible region to use: ``"counting"`` (default) or ``"range"``.
-    leniency : list of float, optional
-        How strongly reviewers differ: 0 not at all, 1 half of the variance, 2 four fifths.
+    strictness : list of float, optional
+        Standard deviations of reviewers' strictness that are plausible, in points. Default: 0, 0.2 and 0.4 standard
+        deviations of the public weights.
     trials : int, optional
-        Simulated releases for each epsilon and leniency. Default: 20.
+        Simulated releases for each epsilon and strictness, fewer for large conferences. Default: 100. All epsilons are tried on
+        the same conferences with the same draws, so that they can be compared.
     seed : int, optional
         Seed of the simulation.
     progress : bool, optional
@@ -137,39 +149,73 @@ def plan_release(
     --------
     >>> from peerveil.release.public import PublicScores
     >>> rng = np.random.default_rng(1)
-    >>> public = PublicScores(rng.beta(2, 2, (30, 2)), loads=[2] * 30)
-    >>> plan = plan_release(public, epsilons=[1, 100], leniency=[0, 1], trials=10)
-    >>> len(plan.rows), plan.rows[0].shrinkage < plan.rows[0].projection
+    >>> public = PublicScores(rng.beta(2, 2, (60, 2)), loads=[2] * 60)
+    >>> plan = plan_release(public, epsilons=[1, 10], strictness=[0, 0.15], trials=20)
+    >>> len(plan.rows), plan.rows[3].tells
     (4, True)
     """
+    from peerveil.release.mechanism import check_thresholds
+
     whole(trials, "trials", 2)
     whole(seed, "seed", 0)
     public = _read_public(reviews, weight, scale, columns)
     sizes = [printed(read_epsilon(e, "epsilons"), "up") for e in epsilons]
-    region, prior = feasible_region(public, bounds=bounds), public_prior(public)
-    expectation, blind = prior.means[0].mean(axis=0), blind_guess(prior)
-    rng = np.random.default_rng(_SEED + seed)
-    rows: list[ReleasePlanRow] = []
-    blind_errors: dict[float, float] = {}
-    with progress_bar("planning", total=len(sizes) * len(leniency) * trials, show=progress) as advance:
-        for degree in leniency:
-            if not (isinstance(degree, (int, float)) and 0 <= degree < 100):
-                raise BadInput("leniency", got=degree, want="numbers from 0 (no differences) to 100")
-            true_means = draw_means(public, np.full(trials, float(degree)), _SEED + seed)
-            blind_errors[float(degree)] = float(np.sqrt(np.mean((true_means - blind) ** 2)))
-            for epsilon in sizes:
-                mechanism = LaplaceMeans(epsilon=epsilon)
-                noise_scale, variance = mechanism.scale(public), mechanism.variance(public)
-                errors = np.zeros(4)
-                for means in true_means:
-                    noisy = means + rng.laplace(scale=noise_scale, size=means.size) if noise_scale else means
-                    estimates = [estimate_means(noisy, variance, region, e, prior) for e in ("projection", "shrinkage")]
-                    errors += [float(np.mean((guess - means) ** 2)) for guess in (noisy, *estimates, expectation)]
+    family, region, chosen = Family(public), feasible_region(public), check_thresholds(thresholds)
+    spreads = _read_strictness(strictness, family)
+    trials = int(np.clip(_REVIEWS // public.values.size, min(trials, 10), trials))
+    errors: dict[tuple[float, float], list[float]] = {}
+    public_errors: dict[float, float] = {}
+    noticeable: dict[float, float] = {}
+    rng = np.random.default_rng((_SEED, seed))
+    with progress_bar("planning", total=len(sizes) * len(spreads) * trials, show=progress) as advance:
+        truths = {sd: _truths(family, sd, trials, seed) for sd in spreads}
+        for sd, rows in truths.items():
+            public_errors[sd] = float(np.sqrt(np.mean((rows - family.expectation) ** 2)))
+        luck = rng.random((trials, 1 + 200))
+        for epsilon in sizes:
+            counted = default_thresholds(family, epsilon) if chosen is None else chosen
+            noise = MaxNormNoise(counted.size, epsilon)
+            model = CountModel(family, counted, noise)
+            noticeable[epsilon] = SpreadStatistic(model).noticeable if public.is_private else float("inf")
+            prior = point_prior(family.size, epsilon)
+            for sd, rows in truths.items():
+                for truth, drawn in zip(rows, luck, strict=True):
+                    counts = counts_at(truth, counted) + _noise(noise, drawn)
+                    draws = model.sample(counts, prior, _PARTICLES, steps=0)
+                    means = region.project(model.curves(draws, np.arange(1))[0])
+                    errors.setdefault((sd, epsilon), []).append(float(np.mean((means - truth) ** 2)))
                     advance(1)
-                rows.append(ReleasePlanRow(epsilon, float(degree), *np.sqrt(errors / trials).tolist()))
-    tests = {e: spread_test(expectation, LaplaceMeans(epsilon=e).variance(public), prior.means[0]) for e in sizes}
-    noticed = {epsilon: test.detectable for epsilon, test in tests.items() if test is not None}
-    return ReleasePlan(weight, public.reviewers, tuple(rows), _worthwhile(rows, blind_errors), noticed)
+    table = tuple(
+        ReleasePlanRow(epsilon, sd, float(np.sqrt(np.mean(errors[sd, epsilon]))), public_errors[sd])
+        for sd in spreads
+        for epsilon in sizes
+    )
+    return ReleasePlan(weight, public.reviewers, table, noticeable)
+
+
+def _noise(noise: MaxNormNoise, uniforms: Floats) -> Floats:
+    """Noise from uniform numbers: the same ones give similar noise at every epsilon."""
+    radius = min(int(np.searchsorted(np.cumsum(noise.radii), uniforms[0])), noise.radii.size - 1)
+    return np.floor(uniforms[1 : noise.size + 1] * (2 * radius + 1)) - radius
+
+
+def _truths(family: Family, strictness: float, trials: int, seed: int) -> Floats:
+    """Sorted means of simulated conferences whose reviewers differ this much."""
+    strength = strictness / family.weight_sd if family.weight_sd else 0.0
+    if strength == 0:
+        from peerveil.release.expectation import draw_means
+
+        return draw_means(family.public, trials, _SEED + seed)
+    first = _OWN_DRAWS + 1000 * seed
+    return np.array([family.means("normal", strength, first + trial) for trial in range(trials)])
+
+
+def _read_strictness(strictness: Sequence[float] | None, family: Family) -> tuple[float, ...]:
+    if strictness is None:
+        return tuple(float(f"{share * family.weight_sd:.2g}") for share in STRENGTHS_PLANNED)
+    largest = 0.99 * family.weight_sd
+    want = f"standard deviations from 0 to {largest:.3g} (that of all weights is {family.weight_sd:.3g})"
+    return tuple(np.unique(numbers(strictness, "strictness", low=0.0, high=largest, want=want)).tolist())
 
 
 def _read_public(
@@ -181,13 +227,3 @@ def _read_public(
         if value is not None:
             raise BadInput(name, got=value, want="None: PublicScores have their weights already")
     return reviews
-
-
-def _worthwhile(rows: list[ReleasePlanRow], blind_errors: dict[float, float]) -> dict[float, float | None]:
-    """For each leniency the smallest epsilon that clearly beats both guesses that need no release."""
-    smallest: dict[float, float | None] = {}
-    for degree in sorted(blind_errors):
-        own = sorted((row for row in rows if row.leniency == degree), key=lambda row: row.epsilon)
-        enough = (row.epsilon for row in own if row.shrinkage <= 0.8 * min(row.expectation, blind_errors[degree]))
-        smallest[degree] = next(enough, None)
-    return smallest

@@ -1,22 +1,21 @@
-"""Who wrote a review, to an adversary who sees the published means and all that is public: exact, or sampled.
+"""Who wrote a review, to an adversary who sees the published counts and all that is public: exact, or sampled.
 
 Before the release every assignment that fits the public data is equally likely to this adversary (nobody reviews a
-paper twice; every load and every paper's weights are as known). The published vector r makes a world with sorted
-means theta exp(-sum(abs(r - theta)) / scale) times as likely. The probability that person j wrote a review is the
-weight of all worlds in which they did.
+paper twice; every load and every paper's weights are as known). The published counts y make a world with counts N
+exp(-epsilon max abs(y - N)) times as likely. The probability that person j wrote a review is the weight of all worlds
+in which they did.
 
-**What such an adversary must know to learn anything.** The published means carry no names. If nothing about anybody
-is known, renaming two people with equal loads turns each world into another with the same sorted means, so both are
+**What such an adversary must know to learn anything.** The published counts carry no names. If nothing about anybody
+is known, renaming two people with equal loads turns each world into another with the same counts, so both are
 equally likely to have written any review, whatever was published (a test shows it). Names enter through side
 knowledge: people tell which reviews they wrote, or are known by their style. That is what ``known`` is for. Knowing
-some reviews of A and of B, the adversary asks which of them wrote a further one, and the means of both, somewhere in
-the sorted vector, help.
+some reviews of A and of B, the adversary asks which of them wrote a further one, and where the means of both lie helps.
 
 **What limits it.** If all authors are known but those of two reviews, two worlds are left, one exchange apart, and
 the odds between them change by a factor of at most e^epsilon: that is the guarantee. If less is known, an answer ("A
 wrote it") collects many worlds, and those of two answers may be several exchanges apart; the log-odds of two answers
-then change by at most ``reach``, the L1 diameter of what is possible over the scale: both likelihoods are means of
-numbers no two of which differ by more than that factor. Averaging over what is unknown usually leaves far less.
+then change by at most ``reach``, epsilon times the largest difference of counts that is possible: both likelihoods are
+means of numbers no two of which differ by more than that factor. Averaging over what is unknown usually leaves far less.
 """
 
 from __future__ import annotations
@@ -33,7 +32,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import whole
+from peerveil.core.exact import numbers, whole
+from peerveil.core.guarantee import read_epsilon
 from peerveil.core.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Posterior:
 
 
 def posterior_over_assignments(
-    public: PublicScores, noisy: ArrayLike, scale: float, *, known: Known | None = None
+    public: PublicScores, counts: ArrayLike, thresholds: ArrayLike, epsilon: float, *, known: Known | None = None
 ) -> Posterior:
     """The exact posterior, by enumeration of all assignments; for small conferences.
 
@@ -111,10 +111,8 @@ def posterior_over_assignments(
     ----------
     public
         What everybody knows. Reviewers are numbered by ascending load.
-    noisy
-        The published vector: sorted means with independent Laplace noise.
-    scale
-        The scale of the noise, which is public.
+    counts, thresholds, epsilon
+        What was published: noisy counts of reviewers whose mean is at most each threshold, and the privacy parameter.
     known
         Authors that the adversary knows: ``known[paper, place] = reviewer`` for the review of ``paper`` with the
         place-th lowest weight (from 0).
@@ -123,25 +121,25 @@ def posterior_over_assignments(
     --------
     >>> from peerveil.release.public import PublicScores
     >>> public = PublicScores([[0.0], [0.1], [0.9], [1.0]], loads=[2, 2])
-    >>> posterior = posterior_over_assignments(public, [0.1, 0.9], scale=0.5, known={(0, 0): 0, (3, 0): 1})
-    >>> posterior.authors(1, 0).round(2).tolist()  # who wrote 0.0 wrote 0.1, since the means are far apart
-    [0.77, 0.23]
+    >>> posterior = posterior_over_assignments(public, [1], [0.3], 2.0, known={(0, 0): 0, (3, 0): 1})
+    >>> posterior.authors(1, 0).round(2).tolist()  # one mean is low: who wrote 0.0 wrote 0.1
+    [0.88, 0.12]
     """
-    vector, noise = _read_release(public, noisy, scale)
+    noisy, at, size = _read_release(counts, thresholds, epsilon)
     author = _enumerate(public, _read_known(public, known))
-    theta = np.zeros((len(author), public.reviewers))
+    means = np.zeros((len(author), public.reviewers))
     every = np.arange(len(author))
-    for slot, weight in enumerate(public.values):
-        theta[every, author[:, slot]] += weight
-    theta = np.sort(theta / public.loads, axis=1)
-    likelihood = -np.abs(theta - vector).sum(axis=1) / noise
+    for slot in np.argsort(public.values, kind="stable"):  # in ascending order, as the mechanism adds them
+        means[every, author[:, slot]] += public.values[slot]
+    below = (means[:, :, None] / public.loads[:, None] <= at).sum(axis=1)
+    likelihood = -size * np.abs(noisy - below).max(axis=1)
     share = np.exp(likelihood - likelihood.max())
 
     def authors(weights: Floats) -> Floats:
         return np.array([np.bincount(slot, weights, minlength=public.reviewers) for slot in author.T])
 
     prior, posterior = authors(np.full(len(author), 1 / len(author))), authors(share / share.sum())
-    reach = float(np.ptp(theta, axis=0).sum() / noise)  # at least the L1 diameter over the scale
+    reach = size * float(np.ptp(below, axis=0).max())
     return Posterior(public, prior, posterior, len(author), reach, 0.0)
 
 
@@ -188,8 +186,9 @@ def _impossible() -> BadInput:
 
 def sampled_posterior(
     public: PublicScores,
-    noisy: ArrayLike,
-    scale: float,
+    counts: ArrayLike,
+    thresholds: ArrayLike,
+    epsilon: float,
     *,
     known: Known | None = None,
     sweeps: int = 2000,
@@ -210,7 +209,7 @@ def sampled_posterior(
     sweeps
         Steps per chain, in multiples of the number of reviews with unknown author; the first fifth is not counted.
     """
-    vector, noise = _read_release(public, noisy, scale)
+    noisy, at, size = _read_release(counts, thresholds, epsilon)
     fixed = _read_known(public, known)
     sweeps, chains = whole(sweeps, "sweeps", 10), whole(chains, "chains", 2)
     if public.values.size * public.reviewers > _MOST_CELLS:
@@ -221,8 +220,8 @@ def sampled_posterior(
     priors, posteriors = [], []
     for _ in range(chains):
         author = start.copy()
-        priors.append(_chain(public, author, free, vector, 0.0, sweeps, randomness))
-        posteriors.append(_chain(public, author, free, vector, 1 / noise, sweeps, randomness))
+        priors.append(_chain(public, author, free, (noisy, at, 0.0), sweeps, randomness))
+        posteriors.append(_chain(public, author, free, (noisy, at, size), sweeps, randomness))
     error = max(float(np.std(posteriors, axis=0, ddof=1).max() / math.sqrt(chains)), 1 / (sweeps * chains))
     return Posterior(public, np.mean(priors, axis=0), np.mean(posteriors, axis=0), sweeps * chains, math.inf, error)
 
@@ -231,8 +230,7 @@ def _chain(
     public: PublicScores,
     author: Ints,
     free: Ints,
-    vector: Floats,
-    inverse: float,
+    release: tuple[Floats, Floats, float],
     sweeps: int,
     randomness: Randomness,
 ) -> Floats:
@@ -242,7 +240,8 @@ def _chain(
     held = np.zeros((public.reviewers, public.papers), dtype=np.int8)
     held[author, paper] = 1
     sums = np.bincount(author, weights=public.values, minlength=public.reviewers)
-    theta = np.sort(sums / public.loads)
+    noisy, thresholds, epsilon = release
+    below = (sums[:, None] / public.loads[:, None] <= thresholds).sum(axis=0).astype(np.float64)
     thin = max(free.size, 1)
     total, burn = sweeps * thin, sweeps // 5 * thin
     for begin in range(0, total, _STEPS):
@@ -250,34 +249,16 @@ def _chain(
         picks = free[randomness.integers(0, free.size, (steps, 3))] if free.size else np.zeros((steps, 3), np.int64)
         chance, kinds = np.log1p(-randomness.uniform(steps)), randomness.uniform(steps) < 0.5
         _walk(
-            author, paper, public.values, public.loads, held, sums, theta, vector,
-            inverse, picks, kinds, chance, counts, burn - begin, thin,
+            author, paper, public.values, public.loads, held, sums, below, noisy, thresholds, epsilon,
+            picks, kinds, chance, counts, burn - begin, thin,
         )  # fmt: skip
     return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
 
 @njit(cache=True, nogil=True)
-def _move(theta: Any, vector: Any, old: float, new: float) -> Any:
-    """Replace one entry of a sorted vector; returns by how much its L1 distance to another grows."""
-    i = np.searchsorted(theta, old)
-    grown = 0.0
-    while i + 1 < theta.size and theta[i + 1] < new:
-        grown += abs(vector[i] - theta[i + 1]) - abs(vector[i] - theta[i])
-        theta[i] = theta[i + 1]
-        i += 1
-    while i > 0 and theta[i - 1] > new:
-        grown += abs(vector[i] - theta[i - 1]) - abs(vector[i] - theta[i])
-        theta[i] = theta[i - 1]
-        i -= 1
-    grown += abs(vector[i] - new) - abs(vector[i] - theta[i])
-    theta[i] = new
-    return grown
-
-
-@njit(cache=True, nogil=True)
 def _walk(
-    author: Any, paper: Any, values: Any, loads: Any, held: Any, sums: Any, theta: Any, vector: Any,
-    inverse: float, picks: Any, kinds: Any, chance: Any, counts: Any, burn: int, thin: int,
+    author: Any, paper: Any, values: Any, loads: Any, held: Any, sums: Any, below: Any, noisy: Any, thresholds: Any,
+    epsilon: float, picks: Any, kinds: Any, chance: Any, counts: Any, burn: int, thin: int,
 ) -> None:  # fmt: skip
     """Steps of the walk, in place: each review of a cycle of two or three goes to the author of the next one."""
     for step in range(picks.shape[0]):
@@ -293,15 +274,18 @@ def _walk(
             for c in range(size):
                 taken &= held[takers[c], paper[slots[c]]] == 1
             if taken:
-                new_sums, new_theta, grown = sums.copy(), theta.copy(), 0.0
+                new_sums, new_below = sums.copy(), below.copy()
                 for c in range(size):
                     person = givers[c]
                     old = new_sums[person] / loads[person]
                     new_sums[person] += values[slots[(c - 1) % size]] - values[slots[c]]
-                    grown += _move(new_theta, vector, old, new_sums[person] / loads[person])
-                taken = chance[step] <= -grown * inverse
+                    new = new_sums[person] / loads[person]
+                    for k in range(thresholds.size):
+                        new_below[k] += (new <= thresholds[k]) - (old <= thresholds[k])
+                grown = np.abs(noisy - new_below).max() - np.abs(noisy - below).max()
+                taken = chance[step] <= -grown * epsilon
             if taken:
-                author[slots], sums[:], theta[:] = takers, new_sums, new_theta
+                author[slots], sums[:], below[:] = takers, new_sums, new_below
             else:
                 for c in range(size):
                     held[takers[c], paper[slots[c]]] -= 1
@@ -361,10 +345,9 @@ def _read_known(public: PublicScores, known: Known | None) -> Ints:
     return fixed
 
 
-def _read_release(public: PublicScores, noisy: ArrayLike, scale: float) -> tuple[Floats, float]:
-    vector = np.asarray(noisy, dtype=np.float64)
-    if vector.shape != (public.reviewers,) or not np.isfinite(vector).all():
-        raise BadInput("noisy", got=vector, want=f"{public.reviewers} finite numbers, one per reviewer")
-    if not (math.isfinite(scale) and scale > 0):
-        raise BadInput("scale", got=scale, want="a finite number above 0")
-    return vector, float(scale)
+def _read_release(counts: ArrayLike, thresholds: ArrayLike, epsilon: float) -> tuple[Floats, Floats, float]:
+    noisy = numbers(counts, "counts", dimensions=(1,), want="finite numbers, one per threshold")
+    at = numbers(thresholds, "thresholds", dimensions=(1,), want="finite numbers")
+    if noisy.shape != at.shape:
+        raise BadInput("counts", got=counts, want=f"{at.size} numbers, one per threshold")
+    return noisy, at, float(read_epsilon(epsilon))

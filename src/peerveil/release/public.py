@@ -129,6 +129,11 @@ class PublicScores:
         return int(self.loads[0]) if self.loads[0] == self.loads[-1] else None
 
     @property
+    def is_private(self) -> bool:
+        """Whether an exchange of reviews can move anybody's mean: not if everybody wrote one review, or all weights are equal."""
+        return self.reviewers > 1 and int(self.loads[-1]) > 1 and bool(self.values.min() < self.values.max())
+
+    @property
     def total(self) -> float | None:
         """The sum of the reviewers' means: public only if all loads are equal (erratum to Remark 4.5)."""
         load = self.uniform_load
@@ -207,14 +212,19 @@ class Assignment:
         return Assignment(self.public, rows)
 
 
-def sorted_means(weights: Floats, reviewer: Ints) -> Floats:
-    """The private vector itself: each reviewer's mean weight, in ascending order.
+def reviewer_means(weights: Floats, reviewer: Ints) -> Floats:
+    """Each reviewer's mean weight: what is private.
 
-    A reviewer's weights are added in ascending order, never in the order of rows, so that equal data give equal bits:
-    the vector is a function of who gave which weights, and exchanges of reviews are all that can move it.
+    A reviewer's weights are added in ascending order, never in the order of rows, so that equal data give equal bits, and
+    so that a mean never falls when a weight rises: rounded addition is monotone.
     """
     order = np.lexsort((weights, reviewer))
-    return np.sort(np.bincount(reviewer[order], weights=weights[order]) / np.bincount(reviewer))
+    return np.asarray(np.bincount(reviewer[order], weights=weights[order]) / np.bincount(reviewer))
+
+
+def sorted_means(weights: Floats, reviewer: Ints) -> Floats:
+    """:func:`reviewer_means` in ascending order."""
+    return np.sort(reviewer_means(weights, reviewer))
 
 
 def _by_paper(paper: Ints, weights: Floats) -> list[Floats]:

@@ -8,7 +8,7 @@
 The pieces that modules build on:
 
 - noise for numbers: :meth:`Randomness.laplace`, :meth:`Randomness.discrete_laplace`, with scales from
-  :func:`laplace_scale`;
+  :func:`laplace_scale`; for counts that move together: :class:`MaxNormNoise`;
 - randomized response for classes: :class:`Response` and :meth:`Randomness.respond`;
 - uniforms, whole numbers, permutations and weighted choices.
 
@@ -18,7 +18,8 @@ The pieces that modules build on:
 ((2,), 'simulation')
 """
 
+from peerveil.core.randomness.max_norm import MaxNormNoise
 from peerveil.core.randomness.response import Response
 from peerveil.core.randomness.source import Randomness, laplace_scale
 
-__all__ = ["Randomness", "Response", "laplace_scale"]
+__all__ = ["MaxNormNoise", "Randomness", "Response", "laplace_scale"]

@@ -192,12 +192,12 @@ class Randomness(ABC):
         if edges[-1] <= 2**62:
             drawn = self.integers(0, edges[-1], shape)
             return np.asarray(np.searchsorted(np.array(edges), drawn, side="right"), dtype=np.int64)
-        words = -(-edges[-1].bit_length() // 64)
-        chosen = [bisect_right(edges, self._below(edges[-1], words)) for _ in range(math.prod(shape))]
+        chosen = [bisect_right(edges, self.below(edges[-1])) for _ in range(math.prod(shape))]
         return np.array(chosen, dtype=np.int64).reshape(shape)
 
-    def _below(self, limit: int, words: int) -> int:
+    def below(self, limit: int) -> int:
         """A uniform whole number below a limit of any size."""
+        words = -(-limit.bit_length() // 64)
         while True:
             drawn = int.from_bytes(self._bits(words, 64).tobytes(), "little") >> (64 * words - limit.bit_length())
             if drawn < limit:
