@@ -84,8 +84,8 @@ FAULTS: Final = (
     Fault(
         "a-result-drops-its-mark",
         "core/result.py",
-        '            "mark": self.mark,\n        }',
-        '            "mark": None,\n        }',
+        'str(self.guarantee), "mark": self.mark}',
+        'str(self.guarantee), "mark": None}',
         ("tests/report/test_page.py::test_the_mark_is_on_every_form_of_a_result",),
     ),
     Fault(

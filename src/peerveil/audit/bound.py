@@ -97,8 +97,10 @@ def lower_bound(
         raise BadInput("event", got=event, want="a function from an array of outputs to booleans or numbers")
     a, b = _same_kind(_sample(sample_a, "sample_a"), _sample(sample_b, "sample_b"))
     rng = np.random.default_rng(_SPLIT_SEED)
-    parts = [_split(part[rng.permutation(part.shape[0])]) for part in (a, b)]
-    (learn_a, select_a, certify_a), (learn_b, select_b, certify_b) = parts
+    # an eighth to learn from, three eighths to choose on, half to certify on
+    (learn_a, select_a, certify_a), (learn_b, select_b, certify_b) = (
+        np.split(part[rng.permutation(len(part))], [len(part) // 8, len(part) // 2]) for part in (a, b)
+    )
     alpha = 1.0 - confidence
     score = None if event is None else _checked(event, learn_a)
     chosen, a_over_b = choose_event((learn_a, learn_b), (select_a, select_b), one_sided=bool(one_sided), score=score)
@@ -106,21 +108,14 @@ def lower_bound(
     counts = tuple((chosen.count(part), part.shape[0]) for part in (likelier, other))
     low = float(lower_confidence(*counts[0], alpha / 2))
     high = float(upper_confidence(*counts[1], alpha / 2))
-    loss = math.log(low / high) if low > 0 else 0.0
     return LowerBound(
-        epsilon=max(0.0, loss),
+        epsilon=max(0.0, math.log(low / high)) if low > 0 else 0.0,
         confidence=confidence,
         event=str(chosen),
         direction="a over b" if a_over_b else "b over a",
         probabilities=(low, high),
         counts=(counts[0], counts[1]),
     )
-
-
-def _split(sample: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """An eighth to learn from, three eighths to choose on, half to certify on."""
-    n = sample.shape[0]
-    return sample[: n // 8], sample[n // 8 : n // 2], sample[n // 2 :]
 
 
 def read_confidence(confidence: float) -> float:
@@ -169,10 +164,7 @@ def _same_kind(a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[
 
 def _objects(values: Any, argument: str) -> NDArray[Any]:
     """A one-dimensional array of hashable objects."""
-    items = [_hashable(value, argument) for value in values]
-    array = np.empty(len(items), dtype=object)
-    array[:] = items
-    return array
+    return np.fromiter((_hashable(value, argument) for value in values), dtype=object)
 
 
 def _hashable(value: Any, argument: str) -> Any:

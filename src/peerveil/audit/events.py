@@ -134,9 +134,7 @@ def _of_column(j: int, part: Score, x: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _rows(table: NDArray[Any]) -> NDArray[Any]:
-    rows = np.empty(table.shape[0], dtype=object)
-    rows[:] = [tuple(row) for row in table.tolist()]
-    return rows
+    return np.fromiter(map(tuple, table.tolist()), dtype=object)
 
 
 def _vector_families(a: NDArray[np.float64], b: NDArray[np.float64]) -> Iterator[tuple[str, Score]]:
@@ -148,7 +146,8 @@ def _vector_families(a: NDArray[np.float64], b: NDArray[np.float64]) -> Iterator
     yield "sum of the output", lambda x: x.sum(axis=1)
     parts = [_binned(_Bins, a[:, j], b[:, j]) for j in range(a.shape[1])]
     yield "sum of the coordinates' learned log-likelihood ratios", partial(_added, parts)
-    direction = _discriminant(a, b)
+    # Fisher's linear discriminant
+    direction = np.linalg.solve(_covariance(a, b), a.mean(axis=0) - b.mean(axis=0))
     yield "learned linear combination", lambda x: x @ direction
     bins = _binned(_Bins, a @ direction, b @ direction)
     yield "learned log-likelihood ratio of a linear combination", lambda x: bins(x @ direction)
@@ -198,11 +197,6 @@ def _binned(kind: type[_Bins | _Categories], a: NDArray[Any], b: NDArray[Any]) -
     freq_a, freq_b = (np.bincount(part, minlength=size) + 0.5 for part in (in_a, in_b))
     ratio = np.log(freq_a / a.shape[0]) - np.log(freq_b / b.shape[0])
     return lambda x: ratio[np.minimum(bins(x), size - 1)]
-
-
-def _discriminant(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Fisher's linear discriminant."""
-    return np.asarray(np.linalg.solve(_covariance(a, b), a.mean(axis=0) - b.mean(axis=0)))
 
 
 def _gaussian(sample: NDArray[np.float64]) -> Score:

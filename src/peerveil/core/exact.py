@@ -49,19 +49,13 @@ def exact(value: Number, argument: str, *, want: str = "a finite number") -> Fra
     >>> exact(0.3, "epsilon"), exact(np.float32(0.3), "epsilon")
     (Fraction(3, 10), Fraction(3, 10))
     """
-    if isinstance(value, (bool, np.bool_, np.timedelta64)):
+    kinds = (Rational, np.integer, float, np.floating, Decimal, str)
+    if isinstance(value, (bool, np.timedelta64)) or not isinstance(value, kinds):
         raise BadInput(argument, got=value, want=want)
     if isinstance(value, (Rational, np.integer)):
         return _in_range(Fraction(int(value.numerator), int(value.denominator)), value, argument)
-    if isinstance(value, float):
-        # np.float64 is a float whose own repr is not a number
-        text = float.__repr__(float(value))
-    elif isinstance(value, (np.floating, Decimal)):
-        text = str(value)
-    elif isinstance(value, str):
-        text = value.strip()
-    else:
-        raise BadInput(argument, got=value, want=want)
+    # np.float64 is a float whose own repr is not a number
+    text = float.__repr__(float(value)) if isinstance(value, float) else str(value).strip()
     try:
         if len(text) > _LONGEST_NUMBER or abs(Decimal(text.split("/")[0]).adjusted()) > _LONGEST_NUMBER:
             raise ValueError(text)
@@ -125,15 +119,14 @@ def _nearest(value: Fraction) -> float:
         raise BadInput("value", got=value, want="a number within the range of floats") from None
 
 
-def safe_sensitivity(value: Number, argument: str = "sensitivity") -> Fraction:
+def safe_sensitivity(value: Number) -> Fraction:
     """An exact sensitivity that is not below the float's printed *nor* its stored value.
 
     A sensitivity is a bound that was often computed in floats; whichever way it was meant, this is at least it.
     """
-    number = exact_positive(value, argument)
-    if isinstance(value, (float, np.floating)):
-        return max(number, Fraction(*value.as_integer_ratio()))
-    return number
+    printed_value = exact_positive(value, "sensitivity")
+    stored = Fraction(*value.as_integer_ratio()) if isinstance(value, (float, np.floating)) else printed_value
+    return max(printed_value, stored)
 
 
 def exp_bounds(exponent: Fraction) -> tuple[Fraction, Fraction]:
@@ -150,9 +143,7 @@ def exp_bounds(exponent: Fraction) -> tuple[Fraction, Fraction]:
         raise BadInput("epsilon", got=exponent, want="at most 10000")
     below, above = _decimals(exponent)
     context = Context(prec=_DIGITS)
-    low = context.next_minus(below.exp(context))
-    high = context.next_plus(above.exp(context))
-    return Fraction(low), Fraction(high)
+    return Fraction(context.next_minus(below.exp(context))), Fraction(context.next_plus(above.exp(context)))
 
 
 def log_above(ratio: Fraction) -> float:
@@ -199,6 +190,13 @@ def as_array(values: ArrayLike, argument: str) -> NDArray[Any]:
     if isinstance(values, np.ma.MaskedArray):
         raise BadInput(argument, got=Verbatim("a masked array"), want="an array without a mask")
     return array
+
+
+def refuse_first(wrong: NDArray[np.bool_], values: NDArray[Any], argument: str, want: str) -> None:
+    """Refuse an array in which something is wrong, naming the first such value and its position."""
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise BadInput(f"{argument}[{first}]", got=values.item(first), want=want)
 
 
 def whole(value: object, argument: str, low: int, high: int | None = None, *, want: str = "") -> int:

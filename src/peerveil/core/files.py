@@ -99,11 +99,7 @@ def regular_file(path: Path, argument: str) -> Path:
     """A path to a file that can be read from beginning to end: no folder, device or pipe."""
     if "\0" in str(path):
         raise BadInput(argument, got=str(path), want="a path without a zero byte")
-    try:
-        exists = path.exists()
-    except (OSError, ValueError):  # a name that is too long, or that no file can have
-        exists = False
-    if not exists:
+    if not os.path.exists(path):  # noqa: PTH110 (Path.exists raises an error for a name that is too long)
         raise BadInput(argument, got=str(path), want="a file that exists")
     if not path.is_file():
         raise BadInput(argument, got=str(path), want="a regular file")

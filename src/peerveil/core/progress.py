@@ -17,9 +17,7 @@ def progress_bar(description: str, total: int, *, show: bool | None = None) -> I
     ...     for _ in range(3):
     ...         advance(1)
     """
-    if show is None:
-        show = sys.stderr.isatty()
-    if not show:
+    if not (sys.stderr.isatty() if show is None else show):
         yield lambda _: None
         return
     from rich.console import Console

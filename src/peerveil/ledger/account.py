@@ -111,16 +111,13 @@ class Statement:
 def make_statement(state: AccountState, entries: Iterable[Entry]) -> Statement:
     """Group an account's entries by what they guarantee to whom."""
     groups: dict[tuple[Notion, str, str], list[Entry]] = {}
-    data_sets = set()
     for entry in entries:
-        guarantee = entry.guarantee
-        data_sets.add(entry.fingerprint)
-        groups.setdefault((guarantee.notion, guarantee.unit, guarantee.neighbors), []).append(entry)
+        groups.setdefault((entry.notion, entry.guarantee.unit, entry.guarantee.neighbors), []).append(entry)
     return Statement(
         account=state.name,
         exact_epsilon=state.epsilon,
         exact_spent=state.spent,
-        data_sets=len(data_sets),
+        data_sets=len({entry.fingerprint for group in groups.values() for entry in group}),
         subtotals=tuple(
             Subtotal(
                 notion=notion,

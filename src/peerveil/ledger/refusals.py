@@ -13,7 +13,6 @@ import hashlib
 import hmac
 import unicodedata
 from fractions import Fraction
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -45,9 +44,6 @@ class LedgerError(PeerveilError):
         self.maybe_spent = maybe_spent
         super().__init__(message)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return partial(type(self), str(self), maybe_spent=self.maybe_spent), ()
-
 
 class SimulationRefused(PeerveilError):
     """A simulated result can never be entered in a ledger; nothing was written."""
@@ -76,10 +72,6 @@ class BudgetExceeded(PeerveilError):
             f"account {account!r}: requested {words(requested, 'up')}, remaining {words(remaining, 'down')}, "
             f"{words(self.exact_difference, 'up')} too much; nothing was spent"
         )
-
-    def __reduce__(self) -> tuple[object, ...]:
-        exact = {"requested": self.exact_requested, "remaining": self.exact_remaining}
-        return partial(type(self), self.account, **exact), ()
 
 
 class DataBound(PeerveilError):
@@ -117,20 +109,17 @@ class DataBound(PeerveilError):
         )
         return cls(message, account=account, owner=account)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return partial(type(self), str(self), account=self.account, owner=self.owner), ()
-
 
 # ---- what may enter ----------------------------------------------------------------------------------------------------
 
 
-def read_name(name: object, argument: str = "name") -> str:
+def read_name(name: object) -> str:
     """An account's name: printable, on one line, the same however its accents were typed.
 
     >>> read_name("ICLR 2026, reviews")
     'ICLR 2026, reviews'
     """
-    return _printable(unicodedata.normalize("NFC", name) if isinstance(name, str) else name, argument, _LONGEST_NAME)
+    return _printable(unicodedata.normalize("NFC", name) if isinstance(name, str) else name, "name", _LONGEST_NAME)
 
 
 def read_purpose(purpose: object) -> str:

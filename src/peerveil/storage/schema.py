@@ -126,9 +126,7 @@ def _version(connection: Connection, database: Database, schema: Schema) -> int 
     """The version of the tables; ``None`` if there are none yet."""
     names = set(inspect(connection).get_table_names())
     if schema.header.name in names:
-        version = connection.execute(
-            select(schema.header.c.version).where(schema.header.c.id == 1)
-        ).scalar_one_or_none()
+        version = connection.scalar(select(schema.header.c.version).where(schema.header.c.id == 1))
         if version is None:
             raise database.error(f"the {database.noun} at {database.shown} has lost its version row: restore a copy")
         return int(version)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import Number, as_array, at_least, number, safe_sensitivity, whole
+from peerveil.core.exact import Number, as_array, at_least, number, refuse_first, safe_sensitivity, whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness.response import Response
 
@@ -227,10 +227,7 @@ def _numbers(array: NDArray[Any], argument: str, dtype: Any) -> NDArray[Any]:
     if array.size == 0:
         raise BadInput(argument, got=Verbatim("nothing"), want="at least one number")
     array = array.astype(dtype)
-    wrong = np.flatnonzero(~np.isfinite(array.ravel()))
-    if wrong.size:
-        first = int(wrong[0])
-        raise BadInput(f"{argument}[{first}]", got=float(array.ravel()[first]), want="a finite number")
+    refuse_first(~np.isfinite(array), array, argument, "a finite number")
     return array
 
 
