@@ -38,7 +38,7 @@ SECURE = Randomness.secure()
 
 
 class UnlockedAccount(Account):
-    """The planted fault: look first, lock afterwards."""
+    """Deliberately broken: look first, lock afterwards."""
 
     __slots__ = ()
 

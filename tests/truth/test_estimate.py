@@ -132,9 +132,9 @@ def test_history_of_a_result_carries_over() -> None:
     old = simulate_crowd(tasks=400, workers=12, answers=8, epsilon=2, seed=7)
     estimator = PrivateDawidSkene(epsilon=2, model="one-coin")
     estimator.fit(old.randomized)
-    learnt = estimator.workers_.history()
-    assert all(right >= 0 and wrong >= 0 for right, wrong in learnt.values())
-    sizes = np.array([sum(pair) for pair in learnt.values()])
+    learned = estimator.workers_.history()
+    assert all(right >= 0 and wrong >= 0 for right, wrong in learned.values())
+    sizes = np.array([sum(pair) for pair in learned.values()])
     assert 10 < np.median(sizes) < 270  # what 267 randomized answers are worth, at most themselves
 
 

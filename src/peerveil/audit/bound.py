@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peerveil.audit.events import choose_event, lower_confidence, upper_confidence
+from peerveil.audit.events import Score, choose_event, lower_confidence, upper_confidence
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import number
 
@@ -139,8 +140,9 @@ def _sample(values: ArrayLike, argument: str) -> NDArray[Any]:
     if array.dtype.kind in "iuf" or (array.dtype.kind == "b" and array.ndim == 2):
         numbers = array.astype(np.float64)
         if array.ndim == 2 and np.isnan(numbers).any():
-            want = "vectors without NaN, or event= to look at it"
-            raise BadInput(argument, got=Verbatim("vectors with NaN"), want=want)
+            raise BadInput(
+                argument, got=Verbatim("vectors with NaN"), want="vectors without NaN, or event= to look at it"
+            )
         if np.array_equal(numbers.astype(array.dtype), array, equal_nan=array.dtype.kind == "f"):
             return numbers
     # categories; or whole numbers (or long floats) that doubles cannot distinguish
@@ -150,9 +152,8 @@ def _sample(values: ArrayLike, argument: str) -> NDArray[Any]:
 def _same_kind(a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Both samples as the same kind of outputs."""
     if a.ndim != b.ndim or a.shape[1:] != b.shape[1:]:
-        raise BadInput(
-            "sample_b", got=Verbatim(f"shape {b.shape}"), want=f"outputs like sample_a's, of shape {a.shape}"
-        )
+        want = f"outputs like sample_a's, of shape {a.shape}"
+        raise BadInput("sample_b", got=Verbatim(f"shape {b.shape}"), want=want)
     if a.dtype.kind != b.dtype.kind:
         kinds = {"f": "numbers", "O": "categories"}
         mixed = {type(value) for part in (a, b) if part.dtype.kind == "O" for value in part.ravel().tolist()}
@@ -179,12 +180,10 @@ def _hashable(value: Any, argument: str) -> Any:
     return value
 
 
-def _checked(
-    event: Callable[[NDArray[Any]], ArrayLike], some: NDArray[Any]
-) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
+def _checked(event: Callable[[NDArray[Any]], ArrayLike], some: NDArray[Any]) -> Score:
     """A given event, made sure to be one: a function of each output by itself."""
 
-    def score(outputs: NDArray[Any]) -> NDArray[np.float64]:
+    def score(outputs: NDArray[Any]) -> Floats:
         scores = np.asarray(event(outputs))
         if scores.shape != (outputs.shape[0],) or scores.dtype.kind not in "biuf":
             got = Verbatim(f"a result of {scores.dtype}, shape {scores.shape}")

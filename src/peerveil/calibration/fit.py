@@ -1,7 +1,7 @@
 """Scale and bias of every reviewer from past conferences, with what is not known of them.
 
 Model: score = a_j theta_i + b_j + noise, theta_i ~ N(0, 1), a_j ~ N(m_a, t_a^2) above 0, b_j ~ N(m_b, t_b^2),
-noise ~ N(0, sigma^2). Reviewers with many past reviews are judged by them, those with few are drawn towards everybody's
+noise ~ N(0, sigma^2). Reviewers with many past reviews are judged by them, those with few are drawn toward everybody's
 mean, those with none have the population's distribution. Nothing is plugged in: the posterior is sampled (Gibbs, with a
 Metropolis step for the population of scales, since these are cut at 0), four chains, and chains that disagree are
 refused. Scores do not change when all qualities move and all biases follow, or all qualities shrink and all scales

@@ -53,9 +53,8 @@ def unknown(place: str, name: object, known: Iterable[str], noun: str) -> BadInp
     names = list(known)
     near = get_close_matches(str(name), names, n=1)
     listed = ", ".join(names) or "none"
-    return BadInput(
-        place, got=name, want=f"{near[0]!r}? The {noun} are: {listed}" if near else f"one of the {noun}: {listed}"
-    )
+    want = f"{near[0]!r}? The {noun} are: {listed}" if near else f"one of the {noun}: {listed}"
+    return BadInput(place, got=name, want=want)
 
 
 def one_of(value: str, argument: str, choices: Collection[str]) -> str:

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from peerveil.core.arrays import Flags, Floats
 from peerveil.core.errors import BadInput, Verbatim
 
 Number: TypeAlias = "int | float | str | Decimal | Fraction | np.integer | np.floating"
@@ -90,13 +91,9 @@ def printed(value: Fraction, rounding: Literal["up", "down"]) -> float:
     >>> printed(Fraction(3, 10), "up"), printed(Fraction(1, 3), "up"), printed(Fraction(1, 3), "down")
     (0.3, 0.33333333333333337, 0.3333333333333333)
     """
-    result = _nearest(value)
-    if rounding == "up":
-        while Fraction(repr(result)) < value:
-            result = math.nextafter(result, math.inf)
-    else:
-        while Fraction(repr(result)) > value:
-            result = math.nextafter(result, -math.inf)
+    result, outward = _nearest(value), 1 if rounding == "up" else -1
+    while outward * (value - Fraction(repr(result))) > 0:
+        result = math.nextafter(result, outward * math.inf)
     return result
 
 
@@ -192,7 +189,7 @@ def as_array(values: ArrayLike, argument: str) -> NDArray[Any]:
     return array
 
 
-def refuse_first(wrong: NDArray[np.bool_], values: NDArray[Any], argument: str, want: str) -> None:
+def refuse_first(wrong: Flags, values: NDArray[Any], argument: str, want: str) -> None:
     """Refuse an array in which something is wrong, naming the first such value and its position."""
     if wrong.any():
         first = int(wrong.argmax())
@@ -220,11 +217,7 @@ def whole(value: object, argument: str, low: int, high: int | None = None, *, wa
 
 
 def number(value: Any, argument: str, low: float = -LARGEST, high: float = LARGEST, *, want: str = "") -> float:
-    """A finite number within limits, as a float.
-
-    >>> number(np.float32(0.5), "share", 0, 1)
-    0.5
-    """
+    """A finite number within limits, as a float."""
     is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not is_number or not low <= value <= high:
         raise BadInput(argument, got=value, want=want or f"a number from {low:g} to {high:g}")
@@ -240,7 +233,7 @@ def numbers(
     dimensions: tuple[int, ...] = (0, 1, 2),
     empty: bool = False,
     want: str = "finite numbers up to 1e100",
-) -> NDArray[np.float64]:
+) -> Floats:
     """An array of finite numbers within limits; of none only where ``empty`` allows it."""
     try:
         array = np.asarray(values, dtype=np.float64)

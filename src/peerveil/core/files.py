@@ -49,13 +49,7 @@ def write_atomically(
 
 
 def write_text(path: str | os.PathLike[str], text: str, *, private: bool = False) -> Path:
-    """Write a text file, all or nothing, and return where it is; a private one is readable by its owner alone.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     write_text(f"{folder}/new/note.txt", "done").read_text()
-    'done'
-    """
+    """Write a text file, all or nothing, and return where it is; a private one is readable by its owner alone."""
     return write_atomically(path, lambda handle: handle.write(text.encode()), private=private)
 
 

@@ -24,11 +24,7 @@ class MissingExtra(PeerveilError, ImportError):
 
 
 def parts_of(extra: str) -> list[str]:
-    """The distributions that an extra asks for on this machine.
-
-    >>> "fastapi" in parts_of("services")
-    True
-    """
+    """The distributions that an extra asks for."""
     requirement = re.compile(rf"([A-Za-z0-9._-]+)[^;]*;.*extra\s*==\s*['\"]{re.escape(str(extra))}['\"]")
     names = [match[1] for match in map(requirement.match, metadata.requires("peerveil") or []) if match]
     if not names:
@@ -43,6 +39,5 @@ def missing_parts(extra: str) -> list[str]:
 
 def need(extra: str) -> None:
     """Raise :class:`MissingExtra` unless everything that an extra asks for is there. Called before its first use."""
-    gone = missing_parts(extra)
-    if gone:
+    if gone := missing_parts(extra):
         raise MissingExtra(extra, gone)

@@ -133,9 +133,7 @@ def make_statement(state: AccountState, entries: Iterable[Entry]) -> Statement:
 
 
 class Account:
-    """An account of a ledger; get one from :meth:`Ledger.account`. It holds no numbers of its own, so what it
-    says is always what the ledger says now.
-    """
+    """An account of a ledger, from :meth:`Ledger.account`. It holds no numbers: it says what the ledger says now."""
 
     __slots__ = ("_database", "_name", "_number", "_secret")
 

@@ -186,8 +186,8 @@ class Ledger(Closable):
         out = io.StringIO()
         writer = csv.DictWriter(out, _COLUMNS, lineterminator="\n")
         writer.writeheader()
-        for row in rows:
-            writer.writerow({k: f"'{v}" if str(v).startswith(_FORMULA) else v for k, v in row.items()})
+        safe = ({k: f"'{v}" if str(v).startswith(_FORMULA) else v for k, v in row.items()} for row in rows)
+        writer.writerows(safe)
         return out.getvalue()
 
     def __repr__(self) -> str:

@@ -72,7 +72,7 @@ class AccountState:
 
     @classmethod
     def from_row(cls, row: Row[Any]) -> AccountState:
-        """The account in a row; a row that was spoilt is a :class:`LedgerError`."""
+        """The account in a row; a damaged row is a :class:`LedgerError`."""
         try:
             return cls.from_record(row._asdict())
         except (ValueError, TypeError, ArithmeticError):
@@ -242,5 +242,5 @@ def read_entries(connection: Connection, state: AccountState, *, after: int = 0)
 def _readable(row: Row[Any], state: AccountState) -> Entry:
     entry = entry_from_row(row, state.name)
     if entry is None:
-        raise LedgerError(f"entry {row.serial} of account {state.name!r} was spoilt: run verify()")
+        raise LedgerError(f"entry {row.serial} of account {state.name!r} is damaged: run verify()")
     return entry

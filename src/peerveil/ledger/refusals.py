@@ -1,10 +1,6 @@
 """What a ledger refuses: the errors, and the checks of what may enter it.
 
 The checks run before the database is touched, so a refusal leaves no trace.
-
->>> from fractions import Fraction
->>> print(BudgetExceeded("iclr", requested=Fraction("0.5"), remaining=Fraction("0.3")))
-account 'iclr': requested 0.5, remaining 0.3, 0.2 too much; nothing was spent
 """
 
 from __future__ import annotations
@@ -114,20 +110,12 @@ class DataBound(PeerveilError):
 
 
 def read_name(name: object) -> str:
-    """An account's name: printable, on one line, the same however its accents were typed.
-
-    >>> read_name("ICLR 2026, reviews")
-    'ICLR 2026, reviews'
-    """
+    """An account's name: printable, on one line, the same however its accents were typed."""
     return _printable(unicodedata.normalize("NFC", name) if isinstance(name, str) else name, "name", _LONGEST_NAME)
 
 
 def read_purpose(purpose: object) -> str:
-    """What a spend is for, in words for people.
-
-    >>> read_purpose(" mean score per area, for the report ")
-    'mean score per area, for the report'
-    """
+    """What a spend is for, in words for people."""
     text = purpose.strip(" ") if isinstance(purpose, str) else ""
     if not 1 <= len(text) <= _LONGEST_PURPOSE or not text.strip() or not on_one_line(text):
         want = f"1 to {_LONGEST_PURPOSE} characters on one line, no control characters: what is released, for whom"
@@ -136,11 +124,7 @@ def read_purpose(purpose: object) -> str:
 
 
 def read_key(key: object) -> str:
-    """A debit's key: printable, on one line.
-
-    >>> read_key("run 7, step means")
-    'run 7, step means'
-    """
+    """A debit's key: printable, on one line."""
     return _printable(key, "key", _LONGEST_KEY)
 
 

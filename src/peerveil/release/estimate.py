@@ -1,7 +1,7 @@
 """From the noisy vector to the best estimate. Post-processing: it sees the noisy vector and public data only.
 
 ``"projection"`` is the closest point of the feasible region, which can never be farther from the truth than the noisy
-vector was. ``"shrinkage"`` first draws the noisy vector towards what public data predict, as far as the noisy vector
+vector was. ``"shrinkage"`` first draws the noisy vector toward what public data predict, as far as the noisy vector
 itself does not contradict it, and then projects.
 
 Do reviewers differ from each other more than by chance? A test on what was published, so it costs nothing more.
@@ -58,7 +58,7 @@ def signal_share(noise_variance: float, prior: PublicPrior) -> float:
 
 
 def shrink(noisy: Floats, noise_variance: float, prior: PublicPrior, lower: Floats, upper: Floats) -> Floats:
-    """Draw a noisy vector towards the public expectation, by empirical Bayes in the cosine domain.
+    """Draw a noisy vector toward the public expectation, by empirical Bayes in the cosine domain.
 
     For every degree of leniency d the simulated sorted means have a center c_d and, coefficient by coefficient of their
     discrete cosine transform, a variance v_d. The true vector is modeled as normal around c_d with variance v_d +

@@ -288,7 +288,7 @@ def _postgresql(address: Address, patience: float) -> Engine:
             if cursor.fetchone()[0] == "off":  # every other setting is on this server's disk, or on more disks
                 cursor.execute("SET synchronous_commit TO on")
             cursor.execute(f"SET lock_timeout TO {max(1, round(patience * 1000))}")
-            # a client that freezes inside a transaction must not lock rows for ever
+            # a client that freezes inside a transaction must not lock rows forever
             cursor.execute("SET idle_in_transaction_session_timeout TO '60s'")
 
     return engine

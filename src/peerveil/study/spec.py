@@ -135,7 +135,7 @@ class Study:
 
 
 def only(content: Mapping[str, Any], known: Iterable[str], place: str) -> None:
-    """Refuse keys that nobody would read; a misspelt key must not be passed over in silence."""
+    """Refuse keys that nobody would read; a misspelled key must not be passed over in silence."""
     names, refusals = list(known), Refusals()
     for key in content:
         if key not in names:

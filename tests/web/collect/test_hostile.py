@@ -115,7 +115,7 @@ def test_a_database_that_goes_away_and_comes_back(postgres_server: Server) -> No
 
 
 def test_a_commit_whose_answer_is_lost_is_found_again(lite: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The report is in, the acknowledgement is not: the same request finds it, and the budget is used once."""
+    """The report is in, the acknowledgment is not: the same request finds it, and the budget is used once."""
     token, line = lite.token(), lite.line(1)
     commit = lite.store.database._commit
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import Number, as_array, exp_bounds, log_above, printed, refuse_first, whole, words
 from peerveil.core.guarantee import read_epsilon
@@ -122,7 +123,7 @@ class Response:
         whole(answer, "answer", 0, self.k - 1, want=f"a code from 0 to {self.k - 1}")
         return [self.exact_keep if code == answer else self.exact_other for code in range(self.k)]
 
-    def unbiased(self, counts: ArrayLike) -> NDArray[np.float64]:
+    def unbiased(self, counts: ArrayLike) -> Floats:
         """Unbiased estimates of how many people gave each answer, from how many randomized answers show it.
 
         E[randomized answers of y] = n other + (keep - other) answers of y; this solves for the answers.

@@ -103,7 +103,7 @@ class GroupCommit(Generic[Request, Answer]):
             requests = [pair for pair in group if pair is not None]
             try:
                 self._write(requests)
-            except BaseException as error:  # a fault of ours: nobody waits for ever
+            except BaseException as error:  # a fault of ours: nobody waits forever
                 unanswered = [future for _, future in requests if not future.done()]
                 _settle(unanswered, [error] * len(unanswered))
                 if not isinstance(error, Exception):

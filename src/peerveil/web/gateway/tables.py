@@ -7,7 +7,7 @@ held     one row per held post: sealed body, when it is due                     
 recent   one row per person of the last sittings, sealed: for the next status   at most twice the window
 receipts which receipts exist; a MAC of receipt, space and actor each           some days after the last delay
 records  idempotency records                                                    the same
-feed     what readers see                                                       for ever
+feed     what readers see                                                       forever
 beats    which background parts run in which process                            an hour after the last beat
 ======== ====================================================================== =============================
 
