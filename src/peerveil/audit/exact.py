@@ -46,7 +46,7 @@ class ExactLoss:
         if self.ratio is None:
             return False
         low, high = exp_bounds(exact(epsilon, "epsilon"))
-        # between the bounds lies no rational ratio but 1; if another did, it would be refused
+        # no rational ratio but 1 is between the bounds; if another were, it would be refused
         return self.ratio <= low or self.ratio == 1 <= high
 
     def __str__(self) -> str:
