@@ -251,9 +251,8 @@ class Conference:
         inside[order[: self.accept]] = True
         last, following = max(self.accept - 1, 0), min(self.accept, len(flat) - 1)
         line = float((flat[order[last]] + flat[order[following]]) / 2)
-        ends = np.cumsum([len(papers) for papers in self._plan])
-        places = [int(part.sum()) for part in np.split(inside, ends[:-1])]
-        return tuple(Threshold(line, places=count if self.exactly else None) for count in places)
+        groups = np.split(inside, np.cumsum([len(papers) for papers in self._plan])[:-1])
+        return tuple(Threshold(line, places=int(group.sum()) if self.exactly else None) for group in groups)
 
     def groups(self, chosen: Sequence[int] | None = None) -> Iterator[PaperGroup]:
         """Every group, or the chosen ones, with its panel; candidates are sorted."""

@@ -240,8 +240,7 @@ def known_reviewers(reviews: Reviews, history: Sequence[Reviews]) -> int:
     known: set[str] = set()
     for past in history:
         if past.fingerprint == reviews.fingerprint:
-            got = Verbatim("the reviews that are to be decided")
-            raise BadInput("history", got=got, want="an earlier conference")
+            raise BadInput("history", got=Verbatim("the reviews that are to be decided"), want="an earlier conference")
         past.require_reviewers("history")
         known |= set(map(str, past.frame["reviewer"].unique().to_list()))
     count = len(known & set(map(str, reviews.frame["reviewer"].unique().to_list())))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import combinations, compress, product
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,7 @@ from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import number, whole
 
-if TYPE_CHECKING:
-    Sets = tuple[tuple[tuple[int, ...], ...], tuple[int, ...], Ints]
+Sets: TypeAlias = tuple[tuple[tuple[int, ...], ...], tuple[int, ...], Ints]
 
 _BLOCK = 256  # candidates handled at once
 _MOST_DECISIONS = 20_000
@@ -108,8 +107,7 @@ def wrong_sides(beliefs: list[list[Belief]], which: Ints, line: float) -> Floats
     """How wrong rejecting (first) and accepting (second) is, for every candidate and paper."""
     wrong = np.empty((2, *which.shape))
     for paper, known in enumerate(beliefs):
-        below_above = np.array([one.sides(line) for one in known])[which[:, paper]]
-        wrong[:, :, paper] = below_above.T[::-1]
+        wrong[:, :, paper] = np.array([one.sides(line)[::-1] for one in known])[which[:, paper]].T
     return wrong
 
 

@@ -87,8 +87,7 @@ class Program:
     @cached_property
     def ceilings(self) -> Floats:
         """The adversary's error for every review when the decision is always the same: what the scores leave."""
-        same = np.ones((len(self.posterior), 1))
-        return guess_errors(self.assignments, self.posterior, same, self.adversary)
+        return guess_errors(self.assignments, self.posterior, np.ones((len(self.posterior), 1)), self.adversary)
 
     @cached_property
     def _matrices(self) -> tuple[Floats, sparse.csc_array, sparse.csc_array]:

@@ -99,8 +99,7 @@ class DecisionProblem:
         if isinstance(self.accept, Threshold):
             line = (self.accept.quality - self.prior[0]) / self.prior[1]
             wrong = sum(share[:, None] * wrong_sides(beliefs, self.which, line) for beliefs, share in weighted)
-            sets = sets_by_line(wrong, self.posterior > 0, self.accept.places)
-            self.decisions, self.pivotal, inside = sets
+            self.decisions, self.pivotal, inside = sets_by_line(wrong, self.posterior > 0, self.accept.places)
             self.errors: Floats = (wrong[1] @ inside.T + wrong[0] @ (1 - inside).T) / self.papers
             return
         self.decisions, self.pivotal, _ = sets_by_quota(self.papers, self.accept)

@@ -303,8 +303,7 @@ def simulate_panel(problem: DecisionProblem, *, strategy: Strategy, draws: int =
     """A pair or a panel: the published scores stay, assignments and qualities are drawn from what they leave possible."""
     if not isinstance(problem, DecisionProblem):
         raise BadInput("problem", got=problem, want="a Pair or a Panel")
-    count = whole(draws, "draws", 1)
-    wrong, missed = _played(problem, strategy, count, np.random.default_rng(seed), seed)
+    wrong, missed = _played(problem, strategy, whole(draws, "draws", 1), np.random.default_rng(seed), seed)
     weakest = missed[:, int(strategy.review_errors.argmin())]
     return _simulation((strategy.conference_error, wrong), (strategy.adversary_error, weakest))
 

@@ -127,8 +127,7 @@ def local_distribution(protocol: LocalProtocol, ranking: Any) -> dict[Any, Fract
     row = np.asarray(ranking).reshape(1, -1)
     law: dict[Any, Fraction] = {}
     for q in range(protocol.questions):
-        sign = int(protocol.answers(row, np.array([q]))[0])
-        yes = {1: keep, -1: other, 0: Fraction(1, 2)}[sign]
+        yes = {1: keep, -1: other, 0: Fraction(1, 2)}[int(protocol.answers(row, np.array([q]))[0])]
         law[q, 1], law[q, 0] = yes / protocol.questions, (1 - yes) / protocol.questions
     return law
 

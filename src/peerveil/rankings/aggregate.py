@@ -7,20 +7,18 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
+from peerveil.core.arrays import Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
 from peerveil.data.table import is_frame
 from peerveil.rankings.laws import squares_null
 from peerveil.rankings.local import FORMAT, LocalProtocol, RandomizedRanking, RandomizedRankings
 from peerveil.rankings.uniformity import UniformityTest, read_level
-
-if TYPE_CHECKING:
-    from peerveil.core.arrays import Ints
 
 _TEXTS: Final = dict.fromkeys(("epsilon", "method", "protocol"), pl.String)  # not numbers, whatever they look like
 _PROTOCOL: Final = ("items", "epsilon", "method", "questions", "seed")

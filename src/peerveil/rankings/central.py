@@ -279,8 +279,7 @@ def central_test(method: str, rankings: int, items: int, epsilon: float) -> Any:
             return choose_central(rankings, items, epsilon)
         case "clipped-batches":
             return min(_batch_candidates(rankings, items), key=lambda test: signal_needed(test, epsilon))
-    kinds = {kind.name: kind for kind in (RankNorm, ClippedNorm, PairsNorm)}
-    return kinds[method](rankings, items)
+    return {kind.name: kind for kind in (RankNorm, ClippedNorm, PairsNorm)}[method](rankings, items)
 
 
 @lru_cache(maxsize=256)

@@ -14,17 +14,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 from scipy.stats import beta, binom
 
+from peerveil.core.arrays import Floats
 from peerveil.core.files import write_atomically
 from peerveil.rankings.kernels import batch_norms_of_shuffles, bisected
-
-if TYPE_CHECKING:
-    from peerveil.core.arrays import Floats
 
 _SEED: Final = 2_021_061_2  # public: whoever repeats the simulation gets the same law
 _DRAWS: Final = 200_000

@@ -89,8 +89,7 @@ class LocalProtocol:
         self, items: int, *, epsilon: Number, ask: str = "items", questions: int = QUESTIONS, seed: int = 0
     ) -> None:
         m, exact_epsilon = read_items(items, 2), read_epsilon(epsilon)
-        most = m if one_of(ask, "ask", ASK) == "items" else m // 2
-        number = min(whole(questions, "questions", 1), most)
+        number = min(whole(questions, "questions", 1), m if one_of(ask, "ask", ASK) == "items" else m // 2)
         start = whole(seed, "seed", 0, _MOST_SEED - 1, want="a whole number from 0, public and fixed beforehand")
         for own, value in zip(fields(self), (m, exact_epsilon, ask, number, start), strict=True):
             object.__setattr__(self, own.name, value)
@@ -154,8 +153,8 @@ class LocalProtocol:
 
     def randomize(self, ranking: ArrayLike, *, randomness: Randomness | None = None) -> RandomizedRanking:
         """What a device sends for one complete ranking (ranks from 0, a place for every item)."""
-        ranks = read_ranking(ranking, self.items, "ranking")
-        return self.randomize_all(ranks.reshape(1, -1), randomness=randomness)[0]
+        ranks = read_ranking(ranking, self.items, "ranking").reshape(1, -1)
+        return self.randomize_all(ranks, randomness=randomness)[0]
 
     def randomize_all(self, ranks: Any, *, randomness: Randomness | None = None) -> list[RandomizedRanking]:
         """The same for many people, each by itself: one row per ranking, already checked."""
@@ -168,8 +167,7 @@ class LocalProtocol:
         source = read_randomness(randomness)
         question = source.integers(0, self.questions, len(ranks))
         signs = self.answers(ranks, question)
-        coins = source.integers(0, 2, len(ranks))
-        answers = np.where(signs == 0, coins, (signs > 0).astype(np.int64))
+        answers = np.where(signs == 0, source.integers(0, 2, len(ranks)), (signs > 0).astype(np.int64))
         return question, source.respond(answers, self.response)
 
 

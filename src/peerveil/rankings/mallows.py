@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
+from peerveil.core.arrays import Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import number, whole
 from peerveil.core.randomness import Randomness
 from peerveil.data import Rankings
 from peerveil.rankings.kernels import bisected, distances, first_bad_row, insert_all
-
-if TYPE_CHECKING:
-    from peerveil.core.arrays import Ints
 
 _CELLS: Final = 4_000_000  # uniform numbers held at once
 MOST_ITEMS: Final = 10_000_000
@@ -104,9 +102,8 @@ def sample_rankings(model: Mallows, count: int, randomness: Randomness) -> NDArr
     order = np.argsort(model.center)
     step = max(1, _CELLS // model.items)
     for start in range(0, count, step):
-        stop = min(start + step, count)
-        uniform = randomness.uniform((stop - start, model.items))
-        insert_all(uniform, math.log(model.spread), order, ranks[start:stop])
+        part = ranks[start : start + step]
+        insert_all(randomness.uniform(part.shape), math.log(model.spread), order, part)
     return ranks
 
 

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput, one_of
 from peerveil.core.exact import Number, whole
 from peerveil.core.guarantee import read_epsilon
@@ -25,9 +26,6 @@ from peerveil.rankings.laws import laplace_tail, squares_null
 from peerveil.rankings.local import QUESTIONS, LocalProtocol
 from peerveil.rankings.mallows import Mallows, read_items, read_spread, sample_rankings
 from peerveil.rankings.uniformity import METHODS, check_epsilon, read_level, uniformity_test
-
-if TYPE_CHECKING:
-    from peerveil.core.arrays import Floats
 
 LOCAL: Final = {"local": "items", "local-pairs": "pairs"}
 """Local tests by name, and what their questions are about."""
@@ -257,8 +255,7 @@ def _central_rejections(
             continue
         test = central_test(method, k, m, float(epsilon))
         value = test.from_rows(rows[:, source.permutation(m)] if isinstance(test, PairsNorm) else rows)
-        critical = _noisy_critical(method, k, m, epsilon, level)
-        rejections[trial] = laplace_tail(critical - value, test.scale(epsilon))
+        rejections[trial] = laplace_tail(_noisy_critical(method, k, m, epsilon, level) - value, test.scale(epsilon))
     return rejections
 
 

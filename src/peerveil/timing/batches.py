@@ -226,8 +226,7 @@ def _label(batched: Ints, actor: Any, times: Ints, micros: int) -> tuple[Ints, I
     batch = np.full(times.size, -1, dtype=np.int64)
     if not batched.size:
         return batch, np.zeros(0, dtype=np.int64)
-    opens = (np.diff(actor[batched]) != 0) | (np.diff(times[batched]) > micros)
-    number = np.concatenate([[0], np.cumsum(opens)])
+    number = np.cumsum(np.append(0, (np.diff(actor[batched]) != 0) | (np.diff(times[batched]) > micros)))
     batch[batched] = number
     return batch, np.bincount(number).astype(np.int64)
 

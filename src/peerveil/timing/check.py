@@ -348,8 +348,7 @@ def _cells(delays: tuple[Delay, ...], away: Floats, sitting: float, cells: int) 
     breaks = {edge + shift for d in delays for edge in d.breaks[:64] for shift in shifts}
     even = np.linspace(0.0, end + max(shifts), count + 1)
     edges = np.unique(np.round(np.concatenate([even, sorted(breaks), [0.0]]), 9))
-    points = np.array(sorted(shifts if away.size <= 8 else {0.0}))
-    return edges, points
+    return edges, np.array(sorted(shifts if away.size <= 8 else {0.0}))
 
 
 def _masses(delay: Delay, shifts: Floats, edges: Floats, points: Floats) -> Floats:

@@ -226,8 +226,7 @@ def _batched_pairs(log: Any, window: int, cut: list[int]) -> Ints:
     """Pairs of one person on different threads that arrived within the window, by how close they appeared."""
     import ibis
 
-    own = ibis.window(group_by=log.actor, order_by=[log.time, log.thread])
-    first = log.mutate(row=ibis.row_number().over(own))
+    first = log.mutate(row=ibis.row_number().over(group_by=log.actor, order_by=[log.time, log.thread]))
     later = first.view()
     same_sitting = [first.actor == later.actor, first.time <= later.time, later.time <= first.time + window]
     pairs = first.join(later, same_sitting, rname="{name}_2")
@@ -299,8 +298,7 @@ def _from_numbers(table: Any, column: Any, name: str) -> Any:
         if wrong:
             raise BadInput(name, got=Verbatim(f"{wrong:,} rows that are no finite number"), want=_WANT)
     ends = {"low": floats.min(), "high": floats.max(), "least": floats.abs().min(), "most": floats.abs().max()}
-    row = rows_of(table.aggregate(**ends))[0]
-    low, high, least, most = (float(row[name] or 0) for name in ends)
+    low, high, least, most = (float(end or 0) for end in rows_of(table.aggregate(**ends))[0].values())
     step = unit_of(most)
     if unit_of(least) != step:
         got = Verbatim(f"numbers of the sizes {least:.6g} and {most:.6g}")

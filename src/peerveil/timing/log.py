@@ -93,8 +93,7 @@ def file_order(events: Events) -> tuple[Ints, bool]:
     tied = np.diff(times[order]) == 0
     actor_steps = np.diff(actor[np.argsort(rows)].astype(np.int64))
     tied_steps = np.diff(actor[order].astype(np.int64))[tied]
-    by_actor = _is_sorted(tied_steps) or (not (oldest_first or newest_first) and _is_sorted(actor_steps))
-    return order, not by_actor
+    return order, not (_is_sorted(tied_steps) or (not (oldest_first or newest_first) and _is_sorted(actor_steps)))
 
 
 def _is_sorted(steps: Ints) -> bool:

@@ -188,5 +188,4 @@ class DelayMechanism(ABC):
 def check_mechanism(mechanism: object) -> None:
     """Refuse what is no delay mechanism."""
     if not isinstance(mechanism, DelayMechanism):
-        want = "a mechanism such as FollowUp(epsilon=1, gap=600, window=300)"
-        raise BadInput("mechanism", got=mechanism, want=want)
+        raise BadInput("mechanism", got=mechanism, want="a mechanism such as FollowUp(epsilon=1, gap=600, window=300)")

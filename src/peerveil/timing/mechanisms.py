@@ -265,8 +265,7 @@ def _zero_inflated(mechanism: DelayMechanism, eta: float) -> tuple[Steps, Steps,
 def check_longest(ticks: float | Fraction, epsilon: Fraction) -> None:
     """Refuse delays that take years."""
     if ticks > LONGEST_SECONDS * TICKS:
-        want = "an epsilon and a gap whose delays stay below ten years"
-        raise BadInput("epsilon", got=float(epsilon), want=want)
+        raise BadInput("epsilon", got=float(epsilon), want="an epsilon and a gap whose delays stay below ten years")
 
 
 # ---- the queue ---------------------------------------------------------------------------------------------------

@@ -242,8 +242,7 @@ def choose_gap(
         ...
     peerveil.core.errors.BadInput: crossover: got 0.4, need at most 1/(1 + e^epsilon) = 0.310026: no gap does more
     """
-    values = _sample(history, between, window, columns)
-    return _quantile(values, _share(percentile, crossover, epsilon))
+    return _quantile(_sample(history, between, window, columns), _share(percentile, crossover, epsilon))
 
 
 def choose_gaps(
@@ -286,8 +285,7 @@ def covered(
     columns: Mapping[str, str] | None = None,
 ) -> float:
     """F(g): the share of history's intervals that a gap covers."""
-    values = _sample(history, between, window, columns)
-    return float(np.mean(values <= read_duration(gap, "gap") / 1e9))
+    return float(np.mean(_sample(history, between, window, columns) <= read_duration(gap, "gap") / 1e9))
 
 
 def read_gaps(path: str | os.PathLike[str]) -> tuple[str, dict[str, float]]:

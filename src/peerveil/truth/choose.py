@@ -58,15 +58,10 @@ _ROUGH_ITERATIONS: Final = 40  # of such fits: lower bounds all, so that stoppin
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the answers say about personal biases.
-
-    Attributes
-    ----------
-    bounds : dict of (biases, shift) to float
-        The logarithms of the likelihoods of the six explanations, relative to the best.
-    """
+    """What the answers say about personal biases."""
 
     bounds: dict[tuple[str, bool], float]
+    """By biases and shift, the logarithms of the likelihoods of the six explanations, relative to the best."""
 
     @property
     def probabilities(self) -> dict[str, float]:
@@ -123,19 +118,9 @@ class Pilot:
     """Rough one-coin fits that settings are chosen from, on a sample if there are many answers.
 
     One-coin is fitted with priors of several strengths, classes being even; then once more with estimated shares of classes. It
-    uses answers only, so that choices are equal on every engine.
-
-    Attributes
-    ----------
-    strength : float
-        Of the prior on abilities: the one under which the answers are likeliest.
-    mean : float
-        Of abilities.
-    silent : bool
-        Whether the answers contain nothing about differences between abilities.
-    skewed : bool
-        Whether the answers show classes of different sizes.
-    posterior : [task, class]
+    uses answers only, so that choices are equal on every engine. It finds the ``strength`` of the prior on abilities under which
+    the answers are likeliest, their ``mean`` and the ``posterior`` [task, class]; whether the answers are ``silent`` about
+    differences between abilities; and whether they show classes of different sizes (``skewed``).
     """
 
     def __init__(
@@ -156,8 +141,7 @@ class Pilot:
         best = fits[self.strength]
         self.posterior, self.mean = best.posterior, float(best.details["prior_mean"])
         self.silent = max(bounds.values()) - min(bounds.values()) < _STRONG_EVIDENCE
-        estimated = one_coin(ClassPrior(channel.k), strength=self.strength)
-        free = estimated.fit(*self._where, self.posterior)
+        free = one_coin(ClassPrior(channel.k), strength=self.strength).fit(*self._where, self.posterior)
         self.skewed = free.objective - best.objective > self._price
 
     @property
@@ -181,15 +165,7 @@ class Pilot:
 
 
 class AutoModel:
-    """One-coin, two-coin or their average, by the evidence of a pilot.
-
-    Parameters
-    ----------
-    pilot
-        What is chosen from.
-    class_prior, history
-        Of the models.
-    """
+    """One-coin, two-coin or their average, by the evidence of a pilot."""
 
     def __init__(self, pilot: Pilot, class_prior: ClassPrior, history: Floats | None = None) -> None:
         self.pilot, self.class_prior, self.history = pilot, class_prior, history

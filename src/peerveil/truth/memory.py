@@ -25,28 +25,15 @@ if TYPE_CHECKING:
 
 
 class MemoryEngine:
-    """Answers in memory.
-
-    Parameters
-    ----------
-    answers
-        The answers.
-    gold : [task], optional
-        The codes of known correct answers, -1 where there is none.
-    """
+    """Answers in memory; ``gold`` has the code of each task's known correct answer, -1 where there is none."""
 
     def __init__(self, answers: EncodedAnswers, gold: NDArray[np.int32] | None = None) -> None:
-        self.answers, self.workers, self.classes = answers, answers.workers, answers.classes
-        self.loads = answers.loads
+        self.answers, self.workers, self.classes, self.loads = answers, answers.workers, answers.classes, answers.loads
         self.gold = np.full(len(answers.tasks), -1, dtype=np.int32) if gold is None else gold
+        self.has_gold = bool((self.gold >= 0).any())
         self._data = answers.start, answers.worker, answers.label
         self._posterior = np.empty((len(answers.tasks), answers.k))
         self._float_loads = self.loads.astype(np.float64)
-
-    @property
-    def has_gold(self) -> bool:
-        """Whether some correct answers are known."""
-        return bool((self.gold >= 0).any())
 
     def start(self, posterior: Floats | None = None, *, one_coin: bool) -> ExpectedCounts:
         """Initialize the posteriors (default: vote shares) and return their expected counts."""

@@ -188,25 +188,18 @@ def _plan_row(crowds: list[dict[str, Any]], advance: Callable[[int], None]) -> T
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
-    """What one epsilon leaves.
-
-    Attributes
-    ----------
-    answers
-        How many answers are sent in a draw.
-    covered
-        The share of tasks of which any answer is sent.
-    agreement, accuracy
-        The share of tasks with the label of the unrandomized answers, and of those with a known correct answer the share that
-        is labeled correctly; means over the draws, each with its standard error. A task without answers gets a guess.
-    """
+    """What one epsilon leaves; shares are means over the draws, with standard errors. A task without answers gets a guess."""
 
     epsilon: float
     answers: int
+    """How many answers are sent in a draw."""
     covered: float
+    """The share of tasks of which any answer is sent."""
     agreement: float
+    """The share of tasks with the label of the unrandomized answers."""
     agreement_error: float
     accuracy: float | None
+    """Of tasks with a known correct answer, the share that is labeled correctly."""
     accuracy_error: float | None
 
 

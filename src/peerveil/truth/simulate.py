@@ -6,11 +6,12 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
+from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, one_of
 from peerveil.core.exact import Number, whole
 from peerveil.core.guarantee import Guarantee
@@ -18,9 +19,6 @@ from peerveil.core.randomness import Randomness, Response
 from peerveil.data import Labels
 from peerveil.data.readers.files import InputFile
 from peerveil.truth.result import TruthResult
-
-if TYPE_CHECKING:
-    from peerveil.core.arrays import Floats, Ints
 
 CROWDS: Final = ("one-coin", "two-coin", "biased", "confusion", "spammers", "experts", "hard-tasks")
 

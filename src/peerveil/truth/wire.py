@@ -233,8 +233,7 @@ def read_answers(path: str | Path) -> CollectedAnswers:
     """Read a file of randomized answers."""
     try:
         with Path(path).open(encoding="utf-8") as file:
-            first = file.readline()
-            return collect(first.strip(), file)
+            return collect(file.readline().strip(), file)
     except UnicodeDecodeError:
         got = Verbatim("bytes that are not UTF-8")
         raise BadInput(str(Path(path)), got=got, want="a file of randomized answers") from None
