@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from peerveil.calibration.beliefs import Belief, NormalBelief, below, on_grid
-from peerveil.calibration.checks import quality_prior
+from peerveil.calibration.functions import quality_prior
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import number, whole
@@ -119,8 +119,7 @@ def quota_errors(beliefs: list[list[Belief]], which: Ints, sets: Ints, noise: fl
     if len(beliefs) == 2 and places == 1:  # in closed form
         pairs, index = np.unique(which, axis=0, return_inverse=True)
         return np.array([below(beliefs[0][i], beliefs[1][j]) for i, j in pairs])[index.ravel()]
-    top = _top_probabilities(beliefs, which, places)
-    return np.asarray(1.0 - top[:, sets].sum(axis=2) / places, dtype=np.float64)
+    return np.asarray(1.0 - _top_probabilities(beliefs, which, places)[:, sets].sum(axis=2) / places, dtype=np.float64)
 
 
 def _known_errors(beliefs: list[list[Belief]], which: Ints, sets: Ints) -> Floats:
@@ -152,10 +151,7 @@ def _top_probabilities(beliefs: list[list[Belief]], which: Ints, places: int) ->
         for paper in range(len(beliefs)):
             fewer = np.zeros((places, len(block), cumulative.shape[1]))
             fewer[0] = 1.0
-            for other in range(len(beliefs)):
-                if other == paper:
-                    continue
-                worse = under[:, other]
+            for worse in np.delete(under, paper, axis=1).transpose(1, 0, 2):
                 for better in range(places - 1, 0, -1):
                     fewer[better] = fewer[better] * worse + fewer[better - 1] * (1.0 - worse)
                 fewer[0] *= worse

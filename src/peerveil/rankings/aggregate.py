@@ -178,8 +178,7 @@ def _count_table(table: pl.LazyFrame, where: str) -> AnswerCounts:
     constant = [*_PROTOCOL, "protocol", "answers"]
     try:
         columns = table.collect_schema().names()
-        missing = {*constant, "question", "bits"} - set(columns)
-        if missing:
+        if missing := {*constant, "question", "bits"} - set(columns):
             raise BadInput(where, got=sorted(missing), want="columns of these names too")
         constant += ["simulated"] if "simulated" in columns else []
         heads = table.select(*constant).unique().head(2).collect().rows(named=True)

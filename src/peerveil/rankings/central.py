@@ -87,7 +87,7 @@ class RankNorm(CentralTest):
     @property
     def sensitivity(self) -> Fraction:
         """2, with the margin for rounding."""
-        return Fraction(2) + Fraction(self.rankings, 2**50)
+        return 2 + Fraction(self.rankings, 2**50)
 
     def statistic(self, sums: Ints) -> float:
         """From the sum of ranks of each item, in whole numbers until the root."""
@@ -267,9 +267,6 @@ class ClippedBatches(CentralTest):
 
 def _normal_density(z: float) -> float:
     return math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
-
-
-# ---- the choice ----------------------------------------------------------------------------------------------------------
 
 
 def central_test(method: str, rankings: int, items: int, epsilon: float) -> Any:

@@ -29,7 +29,7 @@ from peerveil.core.result import Result
 from peerveil.rankings.ballots import Ballots
 from peerveil.rankings.figures import draw_randomized
 from peerveil.rankings.kernels import bisected
-from peerveil.rankings.mallows import read_items, read_randomness, read_ranking
+from peerveil.rankings.mallows import read_items, read_ranking
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Ints
@@ -164,7 +164,7 @@ class LocalProtocol:
 
     def draw(self, ranks: Any, *, randomness: Randomness | None = None) -> tuple[Ints, Any]:
         """Questions and randomized answers (0 or 1) as arrays."""
-        source = read_randomness(randomness)
+        source = Randomness.of(randomness)
         question = source.integers(0, self.questions, len(ranks))
         signs = self.answers(ranks, question)
         answers = np.where(signs == 0, source.integers(0, 2, len(ranks)), (signs > 0).astype(np.int64))
@@ -230,10 +230,11 @@ class RandomizedRankings(Result):
 
     def frame(self) -> pl.DataFrame:
         """One row per person, with the protocol in columns of its own."""
-        constant = {**self.protocol.to_dict(), "protocol": self.protocol.fingerprint, "answers": 1}
-        columns = {name: pl.lit(value) for name, value in {**constant, "simulated": self.simulated}.items()}
+        own = {"protocol": self.protocol.fingerprint, "answers": 1, "simulated": self.simulated}
         table = {"question": [r.question for r in self.rankings], "bits": [r.bits for r in self.rankings]}
-        return pl.DataFrame(table).with_columns(**columns)
+        return pl.DataFrame(table).with_columns(
+            pl.lit(v).alias(name) for name, v in (self.protocol.to_dict() | own).items()
+        )
 
     def counts(self) -> tuple[Ints, Ints]:
         """How many people answered each question, and how many of these answers are yes."""
@@ -305,7 +306,7 @@ def randomize_rankings(
     >>> aggregate_rankings(randomized).reject
     True
     """
-    source = read_randomness(randomness)
+    source = Randomness.of(randomness)
     ballots = Ballots.of(rankings, columns=columns, layout=layout)
     protocol = LocalProtocol(ballots.items, epsilon=epsilon, ask=ask, questions=questions, seed=public_seed)
     ballots.require_rows("a randomized ranking")

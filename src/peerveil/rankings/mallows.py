@@ -185,17 +185,13 @@ def _central_ranking(rows: Any, weight: Ints) -> Ints:
             rest = np.delete(order, current)
             # cost of standing before rest[p]: those before p who are preferred less, those after who are preferred more
             before = np.concatenate([[0], np.cumsum(wins[item, rest])])
-            after = np.concatenate([np.cumsum(wins[rest, item][::-1])[::-1], [0]])
-            cost = before + after
+            cost = before + np.concatenate([np.cumsum(wins[rest, item][::-1])[::-1], [0]])
             best = int(np.argmin(cost))
             if cost[best] < cost[current]:
                 order = np.insert(rest, best, item)
         if order is before_moves:
             break
     return np.argsort(order)
-
-
-# ---- checks of arguments -------------------------------------------------------------------------------------------------
 
 
 def read_items(items: int, least: int = 1) -> int:
@@ -211,13 +207,6 @@ def read_spread(spread: float) -> float:
 def read_share(share: float, argument: str, want: str) -> float:
     """A number strictly between 0 and 1."""
     return number(share, argument, 1e-300, 1 - 2**-53, want=want)
-
-
-def read_randomness(randomness: Randomness | None) -> Randomness:
-    """A source of randomness, secure unless given."""
-    if not isinstance(randomness, Randomness | None):
-        raise BadInput("randomness", got=randomness, want="Randomness.secure() or Randomness.simulation(seed)")
-    return randomness or Randomness.secure()
 
 
 def read_ranking(ranks: ArrayLike, items: int | None, argument: str) -> Ints:

@@ -30,7 +30,7 @@ from peerveil.audit.check import Neighbors
 from peerveil.audit.claims import Claim, register
 from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import Number, whole
+from peerveil.core.exact import Number, probability, whole
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness, Response
 from peerveil.truth.answers import EncodedAnswers
@@ -116,11 +116,9 @@ def answer_attack(
     >>> attack.right <= attack.bound + 5 * attack.error, attack.largest <= 1
     (True, True)
     """
-    if not 0 <= ability <= 1:
-        raise BadInput("ability", got=ability, want="a probability")
-    whole(trials, "trials", 1)
-    response, randomness = Response(epsilon, classes), randomness or Randomness.secure()
-    k, n = response.k, int(trials)
+    probability(ability, "ability")
+    response, randomness = Response(epsilon, classes), Randomness.of(randomness)
+    k, n = response.k, whole(trials, "trials", 1)
     # two answers, equally likely
     first = randomness.integers(0, k, n)
     second = (first + randomness.integers(1, k, n)) % k
@@ -146,9 +144,6 @@ def answer_attack(
         guess_with=float((posterior.argmax(axis=1) == typical).mean()),
         simulated=not randomness.is_secure,
     )
-
-
-# ---- the whole pipeline under audit -----------------------------------------------------------------------------------
 
 
 def _neighbors() -> tuple[Neighbors, ...]:

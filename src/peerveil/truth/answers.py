@@ -120,9 +120,9 @@ class EncodedAnswers:
         if tasks is not None:
             answered, task_ids = task_ids, all_tasks(tasks, task_ids)
             task_codes = task_ids.search_sorted(answered).to_numpy().astype(np.int32)[task_codes]
-        label_codes: Codes = table.codes(class_list)
-        if len(class_list) <= 256:
-            label_codes = label_codes.astype(np.uint8)
+        label_codes: Codes = table.codes(class_list).astype(
+            np.uint8 if len(class_list) <= 256 else np.int32, copy=False
+        )
         del frame, table  # a converted copy of the caller's frame need not stay while the sorted one is made
         start, worker, label = _sort_by_task(task_codes, worker_codes, label_codes, len(task_ids))
         return cls(task_ids, worker_ids, tuple(class_list), start, worker, label, most_sent)
@@ -233,8 +233,8 @@ def read_classes(classes: Any, labels: Labels | None = None) -> Any:
 
 def read_tasks(path: str | os.PathLike[str], labels: Labels) -> list[Any]:
     """The ids of all tasks from a file with one per line, of the kind that the labels hold."""
-    lines = InputFile.open(path).path.read_text(encoding="utf-8").splitlines()
-    ids = [line.strip() for line in lines if line.strip()]
+    text = InputFile.open(path).path.read_text(encoding="utf-8")
+    ids = [line.strip() for line in text.splitlines() if line.strip()]
     if labels.frame["task"].dtype != pl.Int64:
         return ids
     try:
@@ -312,10 +312,7 @@ def _encode(series: pl.Series) -> tuple[NDArray[np.int32], pl.Series]:
 def _sort_by_task(task: Codes, worker: Codes, label: Codes, tasks: int) -> tuple[Codes, Codes, Codes]:
     """A counting sort by task: where each task begins, and workers and labels in that order (stable)."""
     start = np.zeros(tasks + 1, np.int64)
-    for i in range(task.size):
-        start[task[i] + 1] += 1
-    for t in range(tasks):
-        start[t + 1] += start[t]
+    start[1:] = np.cumsum(np.bincount(task, minlength=tasks))
     place = start[:-1].copy()
     by_worker = np.empty(task.size, np.int32)
     by_label = np.empty_like(label)

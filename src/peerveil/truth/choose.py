@@ -127,6 +127,8 @@ class Pilot:
         self, answers: EncodedAnswers, channel: Channel, limits: Limits, history: Floats | None = None
     ) -> None:
         self.answers, self.channel = answers.sample(), channel
+        # the price of one more parameter for each class but one (Schwarz, 1978)
+        self._price = 0.5 * (channel.k - 1) * math.log(max(len(self.answers.tasks), 2))
         self._model = partial(GridModel, channel, loads=self.answers.loads, cells=_ROUGH_CELLS)
         # fits that are only compared end where an iteration adds less than about a fifth of a nat
         tolerance = max(limits.tolerance, 0.2 / max(len(self.answers), 1000))
@@ -143,11 +145,6 @@ class Pilot:
         self.silent = max(bounds.values()) - min(bounds.values()) < _STRONG_EVIDENCE
         free = one_coin(ClassPrior(channel.k), strength=self.strength).fit(*self._where, self.posterior)
         self.skewed = free.objective - best.objective > self._price
-
-    @property
-    def _price(self) -> float:
-        """Of one more parameter for each class but one (Schwarz, 1978)."""
-        return 0.5 * (self.channel.k - 1) * math.log(max(len(self.answers.tasks), 2))
 
     def evidence(self) -> Evidence:
         """Fit the six explanations, classes being even.
@@ -181,9 +178,8 @@ class AutoModel:
         fit = replace(fits[0][1] if len(fits) == 1 else _average(fits), evidence=evidence)
         # nothing else is known than these answers, and the pilot has seen all of them
         alone = start is None and self.history is None and not engine.has_gold
-        votes = self.pilot.answers.votes
         if self.pilot.silent and evidence.silent and alone and int(engine.loads.sum()) == len(self.pilot.answers):
-            fit = replace(fit, posterior=majority_posterior(votes, self.pilot.channel)[0])
+            fit = replace(fit, posterior=majority_posterior(self.pilot.answers.votes, self.pilot.channel)[0])
         return fit
 
     def _model(self, biases: str, engine: Engine) -> GridModel:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim, one_of
-from peerveil.core.exact import Number, whole
+from peerveil.core.exact import Number, number, whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.result import Outputs
 from peerveil.data import Labels
@@ -141,8 +141,8 @@ class PrivateMajority(_Estimator):
         """Labels by majority, probabilities for a crowd of equal abilities."""
         labels = labels if columns is None else Labels.of(labels, "labels", columns=columns)
         engine = MemoryEngine(EncodedAnswers.of(labels, self.classes, tasks=tasks, repeated=self.repeated))
-        model = MajorityModel(Channel.of(self.epsilon, len(engine.classes)))
-        return self._fit(model, "majority", engine, guarantee)
+        channel = Channel.of(self.epsilon, len(engine.classes))
+        return self._fit(MajorityModel(channel), "majority", engine, guarantee)
 
 
 class PrivateDawidSkene(_Estimator):
@@ -214,16 +214,14 @@ class PrivateDawidSkene(_Estimator):
     ) -> None:
         super().__init__(epsilon=epsilon, classes=classes, repeated=repeated)
         one_of(model, "model", MODELS)
-        if not (isinstance(tolerance, (int, float)) and 0 <= tolerance < 1):
-            raise BadInput("tolerance", got=tolerance, want="a number from 0 to 1")
         if isinstance(start, str) and start != "majority":
             raise BadInput("start", got=start, want="'majority', or an array of probabilities")
-        number = isinstance(ability_prior, (int, float)) and 0 < ability_prior < 1e6
-        if not number and ability_prior not in (None, "auto"):
-            raise BadInput("ability_prior", got=ability_prior, want="'auto', None, or a positive number of answers")
+        if ability_prior not in (None, "auto"):
+            number(ability_prior, "ability_prior", 1e-9, 1e6, want="'auto', None, or a positive number of answers")
         if model == "auto" and ability_prior != "auto":
             raise BadInput("ability_prior", got=ability_prior, want="'auto' with model='auto'; name a model to set it")
-        self.limits = Limits(whole(iterations, "iterations", 1), float(tolerance), must_converge)
+        change = number(tolerance, "tolerance", 0, 1 - 2**-53, want="a number from 0 to 1")
+        self.limits = Limits(whole(iterations, "iterations", 1), change, must_converge)
         self.model, self.class_prior, self.ability_prior = model, class_prior, ability_prior
         self.start = None if isinstance(start, str) else np.asarray(start, dtype=np.float64)
         self.history, self.gold = history, gold

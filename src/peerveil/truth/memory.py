@@ -44,8 +44,7 @@ class MemoryEngine:
             raise BadInput("start", got=posterior, want=f"probabilities of shape {shape}")
         self._posterior[:] = posterior
         known = np.flatnonzero(self.gold >= 0)
-        self._posterior[known] = 0.0
-        self._posterior[known, self.gold[known]] = 1.0
+        self._posterior[known] = np.eye(shape[1])[self.gold[known]]
         if one_coin:
             return self._counts(self.correct_moments()[0])
         self._by_worker = np.empty((len(self.workers), shape[1], shape[1]))
@@ -57,11 +56,10 @@ class MemoryEngine:
         weights, state = parameters.weights, (parameters.log_prior, self.gold, self._posterior)
         if isinstance(weights, CoinWeights):
             crowd = np.column_stack([weights.correct - weights.wrong, np.zeros(weights.wrong.size)])
-            total = coin_pass(*self._data, crowd, *state)
-            total += float(self.loads @ weights.wrong)  # the least weight of every answer, whatever is correct
-            return EStep(float(total), self._counts(crowd[:, 1].copy()))
-        total = table_pass(*self._data, weights, *state, self._by_worker)
-        return EStep(float(total), self._counts(self._by_worker))
+            least = float(self.loads @ weights.wrong)  # the weight of all answers, if none were correct
+            return EStep(coin_pass(*self._data, crowd, *state) + least, self._counts(crowd[:, 1].copy()))
+        log_likelihood = table_pass(*self._data, weights, *state, self._by_worker)
+        return EStep(log_likelihood, self._counts(self._by_worker))
 
     def correct_moments(self) -> Floats:
         """By worker the expected correct answers, and the sum of c (1 - c), c being the probability that one is correct."""

@@ -25,22 +25,15 @@ CROWDS: Final = ("one-coin", "two-coin", "biased", "confusion", "spammers", "exp
 
 @dataclass(frozen=True)
 class SimulatedCrowd:
-    """A synthetic crowd.
-
-    Attributes
-    ----------
-    answers, randomized
-        What people answered, and what they sent.
-    truth
-        The correct class of every task.
-    abilities
-        The probability that a worker's answer is correct, by worker.
-    """
+    """A synthetic crowd."""
 
     answers: Labels
     randomized: Labels
+    """What people sent."""
     truth: dict[int, int]
+    """The correct class of every task."""
     abilities: Floats
+    """The probability that a worker's answer is correct, by worker."""
     classes: int
     guarantee: Guarantee
 
@@ -84,13 +77,12 @@ def simulate_crowd(
     >>> len(crowd.answers), len(crowd.truth), crowd.guarantee.simulated
     (60, 20, True)
     """
-    tasks, workers, answers = whole(tasks, "tasks", 1), whole(workers, "workers", 1), whole(answers, "answers", 1)
-    k = whole(classes, "classes", 2)
-    if answers > workers:
-        raise BadInput("answers", got=answers, want=f"at most one answer per worker: {workers}")
+    tasks, workers, k = whole(tasks, "tasks", 1), whole(workers, "workers", 1), whole(classes, "classes", 2)
+    answers = whole(answers, "answers", 1, workers, want=f"at most one answer per worker: {workers}")
     one_of(kind, "kind", CROWDS)
     rng = np.random.default_rng(seed)
-    truth = rng.choice(k, tasks, p=None if shares is None else np.asarray(shares, dtype=float))
+    weights = None if shares is None else np.asarray(shares, dtype=float)
+    truth = rng.choice(k, tasks, p=weights)
     matrices = _matrices(kind, workers, k, ability, rng)
     task = np.repeat(np.arange(tasks), answers)
     worker = _distinct(tasks, workers, answers, rng).ravel()
@@ -101,12 +93,11 @@ def simulate_crowd(
     randomness = Randomness.simulation(seed + 1)
     sent = answer if epsilon is None else randomness.respond(answer, Response(epsilon, k))
     right = matrices[:, np.arange(k), np.arange(k)]
-    weights = np.full(k, 1 / k) if shares is None else np.asarray(shares, dtype=float)
     return SimulatedCrowd(
         answers=Labels(task=task, worker=worker, label=answer),
         randomized=Labels(task=task, worker=worker, label=sent),
         truth=dict(enumerate(truth.tolist())),
-        abilities=right @ weights,
+        abilities=right @ (np.full(k, 1 / k) if weights is None else weights),
         classes=k,
         guarantee=randomness.stamp(Guarantee.local_attribute_dp(epsilon)),
     )
@@ -186,9 +177,6 @@ def _distinct(tasks: int, workers: int, answers: int, rng: np.random.Generator) 
     if answers * 4 > workers:
         return np.asarray(rng.random((tasks, workers)).argpartition(answers - 1, axis=1)[:, :answers])
     chosen = rng.integers(0, workers, (tasks, answers))
-    while True:
-        ordered = np.sort(chosen, axis=1)
-        again = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
-        if not again.size:
-            return np.asarray(chosen)
+    while (again := np.flatnonzero((np.diff(np.sort(chosen, axis=1), axis=1) == 0).any(axis=1))).size:
         chosen[again] = rng.integers(0, workers, (again.size, answers))
+    return np.asarray(chosen)

@@ -63,8 +63,7 @@ def _open(source: object, engine: str, connection: BaseBackend | None) -> Iterat
         if is_source(source):
             table = stack.enter_context(open_table(source, _COLUMNS, connection=connection, argument="labels"))
         else:
-            frame = Labels.of(source, "labels").frame.select(*_COLUMNS)
-            table = import_module("ibis").memtable(frame.to_arrow())
+            table = import_module("ibis").memtable(Labels.of(source, "labels").frame.select(*_COLUMNS).to_arrow())
         yield (table.get_backend() if connection is None else connection), table
 
 
@@ -139,8 +138,7 @@ class TableEngine:
         """Initialize the posteriors with vote shares and return their expected counts."""
         assert posterior is None
         shares = {p: (self._data.r == z).cast("float64").mean() for z, p in enumerate(self._columns("p"))}
-        votes = self._data.group_by("task").aggregate(**shares)
-        self._posterior = self._store("posterior", self._with_gold(votes))
+        self._posterior = self._store("posterior", self._with_gold(self._data.group_by("task").aggregate(**shares)))
         return self._counts(one_coin=one_coin)
 
     def e_step(self, parameters: Parameters) -> EStep:
@@ -172,8 +170,6 @@ class TableEngine:
         """The tasks' ids, sorted, and their posteriors."""
         frame = _polars(self._posterior.select("task", *self._columns("p"))).sort("task")
         return frame["task"], frame.drop("task").to_numpy()
-
-    # ---- inside -------------------------------------------------------------------------------------------------------
 
     def _columns(self, stem: str) -> list[str]:
         """The names of columns with one value per class: p0, p1, ..."""
@@ -254,8 +250,7 @@ def _read_classes(labels: pl.Series, classes: int | Sequence[Hashable] | None) -
     if classes is None:
         return tuple(observed_classes(labels))
     class_list = check_classes(classes)
-    unknown = [value for value in labels.unique().sort().to_list() if value not in class_list]
-    if unknown:
+    if unknown := [value for value in labels.unique().sort().to_list() if value not in class_list]:
         raise BadInput("labels", got=unknown[0], want=f"one of the {len(class_list)} classes in every answer")
     return tuple(class_list)
 
