@@ -113,19 +113,14 @@ class Steps(Delay):
     def density(self, x: ArrayLike) -> Floats:
         """Constant on each piece."""
         points = np.asarray(x, dtype=float)
-        out = np.zeros(points.shape)
-        for low, high, weight in self.pieces:
-            inside = (points > low / TICKS) & (points <= high / TICKS)
-            out[inside] = weight / WHOLE / ((high - low) / TICKS)
-        return out
+        inside = [(points > low / TICKS) & (points <= high / TICKS) for low, high, _ in self.pieces]
+        return np.select(inside, [weight / WHOLE / ((high - low) / TICKS) for low, high, weight in self.pieces], 0.0)
 
     def smooth_below(self, x: ArrayLike) -> Floats:
         """Linear on each piece."""
-        points = np.asarray(x, dtype=float)
-        out = np.zeros(points.shape)
-        for low, high, weight in self.pieces:
-            out += weight / WHOLE * np.clip((points * TICKS - low) / (high - low), 0.0, 1.0)
-        return out
+        ticks = np.asarray(x, dtype=float) * TICKS
+        parts = [weight / WHOLE * np.clip((ticks - low) / (high - low), 0.0, 1.0) for low, high, weight in self.pieces]
+        return np.asarray(sum(parts))
 
     def draw_ticks(self, count: int, randomness: Randomness) -> Ints:
         """Choose a piece by its exact weight, then a tick of it, uniformly."""

@@ -213,7 +213,7 @@ class Staircase(DelayMechanism):
         return self.reach * math.exp(float(self.loss) / 2) / math.expm1(float(self.loss))
 
 
-MECHANISMS: Final[Mapping[str, Any]] = {
+MECHANISMS: Final[Mapping[str, type[DelayMechanism]]] = {
     "follow-up": FollowUp,
     "zero-inflated": ZeroInflatedUniform,
     "uniform": Uniform,
@@ -232,10 +232,8 @@ def named_mechanism(
     >>> named_mechanism("uniform", epsilon=1, gap=600, window=300)
     Uniform(epsilon=1, gap=600, window=300)
     """
-    kind = MECHANISMS[one_of(name, "mechanism", MECHANISMS)]
     options = {"weight": weight} if name in WEIGHTED else {}
-    mechanism: DelayMechanism = kind(epsilon=epsilon, gap=gap, window=window, **options)
-    return mechanism
+    return MECHANISMS[one_of(name, "mechanism", MECHANISMS)](epsilon=epsilon, gap=gap, window=window, **options)
 
 
 def best_eta(loss: float, weight: float) -> float:
@@ -265,11 +263,7 @@ def _zero_inflated(mechanism: DelayMechanism, eta: float) -> tuple[Steps, Steps,
 def check_longest(ticks: float | Fraction, epsilon: Fraction) -> None:
     """Refuse delays that take years."""
     if ticks > LONGEST_SECONDS * TICKS:
-        want = "an epsilon and a gap whose delays stay below ten years"
-        raise BadInput("epsilon", got=float(epsilon), want=want)
-
-
-# ---- the queue ---------------------------------------------------------------------------------------------------
+        raise BadInput("epsilon", got=float(epsilon), want="an epsilon and a gap whose delays stay below ten years")
 
 
 class Queue:

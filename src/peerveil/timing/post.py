@@ -69,8 +69,7 @@ class Posted(Result):
         """Public posts over time."""
         when = self.posts["time"].cast(pl.Int64).to_numpy() / 3.6e9
         ax.hist(when - when[0], bins=min(72, max(10, int(np.ptp(when)) + 1)), color="#2b7bba")
-        ax.set_xlabel("hours since the first post")
-        ax.set_ylabel("posts")
+        ax.set(xlabel="hours since the first post", ylabel="posts")
 
 
 def post(
