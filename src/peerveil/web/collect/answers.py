@@ -119,9 +119,8 @@ def _shape(content: Any) -> Verbatim:
 
 def count_answers(store: Store, known: Known) -> int:
     """How many randomized answers a campaign has."""
-    with store.database.reading() as connection:
-        query = select(func.count()).select_from(answers).where(answers.c.campaign == known.number)
-        return int(connection.execute(query).scalar_one())
+    query = select(func.count()).select_from(answers).where(answers.c.campaign == known.number)
+    return int(store.database.first(query)[0])
 
 
 def raw_pieces(store: Store, known: Known) -> Iterator[pl.DataFrame]:

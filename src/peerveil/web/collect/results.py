@@ -46,11 +46,8 @@ class Stored:
 def stored_result(store: Store, known: Known, kind: str) -> Stored | None:
     """The last result of a kind, ``"final"`` or ``"so far"``."""
     query = select(results).where(results.c.campaign == known.number, results.c.kind == kind)
-    with store.database.reading() as connection:
-        row = connection.execute(query).one_or_none()
-    if row is None:
-        return None
-    return Stored(row.made, json.loads(row.content), Svg(*json.loads(row.figure)))
+    row = store.database.first(query)
+    return None if row is None else Stored(row.made, json.loads(row.content), Svg(*json.loads(row.figure)))
 
 
 def store_result(
@@ -99,8 +96,6 @@ def found_labels(store: Store, known: Known, after: int = -1, limit: int | None 
     """The labels that were inferred, in the order of tasks: number, task, label and confidence."""
     campaign = known.campaign
     query = select(labels).where(labels.c.campaign == known.number, labels.c.question > after)
-    with store.database.reading() as connection:
-        rows = connection.execute(query.order_by(labels.c.question).limit(limit)).all()
     return [
         {
             "number": row.question,
@@ -108,7 +103,7 @@ def found_labels(store: Store, known: Known, after: int = -1, limit: int | None 
             "label": campaign.classes[row.code],
             "confidence": row.confidence,
         }
-        for row in rows
+        for row in store.database.rows(query.order_by(labels.c.question).limit(limit))
     ]
 
 

@@ -90,8 +90,7 @@ class Store(Closable):
     def known(self, name: str) -> Known:
         """A campaign by its id; read once, since it never changes."""
         if name not in self._known:
-            with self.database.reading() as connection:
-                row = connection.execute(select(campaigns).where(campaigns.c.id == name)).one_or_none()
+            row = self.database.first(select(campaigns).where(campaigns.c.id == name))
             if row is None:
                 raise NotFound("there is no such campaign")
             campaign = Campaign.from_dict(json.loads(row.spec))
@@ -140,9 +139,8 @@ class Store(Closable):
 
     def listed(self) -> list[dict[str, Any]]:
         """All campaigns, with participation."""
-        with self.database.reading() as connection:
-            names = connection.execute(select(campaigns.c.id).order_by(campaigns.c.number)).scalars().all()
-        return [self.participation(self.known(name)) for name in names]
+        rows = self.database.rows(select(campaigns.c.id).order_by(campaigns.c.number))
+        return [self.participation(self.known(row.id)) for row in rows]
 
     def participation(self, known: Known) -> dict[str, Any]:
         """How many invitations there are, how many were used, how many answers came: counts, never single answers."""

@@ -14,7 +14,20 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from sqlalchemy import ARRAY, Column, ColumnElement, Connection, Table, bindparam, text
+from sqlalchemy import (
+    ARRAY,
+    Column,
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    bindparam,
+    insert,
+    literal,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql.expression import any_
 
@@ -50,6 +63,19 @@ class ServiceDatabase(Database):
     )
     keeps_connections: ClassVar[bool] = True
 
+    def rows(self, query: Select[Any]) -> list[Any]:
+        """The rows of a query."""
+        with self.reading() as connection:
+            return list(connection.execute(query))
+
+    def first(self, query: Select[Any]) -> Any:
+        """The first row of a query, or None."""
+        return next(iter(self.rows(query.limit(1))), None)
+
+    def check(self) -> None:
+        """Fail unless the database answers."""
+        self.rows(select(literal(1)))
+
     def lost(self, action: str, message: str) -> PeerveilError:  # noqa: ARG002
         """A commit whose outcome is unknown: the same request with the same key finds out."""
         return Unavailable(f"{message}: send the same request again, with the same key")
@@ -83,6 +109,15 @@ def among(connection: Connection, column: Column[Any], values: Sequence[Any]) ->
     if connection.dialect.name == "sqlite":
         return column.in_(values)
     return column == any_(bindparam(None, list(values), ARRAY(column.type), unique=True))
+
+
+def update_or_insert(
+    connection: Connection, table: Table, key: Mapping[str, Any], values: Mapping[str, Any], **fresh: Any
+) -> None:
+    """Give the row of a key new values; if there is none, insert it, with the values of a ``fresh`` row besides."""
+    own = [table.c[name] == value for name, value in key.items()]
+    if not connection.execute(update(table).where(*own).values(**values)).rowcount:
+        connection.execute(insert(table).values(**key, **values, **fresh))
 
 
 def insert_rows(

@@ -71,7 +71,7 @@ def _from_row(row: Any) -> DataFile:
 
 def by_id(app: ConsoleApp, file: str) -> DataFile | None:
     """A file, whoever owns it."""
-    row = app.first(select(files).where(files.c.id == file))
+    row = app.database.first(select(files).where(files.c.id == file))
     return None if row is None else _from_row(row)
 
 
@@ -88,7 +88,7 @@ def listed(app: ConsoleApp, user: User, kind: str | None = None) -> list[DataFil
     query = select(files).order_by(desc(files.c.created))
     if not user.sees_all:
         query = query.where(files.c.owner == user.id)
-    return [file for file in map(_from_row, app.rows(query)) if kind is None or kind in file.tables]
+    return [file for file in map(_from_row, app.database.rows(query)) if kind is None or kind in file.tables]
 
 
 def upload(app: ConsoleApp, user: User, name: str, content: IO[bytes]) -> str:

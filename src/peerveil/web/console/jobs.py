@@ -50,8 +50,7 @@ def progress_of(connection: Connection, kind: str, subject: str) -> tuple[float,
 def waiting(app: ConsoleApp, *queues: str, state: str | None = None) -> bool:
     """Whether any job (with ``state``: in that state) is left in some queues."""
     query = select(jobs.c.number).where(jobs.c.queue.in_(queues))
-    with app.reading() as connection:
-        return connection.execute(query if state is None else query.where(jobs.c.state == state)).first() is not None
+    return app.database.first(query if state is None else query.where(jobs.c.state == state)) is not None
 
 
 def recover(app: ConsoleApp, queue: str) -> None:

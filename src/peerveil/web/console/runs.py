@@ -99,7 +99,7 @@ def listed(app: ConsoleApp, user: User, limit: int = 100) -> list[ConsoleRun]:
     query = select(runs).order_by(desc(runs.c.created)).limit(limit)
     if not user.sees_all:
         query = query.where((runs.c.owner == user.id) | runs.c.shared)
-    return [_from_row(app, row) for row in app.rows(query)]
+    return [_from_row(app, row) for row in app.database.rows(query)]
 
 
 def owns(user: User, run: ConsoleRun) -> bool:
@@ -109,7 +109,7 @@ def owns(user: User, run: ConsoleRun) -> bool:
 
 def find(app: ConsoleApp, user: User, run: str) -> ConsoleRun:
     """A run that the user may see. Of other users' runs only shared ones exist, and of these only the public part."""
-    row = app.first(select(runs).where(runs.c.id == run))
+    row = app.database.first(select(runs).where(runs.c.id == run))
     result = None if row is None else _from_row(app, row)
     if result is None or not (owns(user, result) or result.shared):
         raise NotFound("there is no such run")
@@ -192,7 +192,7 @@ def share(app: ConsoleApp, user: User, run: str, *, shared: bool) -> None:
 def progress(app: ConsoleApp, run: ConsoleRun) -> tuple[float, str]:
     """The progress of a run, and its message."""
     kind = "check" if run.state == "checking" else "run"
-    with app.reading() as connection:
+    with app.database.reading() as connection:
         return progress_of(connection, kind, run.id) or (0.0, "")
 
 

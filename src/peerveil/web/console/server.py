@@ -53,8 +53,7 @@ def create_app(app: ConsoleApp, journal: Journal, *, workers: bool = True) -> St
         app.close()
 
     def healthz(_: Request) -> Response:
-        with app.reading() as connection:
-            connection.exec_driver_sql("SELECT 1")
+        app.database.check()
         return JSONResponse({"status": "ok"})
 
     async def http_error(http: Request, error: Exception) -> Response:

@@ -42,7 +42,7 @@ def discard(app: ConsoleApp, module: str, file: str) -> None:
 def ready(app: ConsoleApp, module: str, file: str) -> str | None:
     """The text of a simulation; if there is none that this version can show, it is requested, and None is returned."""
     key = subject(module, file)
-    row = app.first(select(simulations).where(simulations.c.key == key))
+    row = app.database.first(select(simulations).where(simulations.c.key == key))
     if row is not None:
         content = parsed(row.content)
         if "failed" in content or content.get("version") == explore.VERSION:
@@ -55,7 +55,7 @@ def ready(app: ConsoleApp, module: str, file: str) -> str | None:
 
 def progress(app: ConsoleApp, module: str, file: str) -> float:
     """The progress of a simulation, from 0 to 1."""
-    with app.reading() as connection:
+    with app.database.reading() as connection:
         return (progress_of(connection, "simulate", subject(module, file)) or (0.0, ""))[0]
 
 

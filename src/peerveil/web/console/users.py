@@ -193,7 +193,7 @@ def session_user(app: ConsoleApp, token: str) -> User | None:
         return None
     own = sessions.c.hash == hash_token(token)
     query = select(users, sessions.c.created.label("begun"), sessions.c.last_seen)
-    with app.reading() as connection:
+    with app.database.reading() as connection:
         now = database_time(connection)
         row = connection.execute(query.join(sessions, users.c.id == sessions.c.user_id).where(own)).first()
     if row is None or row.state != "good" or row.last_seen < now - IDLE or row.begun < now - LONGEST_SESSION:
@@ -273,7 +273,7 @@ def _register(app: ConsoleApp, connection: Connection, name: str, password: str,
 
 def listed(app: ConsoleApp) -> tuple[list[Any], list[Any]]:
     """All users, and invitations that can still be used."""
-    with app.reading() as connection:
+    with app.database.reading() as connection:
         rows = connection.execute(select(users).order_by(users.c.name)).all()
         usable = invitations.c.expires > database_time(connection)
         return list(rows), list(connection.execute(select(invitations).where(usable)).all())

@@ -72,8 +72,7 @@ def _held(connection: Connection, operator: Identity, digest: str) -> Any:
 def read_audit(gateway: Gateway, operator: Identity) -> list[dict[str, Any]]:
     """What operators asked for and approved, oldest first, for an operator of all spaces."""
     operator.require(("operator",), EVERYWHERE)
-    with gateway.database.reading() as connection:
-        rows = connection.execute(select(audit).order_by(audit.c.number)).all()
+    rows = gateway.database.rows(select(audit).order_by(audit.c.number))
     names = ("number", "at", "action", "request")
     return [
         {**dict(zip(names, row, strict=False)), "at": posted_words(row.at), **_opened(gateway, row)} for row in rows

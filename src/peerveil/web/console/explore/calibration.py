@@ -7,17 +7,8 @@ from typing import Any, Final
 from peerveil.calibration import Conference, Threshold, fit_miscalibration
 from peerveil.calibration.plan import plan_conference
 from peerveil.data import synthetic_conference
-from peerveil.web.console.explore.common import (
-    Attack,
-    Chart,
-    Control,
-    Exploration,
-    Progress,
-    Series,
-    Values,
-    percent,
-    sweep,
-)
+from peerveil.web.console.explore import common
+from peerveil.web.console.explore.common import Attack, Chart, Control, Exploration, Progress, Series, Values
 
 ERRORS: Final = ("0", "0.2", "0.4", "0.5", "0.6", "0.7", "0.8")
 """The adversary errors to choose from."""
@@ -63,7 +54,7 @@ def simulate(facts: Values, progress: Progress) -> dict[str, Any]:  # noqa: ARG0
         plan = plan_conference(conference, demands=demands, progress=False)
         return {"wrong": plan.conference_error.tolist(), "guessed": (1 - plan.adversary_error).tolist()}
 
-    return {"tradeoffs": sweep(progress, tradeoff, ACCEPTED, SIZES)}
+    return {"tradeoffs": common.sweep(progress, tradeoff, ACCEPTED, SIZES)}
 
 
 def explore(simulation: Values, chosen: Values) -> Exploration:
@@ -71,8 +62,8 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
     demand, accepted, size = chosen["adversary_error"], chosen["accepted"], chosen["group_size"]
     tradeoff, place, count = simulation["tradeoffs"][f"{accepted} {size}"], ERRORS.index(demand), len(ERRORS)
     wrong, guessed = tradeoff["wrong"], tradeoff["guessed"]
-    before, after, least = (percent(guessed[i]) for i in (0, place, -1))
-    errors, usual = percent(wrong[place]), percent(wrong[0])
+    before, after, least = (common.percent(guessed[i]) for i in (0, place, -1))
+    errors, usual = common.percent(wrong[place]), common.percent(wrong[0])
     cost = _extra(wrong[place] - wrong[0])
     best, reason = _recommend(guessed, wrong)
     return Exploration(

@@ -46,7 +46,7 @@ def sign_out(request: PageRequest) -> Response:
 def invitation(request: PageRequest) -> Response:
     """An invitation."""
     token = request.path("token")
-    with request.app.reading() as connection:
+    with request.app.database.reading() as connection:
         role = users.invitation(connection, token).role
     return request.page("join.html", token=token, role=role, may=users.ROLES[role], shortest=users.SHORTEST_PASSWORD)
 
