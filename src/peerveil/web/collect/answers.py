@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import polars as pl
 from sqlalchemy import func, select
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.files import target_path, write_atomically
 from peerveil.rankings import RandomizedRanking
 from peerveil.rankings.local import FORMAT as RANKINGS_FORMAT
@@ -192,8 +192,7 @@ def export(
 ) -> Path:
     """Write all answers of a campaign: CSV, Parquet or JSON lines, as the file's name says; whole or not at all."""
     target = target_path(path)
-    if target.suffix not in SUFFIXES:
-        raise BadInput("path", got=str(target), want=f"a file name that ends in {', '.join(SUFFIXES)}")
+    one_of(target.suffix, "path", SUFFIXES)
     campaign = known.campaign
     empty = table_of(campaign, pl.DataFrame(schema=_RAW))
 

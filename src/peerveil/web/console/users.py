@@ -18,7 +18,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from sqlalchemy import Connection, delete, insert, select, update
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.text import on_one_line
 from peerveil.web.common import database_time
 from peerveil.web.common.database import DAY, SECOND
@@ -215,17 +215,12 @@ def sign_out(app: ConsoleApp, user: User) -> None:
 
 def invite(app: ConsoleApp, user: User, role: str) -> str:
     """The token of a new invitation: shown once, valid once."""
-    _check_role(role)
+    one_of(role, "role", ROLES)
     token = secrets.token_urlsafe(32)
     with app.logged(user.id, f"invited {with_article(role)}") as connection:
         row = {"hash": hash_token(token), "id": new_id(), "role": role, "by": user.id}
         connection.execute(insert(invitations).values(**row, expires=database_time(connection) + INVITATION_LIFETIME))
     return token
-
-
-def _check_role(role: str) -> None:
-    if role not in ROLES:
-        raise BadInput("role", got=role, want=" or ".join(ROLES))
 
 
 def invitation(connection: Connection, token: str, *, claim: bool = False) -> Any:
@@ -284,9 +279,9 @@ def change(app: ConsoleApp, user: User, other: str, role: str, state: str) -> No
     if other == user.id:
         raise Forbidden("nobody can change their own role or block themselves: another operator can")
     if role:
-        _check_role(role)
-    elif state not in ("good", "off"):
-        raise BadInput("state", got=state, want="good or off")
+        one_of(role, "role", ROLES)
+    else:
+        one_of(state, "state", ("good", "off"))
     values = {"role": role} if role else {"state": state}
     what = f"gave a user the role {role}" if role else f"{'blocked' if state == 'off' else 'unblocked'} a user"
     with app.logged(user.id, what, other) as connection:

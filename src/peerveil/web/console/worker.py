@@ -18,10 +18,10 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from peerveil.core.errors import PeerveilError
 from peerveil.core.exact import printed
@@ -35,7 +35,6 @@ from peerveil.web.console.runs import set_state
 
 if TYPE_CHECKING:
     from peerveil.study import Study
-    from peerveil.web.console.jobs import QueuedJob
 
 VARIABLE: Final = "PEERVEIL_CONSOLE_SETTINGS"
 _SETTINGS: Final = TypeAdapter(ConsoleSettings)
@@ -71,7 +70,7 @@ class JobWorker:
             raise
         return True
 
-    def _outcome(self, job: QueuedJob) -> StoreResult:
+    def _outcome(self, job: Row[Any]) -> StoreResult:
         """Do a job; what stores its result, or why there is none."""
         try:
             if job.attempts <= jobs.MAX_ATTEMPTS:
@@ -98,12 +97,12 @@ class JobWorker:
             admit(file.path, self.app.settings)
         return file
 
-    def _inspect(self, job: QueuedJob) -> StoreResult:
+    def _inspect(self, job: Row[Any]) -> StoreResult:
         file = self._file(job.subject)
         inspection = {} if file is None else files.inspect(file)
         return partial(files.store_inspection, file=job.subject, inspection=inspection)
 
-    def _check(self, job: QueuedJob) -> StoreResult:
+    def _check(self, job: Row[Any]) -> StoreResult:
         from peerveil.study import check_study
 
         checked = check_study(self._study(job))
@@ -122,7 +121,7 @@ class JobWorker:
         ]
         return partial(set_state, run=job.subject, state="ready", check={"spends": costs, "steps": steps}, problem="")
 
-    def _study(self, job: QueuedJob) -> Study:
+    def _study(self, job: Row[Any]) -> Study:
         """The study of a run. Its ledger is the console's, which the file omits where the address has a password."""
         from peerveil.study import Study
 
@@ -131,7 +130,7 @@ class JobWorker:
             admit(file.path, self.app.settings)
         return replace(study, ledger=self.app.settings.ledger)
 
-    def _run(self, job: QueuedJob) -> StoreResult:
+    def _run(self, job: Row[Any]) -> StoreResult:
         from peerveil.study import run_study
 
         def on_step(done: int, total: int, name: str) -> None:
@@ -142,7 +141,7 @@ class JobWorker:
         run_study(self._study(job), self.app.runs_folder / job.subject / "out", progress=False, on_step=on_step)
         return partial(set_state, run=job.subject, state="done", problem="")
 
-    def _simulate(self, job: QueuedJob) -> StoreResult:
+    def _simulate(self, job: Row[Any]) -> StoreResult:
         module, _, source = job.subject.partition(":")
         file = self._file(source) if source else None
         table = None if file is None else file.read(explore.MODULES[module].kind)

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from peerveil.core.errors import BadInput
+from peerveil.core.errors import BadInput, one_of
 from peerveil.core.exact import whole
 from peerveil.study.spec import only
 from peerveil.timing.durations import in_words, parse_duration
@@ -115,8 +115,7 @@ class Space:
         if not _NAME.fullmatch(self.name):
             want = "a name of small letters, digits and hyphens, such as iclr-2027"
             raise BadInput("space", got=self.name, want=want)
-        if self.mechanism not in _MECHANISMS:
-            raise BadInput(f"{self.name}.mechanism", got=self.mechanism, want=" or ".join(_MECHANISMS))
+        one_of(self.mechanism, f"{self.name}.mechanism", _MECHANISMS)
         if self.declared and self.base.follow_ups_only:
             want = "false: with follow-up delays nothing is held, and a declaration would weaken the guarantee"
             raise BadInput(f"{self.name}.declared", got=True, want=want)

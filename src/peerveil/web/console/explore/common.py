@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from peerveil.core.errors import BadInput
 from peerveil.core.exact import exp_bounds
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.guarantee.wording import rounded
@@ -54,12 +53,6 @@ class Control:
     default: str
     help: str
     kind: str = "slider"
-
-    def read(self, value: object) -> str:
-        """The chosen value, or an error that lists the possible ones."""
-        if not isinstance(value, str) or value not in self.values:
-            raise BadInput(self.name, got=value, want=f"one of {', '.join(self.values)}")
-        return value
 
 
 class Series(NamedTuple):
@@ -174,13 +167,18 @@ def success_percent(epsilon: str, prior: Fraction) -> str:
     return f"{rounded(100 * success_bound(epsilon, prior), math.ceil)}%"
 
 
+def success_curve(prior: Fraction) -> list[float]:
+    """The bound for every epsilon of the sliders."""
+    return [float(success_bound(epsilon, prior)) for epsilon in EPSILONS]
+
+
 def success_chart(prior: Fraction, target: str) -> Chart:
     """How often an attacker can be correct, against epsilon; exact."""
     return Chart(
         f"How often the best attacker can be correct about {target}.",
         "correct guesses (%)",
         (
-            Series("at most, with\nthis guarantee", [float(success_bound(e, prior)) for e in EPSILONS], "leak"),
+            Series("at most, with\nthis guarantee", success_curve(prior), "leak"),
             Series("today", float(prior), "truth", dashed=True),
         ),
     )

@@ -126,11 +126,7 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
                 "correct links (%)",
                 (
                     Series("links by time,\nwith delays", precisions, "leak"),
-                    Series(
-                        "guess about one\npair, at most",
-                        [float(common.success_bound(e, _PRIOR)) for e in common.EPSILONS],
-                        "accent",
-                    ),
+                    Series("guess about one\npair, at most", common.success_curve(_PRIOR), "accent"),
                     Series("links by time, today", precision_before, "truth", dashed=True),
                 ),
             ),

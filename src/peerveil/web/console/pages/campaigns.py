@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.web.collect import Campaign, Store
 from peerveil.web.collect import export as export_reports
 from peerveil.web.collect.answers import SUFFIXES, count_answers
@@ -275,8 +275,7 @@ def close(request: PageRequest) -> Response:
 
 def _export_into(folder: Path, store: Store, known: Known, suffix: str) -> Path:
     """All randomized answers in a new file of a folder."""
-    if suffix not in SUFFIXES:
-        raise BadInput("format", got=suffix, want=f"one of {', '.join(SUFFIXES)}")
+    one_of(suffix, "format", SUFFIXES)
     _require_reports(store, known)
     return export_reports(store, known, folder / f"reports-{known.campaign.id}{suffix}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from peerveil.core.errors import BadInput
+from peerveil.core.errors import BadInput, one_of
 from peerveil.study.actions import Action, Parameter, actions_of
 from peerveil.web.common.errors import NotFound
 from peerveil.web.console import files, runs, simulations
@@ -132,9 +132,7 @@ def form_fields(
 def prepare(request: PageRequest, name: str) -> Response:
     """Draft a run from a form, and have it checked."""
     form, actions = request.form, _offered(name)
-    kind = actions.get(request.field("action"))
-    if kind is None:
-        raise BadInput("action", got=request.field("action"), want=f"one of {', '.join(actions)}")
+    kind = actions[one_of(request.field("action"), "action", actions)]
     simulated = form.get("simulate") == "yes"
     if kind.kinds and not form.get("data"):
         wanted = " or ".join(kind.kinds)
