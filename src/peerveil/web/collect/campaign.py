@@ -25,15 +25,13 @@ The keys of a campaign's file::
     embed = ["https://example.org"]  # sites that may show the page inside their own
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.exact import whole
@@ -191,7 +189,7 @@ class Campaign:
     # ---- reading and writing ------------------------------------------------------------------------------------
 
     @classmethod
-    def read(cls, path: str | Path) -> Campaign:
+    def read(cls, path: str | Path) -> Self:
         """Read a campaign's file (TOML); every problem is named with its key."""
         _, content = read_toml(path, "campaign")
         if isinstance(content.get("tasks"), str):
@@ -199,7 +197,7 @@ class Campaign:
         return cls.from_dict(content)
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Campaign:
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """A campaign from the keys of its file.
 
         Examples

@@ -1,25 +1,21 @@
 """What was inferred: as the database keeps it, as it is published, and as the operator's page shows it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sqlalchemy import delete, insert, select
 
 from peerveil.report import Page, Svg
 from peerveil.truth.result import CONFIDENCE
+from peerveil.web.collect.store import Known, Store
 from peerveil.web.collect.tables import abilities, labels, results
 from peerveil.web.common import database_time
 from peerveil.web.common.database import SECOND
 from peerveil.web.common.errors import NotFound
-
-if TYPE_CHECKING:
-    from peerveil.web.collect.store import Known, Store
 
 _ROWS: Final = 20_000  # written at once
 _POST_PROCESSING: Final = (

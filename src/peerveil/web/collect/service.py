@@ -5,8 +5,6 @@ neither logged nor stored), and which questions it answered. What it cannot see:
 access log, and errors never repeat what was sent.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

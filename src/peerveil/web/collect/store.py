@@ -1,7 +1,5 @@
 """Campaigns, tokens and randomized answers in the database; an answer and the budget that it uses up are one transaction."""
 
-from __future__ import annotations
-
 import json
 import secrets
 from collections.abc import Sequence

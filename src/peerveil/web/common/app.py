@@ -4,28 +4,23 @@ Every error is ``{"error": name, "message": sentence}``. Messages name the field
 repeat what was sent. There is no access log.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi_offline import FastAPIOffline
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from peerveil import __version__
 from peerveil.core.errors import BadInput
 from peerveil.web.common.errors import ServiceError, Unavailable, Unprocessable
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI, Request, Response
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from peerveil.web.common.journal import Journal
+from peerveil.web.common.journal import Journal
 
 _BODY_LIMIT_BYTES: Final = 256 * 1024
 _LENGTH_DIGITS: Final = 18  # a length with more digits is too long, and too long to be read as a number

@@ -8,11 +8,9 @@ Time is the database's, in whole microseconds since 1970. On PostgreSQL it is th
 processes on several machines agree. A SQLite file has only its machine's clock.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from sqlalchemy import (
     ARRAY,
@@ -29,16 +27,13 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects import sqlite
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.sql.expression import any_
 
+from peerveil.core.errors import PeerveilError
 from peerveil.storage import Database, Schema, open_tables
 from peerveil.storage.transactions import error_code
 from peerveil.web.common.errors import Clash, Unavailable
-
-if TYPE_CHECKING:
-    from sqlalchemy.exc import SQLAlchemyError
-
-    from peerveil.core.errors import PeerveilError
 
 SECOND: Final = 1_000_000
 """Microseconds in a second."""

@@ -4,8 +4,6 @@ A token is long and random, so a plain SHA-256 cannot be searched back, and find
 nothing. Checked tokens are remembered for a moment, so that a withdrawn one stops within :data:`REMEMBERED_SECONDS`.
 """
 
-from __future__ import annotations
-
 import base64
 import hmac
 import math
@@ -17,18 +15,16 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlalchemy import Connection, MetaData, Table, Text, insert, select, update
 
 from peerveil.core.errors import BadInput, one_of
 from peerveil.core.text import on_one_line
 from peerveil.storage import keys, required
+from peerveil.web.common.database import ServiceDatabase
 from peerveil.web.common.errors import Forbidden, Unauthorized
-
-if TYPE_CHECKING:
-    from peerveil.web.common.database import ServiceDatabase
-    from peerveil.web.common.vault import Vault
+from peerveil.web.common.vault import Vault
 
 REMEMBERED_SECONDS: Final = 30.0
 """How long a checked token is not looked up again."""

@@ -6,8 +6,6 @@ So a key is changed by putting a new one in front, and taken away when nothing s
 What is sealed is bound to what it is about (the associated data): a sealed text copied into another row does not open.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hmac

@@ -1,14 +1,12 @@
 """The files of a console: uploaded (a copy is stored) or named (they stay where they are), and what they contain."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 import polars as pl
 from sqlalchemy import Connection, delete, desc, insert, select, update
@@ -28,9 +26,7 @@ from peerveil.web.console import simulations
 from peerveil.web.console.app import ConsoleApp, new_id
 from peerveil.web.console.jobs import enqueue
 from peerveil.web.console.schema import files
-
-if TYPE_CHECKING:
-    from peerveil.web.console.users import User
+from peerveil.web.console.users import User
 
 COLUMNS: Final[Mapping[str, tuple[Column, ...]]] = {kind: SCHEMAS[kind.capitalize()].columns for kind in KINDS}
 """The columns that a file's own can be mapped to."""

@@ -5,16 +5,12 @@ unfinished and continues it: all jobs can be repeated (a run continues where it 
 during which the process dies repeatedly is given up.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
+from peerveil.web.console.app import ConsoleApp
 from peerveil.web.console.schema import jobs
-
-if TYPE_CHECKING:
-    from peerveil.web.console.app import ConsoleApp
 
 QUEUES: Final = {"inspect": "checks", "check": "checks", "simulate": "simulations", "run": "runs"}
 """The queue of each kind of job: short ones share a queue, each kind of long one has its own."""

@@ -4,21 +4,17 @@ A small file can be a large table: repeated values, gzip and nested lists shrink
 table is estimated from its rows, values and bytes (measured: 440 to 590 bytes per row of three columns).
 """
 
-from __future__ import annotations
-
 import io
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data.readers.files import InputFile
-
-if TYPE_CHECKING:
-    from peerveil.web.console.app import ConsoleSettings
+from peerveil.web.console.app import ConsoleSettings
 
 _BYTES_PER_ROW: Final = 200  # for checks, sorting and ids
 _BYTES_PER_VALUE: Final = 150

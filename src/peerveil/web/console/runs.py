@@ -5,15 +5,13 @@ it is one update from ``ready`` to ``queued`` in the database: of two tabs that 
 study itself debits each step at most once, however often its process is killed.
 """
 
-from __future__ import annotations
-
 import io
 import shutil
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, delete, desc, insert, select, update
 
@@ -27,9 +25,7 @@ from peerveil.web.console.app import ConsoleApp, new_id
 from peerveil.web.console.jobs import enqueue, progress_of
 from peerveil.web.console.schema import runs
 from peerveil.web.console.studies import study_text
-
-if TYPE_CHECKING:
-    from peerveil.web.console.users import User
+from peerveil.web.console.users import User
 
 STATES: Final = {
     "checking": "being checked",

@@ -1,19 +1,15 @@
 """Simulations that explorations are answered from: made once by a worker, stored, and read in milliseconds."""
 
-from __future__ import annotations
-
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select
 
 from peerveil.web.console import explore
+from peerveil.web.console.app import ConsoleApp
 from peerveil.web.console.jobs import enqueue, progress_of
 from peerveil.web.console.schema import simulations
-
-if TYPE_CHECKING:
-    from peerveil.web.console.app import ConsoleApp
 
 
 def subject(module: str, file: str) -> str:

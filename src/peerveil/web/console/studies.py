@@ -1,19 +1,15 @@
 """From the settings of a form to a study file: every run is one, and nothing else can be run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from peerveil.core.errors import BadInput
 from peerveil.study.actions import Action, Parameter, find_action
 from peerveil.study.spelling import Refusals
 from peerveil.study.toml import SuggestedStep, toml_value
 from peerveil.web.console import files
-
-if TYPE_CHECKING:
-    from peerveil.web.console.app import ConsoleApp
-    from peerveil.web.console.users import User
+from peerveil.web.console.app import ConsoleApp
+from peerveil.web.console.users import User
 
 LONGEST_VALUE: Final = 10_000
 

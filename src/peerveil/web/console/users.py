@@ -5,8 +5,6 @@ counted by name and by address; an unknown name takes as much time as a wrong pa
 once, within three days.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets

@@ -1,13 +1,11 @@
 """The gateway's web interface, version 1."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import FastAPI, Query, Request, Response, Security
 from fastapi.responses import HTMLResponse, PlainTextResponse
@@ -15,19 +13,17 @@ from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from peerveil.core.text import on_one_line
+from peerveil.web.common import Identity, Journal
 from peerveil.web.common.app import check_alive, fast_route, new_app
 from peerveil.web.common.errors import BadRequest, Unauthorized, Unavailable, Unprocessable
 from peerveil.web.common.records import read_key
+from peerveil.web.gateway.core import Gateway
 from peerveil.web.gateway.feed import Item, atom, rss
 from peerveil.web.gateway.health import Heartbeat
 from peerveil.web.gateway.intake import AuthorRequest, Edit, Submit, Withdraw
 from peerveil.web.gateway.publish import GatewayWorker
 from peerveil.web.gateway.tally import metrics, operator_page
 from peerveil.web.gateway.watch import Halted
-
-if TYPE_CHECKING:
-    from peerveil.web.common import Identity, Journal
-    from peerveil.web.gateway.core import Gateway
 
 _DESCRIPTION: Final = (
     "Takes posts, answers at once, and makes each visible at a random later time, so that nobody can tell from the times "

@@ -1,7 +1,5 @@
 """The gateway itself: its database, its keys, its spaces, and what it can do without a network."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterable, Iterator

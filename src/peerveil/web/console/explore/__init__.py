@@ -10,8 +10,6 @@ where public facts of a file are used, also ``public_facts(table)``. A simulatio
 returns, and explorations are functions of simulations. :attr:`Exploration.about` says what counts as public.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final, NamedTuple

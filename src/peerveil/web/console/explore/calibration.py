@@ -1,7 +1,5 @@
 """Exploring calibration: what hiding the authors of reviews costs in wrong decisions, on a synthetic conference."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from peerveil.calibration import Conference, Threshold, fit_miscalibration

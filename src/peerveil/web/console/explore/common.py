@@ -8,14 +8,12 @@ likely in one case as in another, so after it no case is likelier than p e^epsil
 The best guess is therefore correct at most that often. Values are rounded up.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -24,10 +22,6 @@ from peerveil.core.exact import exp_bounds
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.guarantee.wording import rounded
 from peerveil.report import COLORS, Svg, safe_svg
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
 
 Values = Mapping[str, Any]
 """Public facts, or a simulation: values of JSON."""
@@ -250,7 +244,7 @@ def draw(chart: Chart, control: Control, chosen: str) -> Figure:
     return Figure(safe_svg(lambda: _drawing(chart, control, place, curves, top), alt), chart.caption)
 
 
-def _drawing(chart: Chart, control: Control, place: int, curves: list[np.ndarray[Any, Any]], top: float) -> Drawing:
+def _drawing(chart: Chart, control: Control, place: int, curves: list[np.ndarray[Any, Any]], top: float) -> Any:
     from matplotlib.figure import Figure as Drawing
     from matplotlib.ticker import MaxNLocator
 
@@ -272,7 +266,7 @@ def _drawing(chart: Chart, control: Control, place: int, curves: list[np.ndarray
     return figure
 
 
-def _name_curves(ax: Axes, series: tuple[Series, ...], ends: list[float], top: float) -> None:
+def _name_curves(ax: Any, series: tuple[Series, ...], ends: list[float], top: float) -> None:
     """Names at the right ends of the curves, moved apart where they would overlap."""
     order = sorted(range(len(series)), key=lambda i: ends[i])
     sizes = [_LINE_SHARE * top * (1 + series[i].name.count("\n")) for i in order]

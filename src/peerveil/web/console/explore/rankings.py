@@ -1,7 +1,5 @@
 """Exploring rankings: how often agreement would be detected, from how many rankings of how many items there are."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Exploring a release: what an epsilon buys for reviewers' means, from the public side of the conference."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction

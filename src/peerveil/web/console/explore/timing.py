@@ -3,8 +3,6 @@
 An events log consists of who wrote what, so nothing of a log is used here, not even its length.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Exploring truth: how many labels are correct, by epsilon, from synthetic crowds as large as the real one."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any, Final

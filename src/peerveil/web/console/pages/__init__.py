@@ -1,19 +1,15 @@
 """The console's pages. :data:`PAGES` declares each of them once: method, path, handler, and the role that may use it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
+
+from starlette.responses import Response
 
 from peerveil.web.console.explore import MODULES
 from peerveil.web.console.pages import data, ledger, modules, runs, services, users
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
-    from peerveil.web.console.pages.request import PageRequest
+from peerveil.web.console.pages.request import PageRequest
 
 
 class ConsolePage(NamedTuple):

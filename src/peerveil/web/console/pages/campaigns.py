@@ -3,18 +3,18 @@
 Loaded on first use, since it needs much that no other page needs.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
+
+from starlette.responses import Response
 
 from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.web.collect import Campaign, Store
@@ -25,29 +25,18 @@ from peerveil.web.collect.results import found_labels, operator_page, stored_res
 from peerveil.web.collect.store import Known, invitation_links
 from peerveil.web.common.errors import Conflict, NotFound
 from peerveil.web.console import files
+from peerveil.web.console.pages.request import PageRequest
 from peerveil.web.console.pages.services import collection
 
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
-    from peerveil.web.console.pages.request import PageRequest
-
 DEFAULTS: Final = {
-    "id": "",
-    "title": "",
-    "question": "",
+    **dict.fromkeys(("id", "title", "question", "tasks", "items", "answers", "opens", "closes"), ""),
     "classes": "no\nyes",
-    "tasks": "",
-    "items": "",
     "method": "pairs",
     "questions": "3",
     "seed": "0",
     "epsilon": "1",
     "unit": "answer",
-    "answers": "",
     "accuracy": "0.9",
-    "opens": "",
-    "closes": "",
     "publish": "yes",
 }
 """The fields of a new campaign's form, with their initial values."""
@@ -284,14 +273,11 @@ def export(request: PageRequest) -> Response:
     """All randomized answers, as a file."""
     store, known = _known(request)
     suffix = request.field("format")
-    folder = Path(tempfile.mkdtemp(prefix="peerveil-reports-"))
-    try:
-        path = _export_into(folder, store, known, suffix)
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="peerveil-reports-"))
+        path = _export_into(Path(folder), store, known, suffix)
         request.log("exported answers", known.campaign.id)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    remove = partial(shutil.rmtree, folder, ignore_errors=True)
+        remove = stack.pop_all().close
     return request.download(path, path.name, _MEDIA_TYPES[suffix], afterwards=remove)
 
 

@@ -1,15 +1,10 @@
 """Pages of users: sign-in, invitations, roles, and the activity log."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from starlette.responses import Response
 
 from peerveil.web.common.errors import Forbidden
 from peerveil.web.console import users
 from peerveil.web.console.pages.request import PageRequest, operation
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
 
 
 def _target(path: str) -> str:
