@@ -69,8 +69,7 @@ class AnswerReader:
         return self._label(content) if self.campaign.kind == "labels" else self._ranking(content)
 
     def _label(self, content: Any) -> RandomizedAnswer:
-        keys = {"format", "task", "label"}
-        if not isinstance(content, dict) or set(content) != keys or content["format"] != FORMAT:
+        if not isinstance(content, dict) or set(content) != {"format", "task", "label"} or content["format"] != FORMAT:
             want = f"an object with format {FORMAT}, task and label, and nothing else"
             raise BadInput("answer", got=_shape(content), want=want)
         task, label = content["task"], content["label"]

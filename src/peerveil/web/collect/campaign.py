@@ -30,6 +30,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -353,10 +354,8 @@ def read_tasks(path: Path) -> list[dict[str, str]]:
     try:
         if place.suffix == ".txt":
             return tasks_of_lines(place.read_text(encoding="utf-8-sig"))
-        if place.suffix == ".csv":
-            frame = pl.read_csv(place, infer_schema=False)
-        else:
-            frame = pl.read_parquet(place) if place.suffix == ".parquet" else pl.read_ndjson(place)
+        readers = {".parquet": pl.read_parquet, ".jsonl": pl.read_ndjson}
+        frame = readers.get(place.suffix, partial(pl.read_csv, infer_schema=False))(place)
     except UnicodeDecodeError:
         raise BadInput("tasks", got=place.name, want="a text file in UTF-8") from None
     except (pl.exceptions.PolarsError, OSError) as error:

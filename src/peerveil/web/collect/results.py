@@ -14,7 +14,7 @@ from peerveil.truth.result import CONFIDENCE
 from peerveil.web.collect.store import Known, Store
 from peerveil.web.collect.tables import abilities, labels, results
 from peerveil.web.common import database_time
-from peerveil.web.common.database import SECOND
+from peerveil.web.common.database import SECOND, update_or_insert
 from peerveil.web.common.errors import NotFound
 
 _ROWS: Final = 20_000  # written at once
@@ -58,10 +58,9 @@ def store_result(
 ) -> None:
     """Replace the result of a kind, with its labels and abilities, in one transaction: readers see the old or the new one."""
     with store.database.writing("open") as connection:
-        connection.execute(delete(results).where(results.c.campaign == known.number, results.c.kind == kind))
         parts = json.dumps([figure.attributes, figure.content])
         row = {"made": database_time(connection), "content": json.dumps(content), "figure": parts}
-        connection.execute(insert(results).values(campaign=known.number, kind=kind, **row))
+        update_or_insert(connection, results, {"campaign": known.number, "kind": kind}, row)
         if kind == "final":
             for table, rows in ((labels, label_rows), (abilities, ability_rows)):
                 connection.execute(delete(table).where(table.c.campaign == known.number))

@@ -13,19 +13,10 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import whole
 from peerveil.storage import Closable
+from peerveil.web.collect import tables
 from peerveil.web.collect.answers import AnswerReader, RandomizedAnswer
 from peerveil.web.collect.campaign import Campaign
-from peerveil.web.collect.tables import (
-    SCHEMA,
-    answers,
-    campaigns,
-    locked_people,
-    people,
-    taken_places,
-    tokens,
-    used_keys,
-    write_answers,
-)
+from peerveil.web.collect.tables import answers, campaigns, people, tokens
 from peerveil.web.common import ServiceDatabase, Tokens, database_time, open_database
 from peerveil.web.common.client import read_address
 from peerveil.web.common.database import SECOND
@@ -63,7 +54,7 @@ class Store(Closable):
     """The database of the service."""
 
     def __init__(self, url: str, *, create: bool = False) -> None:
-        self.database: ServiceDatabase = open_database(url, SCHEMA, create=create)
+        self.database: ServiceDatabase = open_database(url, tables.SCHEMA, create=create)
         self.tokens = Tokens(self.database, tokens, ("operator",))
         self._known: dict[str, Known] = {}
 
@@ -206,14 +197,14 @@ class Store(Closable):
         """
         numbered = {submission.known.number: submission.known for submission in submissions}
         is_open = {n: self._state(connection, numbered[n], lock=True) == "open" for n in sorted(numbered)}
-        rows = locked_people(connection, sorted({submission.digest for submission in submissions}))
-        used = used_keys(connection, [submission.key for submission in submissions])
+        rows = tables.locked_people(connection, sorted({submission.digest for submission in submissions}))
+        used = tables.used_keys(connection, [submission.key for submission in submissions])
         places = [
             (submission.known.number, int(rows[submission.digest].person), submission.answer.question)
             for submission in submissions
             if submission.digest in rows
         ]
-        taken = taken_places(connection, set(places))
+        taken = tables.taken_places(connection, set(places))
         left = {digest: int(row.left) for digest, row in rows.items()}
         new: list[dict[str, Any]] = []
 
@@ -246,7 +237,7 @@ class Store(Closable):
             except ServiceError as refusal:
                 replies.append(refusal)
         if new:
-            write_answers(connection, new, {h: n for h, n in left.items() if n != rows[h].left})
+            tables.write_answers(connection, new, {h: n for h, n in left.items() if n != rows[h].left})
         return replies
 
 

@@ -74,6 +74,12 @@ def fast_route(app: FastAPI, path: str, handler: Callable[[Request], Awaitable[R
     app.router.routes.insert(0, Route(path, handler, methods=["POST"]))
 
 
+def request_body(schema: Mapping[str, Any], *parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON body and the headers of a request, for the API page of a route whose handler reads them itself."""
+    content = {"application/json": {"schema": schema}}
+    return {"requestBody": {"required": True, "content": content}, "parameters": list(parameters)}
+
+
 def check_alive(parts: Mapping[str, bool]) -> None:
     """Refuse if a background part of this process has ended."""
     dead = sorted(name for name, alive in parts.items() if not alive)

@@ -12,20 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
-from sqlalchemy import (
-    ARRAY,
-    Column,
-    ColumnElement,
-    Connection,
-    Select,
-    Table,
-    bindparam,
-    insert,
-    literal,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import ARRAY, Column, ColumnElement, Connection, Executable, Select, Table, bindparam, text
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.sql.expression import any_
@@ -58,7 +45,7 @@ class ServiceDatabase(Database):
     )
     keeps_connections: ClassVar[bool] = True
 
-    def rows(self, query: Select[Any]) -> list[Any]:
+    def rows(self, query: Executable) -> list[Any]:
         """The rows of a query."""
         with self.reading() as connection:
             return list(connection.execute(query))
@@ -69,7 +56,7 @@ class ServiceDatabase(Database):
 
     def check(self) -> None:
         """Fail unless the database answers."""
-        self.rows(select(literal(1)))
+        self.rows(text("SELECT 1"))
 
     def lost(self, action: str, message: str) -> PeerveilError:  # noqa: ARG002
         """A commit whose outcome is unknown: the same request with the same key finds out."""
@@ -111,8 +98,8 @@ def update_or_insert(
 ) -> None:
     """Give the row of a key new values; if there is none, insert it, with the values of a ``fresh`` row besides."""
     own = [table.c[name] == value for name, value in key.items()]
-    if not connection.execute(update(table).where(*own).values(**values)).rowcount:
-        connection.execute(insert(table).values(**key, **values, **fresh))
+    if not connection.execute(table.update().where(*own).values(**values)).rowcount:
+        connection.execute(table.insert().values(**key, **values, **fresh))
 
 
 def insert_rows(

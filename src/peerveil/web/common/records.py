@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import BigInteger, Connection, LargeBinary, MetaData, Table, Text, delete, insert, select
+from sqlalchemy import BigInteger, Connection, LargeBinary, MetaData, Table, Text, delete, select
 
 from peerveil.storage import keys, required
-from peerveil.web.common.database import end_of_day
+from peerveil.web.common.database import end_of_day, insert_rows
 from peerveil.web.common.errors import BadRequest, Unprocessable
 from peerveil.web.common.vault import Vault
 
@@ -79,8 +79,7 @@ class Records:
             }
             for record in records
         ]
-        if rows:
-            connection.execute(insert(self._table), rows)
+        insert_rows(connection, self._table, rows)
 
     def forget(self, connection: Connection, now: int) -> None:
         """Remove what has expired."""

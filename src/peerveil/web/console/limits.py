@@ -7,7 +7,9 @@ table is estimated from its rows, values and bytes (measured: 440 to 590 bytes p
 import io
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -69,14 +71,8 @@ def _measure(file: InputFile, size: TableSize) -> Iterator[None]:
 
 def _count(file: InputFile, size: TableSize, *, columns: int | None = None) -> Iterator[None]:
     """Count decompressed bytes; of a text also the lines."""
-    with file.stream() as handle:
-        while True:
-            try:
-                block = handle.read(_BLOCK)
-            except (EOFError, OSError, zlib.error):  # broken gzip: the reader will say so
-                return
-            if not block:
-                return
+    with file.stream() as handle, suppress(EOFError, OSError, zlib.error):  # broken gzip: the reader will say so
+        for block in iter(partial(handle.read, _BLOCK), b""):
             size.content += len(block)
             if columns is not None:
                 size.rows += block.count(b"\n")

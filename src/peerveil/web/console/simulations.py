@@ -4,8 +4,9 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, select
 
+from peerveil.web.common.database import update_or_insert
 from peerveil.web.console import explore
 from peerveil.web.console.app import ConsoleApp
 from peerveil.web.console.jobs import enqueue, progress_of
@@ -19,8 +20,7 @@ def subject(module: str, file: str) -> str:
 
 def store(connection: Connection, key: str, content: str) -> None:
     """Store a simulation, or why it failed, as JSON."""
-    connection.execute(delete(simulations).where(simulations.c.key == key))
-    connection.execute(insert(simulations).values(key=key, content=content))
+    update_or_insert(connection, simulations, {"key": key}, {"content": content})
 
 
 def forget_file(connection: Connection, file: str) -> None:

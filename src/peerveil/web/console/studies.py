@@ -44,10 +44,8 @@ def read_settings(kind: type[Action[Any]], texts: Mapping[str, str]) -> dict[str
 def form_text(parameter: Parameter, value: Any) -> str:
     """A value of a study file as a form shows it: what :func:`read_settings` reads back.
 
-    >>> scale = next(
-    ...     parameter for parameter in find_action("release.publish").parameters() if parameter.name == "scale"
-    ... )
-    >>> form_text(scale, [1, 10])
+    >>> parameters = {parameter.name: parameter for parameter in find_action("release.publish").parameters()}
+    >>> form_text(parameters["scale"], [1, 10])
     '1:10'
     """
     if value is None or parameter.spelling is None:

@@ -36,9 +36,7 @@ _SPACE: Final = {"epsilon": 1, "gap": f"{_GAP_SECONDS}s", "window": "10s", "grid
 class _Clock(Stopwatch):
     """The database's time and the stopwatch, moved together by hand."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0
+    now = 0
 
     def read(self) -> int:
         return self.now
@@ -83,13 +81,8 @@ def second_posts(apart: bool, count: int, _: Randomness, *, kind: type[Space] = 
             if thread == "a" and apart:
                 wait(_GAP_SECONDS)
         wait(space.longest_delay("b") + 1)
-        appeared: dict[str, float] = {}
-        cursor = None
-        while True:
-            items, cursor = gateway.read("forum", cursor, 500)
-            if not items:
-                break
-            appeared |= {item.content: datetime.fromisoformat(item.posted_at).timestamp() for item in items}
+        items, _ = gateway.read("forum", limit=2 * count)
+        appeared = {item.content: datetime.fromisoformat(item.posted_at).timestamp() for item in items}
     return np.array([appeared[f"b {person}"] for person in range(count)]) - _START / SECOND
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from peerveil.core.text import on_one_line
 from peerveil.web.common import Identity, Journal
-from peerveil.web.common.app import check_alive, fast_route, new_app
+from peerveil.web.common.app import check_alive, fast_route, new_app, request_body
 from peerveil.web.common.errors import BadRequest, Unauthorized, Unavailable, Unprocessable
 from peerveil.web.common.records import read_key
 from peerveil.web.gateway.core import Gateway
@@ -165,9 +165,8 @@ def _author_routes(app: FastAPI, gateway: Gateway) -> None:
         space = gateway.space(name)
         key = read_key(request.headers.get("idempotency-key"))
         post = await _read_body(request, NewPost, space.longest)
-        canonical = json.dumps([name, post.thread, post.content, post.reply_to, post.batch])
-        body_hash = sha256(canonical.encode()).hexdigest()
         fields = (post.thread, post.content, post.reply_to, post.batch)
+        body_hash = sha256(json.dumps([name, *fields]).encode()).hexdigest()
         return await hand_in(Submit(space, identity.actor, key, body_hash, *fields), 202)
 
     path = "/v1/spaces/{space}/posts"
@@ -177,7 +176,7 @@ def _author_routes(app: FastAPI, gateway: Gateway) -> None:
         path,
         status_code=202,
         response_model=Taken,
-        openapi_extra=_body(NewPost, _KEY),
+        openapi_extra=request_body(NewPost.model_json_schema(), _KEY),
         dependencies=_TOKEN,
         summary="Submit a post",
     )
@@ -187,7 +186,9 @@ def _author_routes(app: FastAPI, gateway: Gateway) -> None:
     receipt_path = "/v1/posts/{receipt}"
     shared: Any = {"response_model": State, "dependencies": _TOKEN}
 
-    @app.patch(receipt_path, summary="Edit a held post", openapi_extra=_body(Change), **shared)
+    change_body = request_body(Change.model_json_schema())
+
+    @app.patch(receipt_path, summary="Edit a held post", openapi_extra=change_body, **shared)
     async def edit(receipt: str, request: Request) -> Response:
         identity = await author(request)
         change = await _read_body(request, Change, gateway.space(identity.scope).longest)
@@ -271,12 +272,6 @@ def _operator_routes(app: FastAPI, gateway: Gateway, heartbeat: Heartbeat) -> No
             return PlainTextResponse("an operator's token, as password, please", 401, headers=headers)
         page = await asyncio.to_thread(operator_page, gateway, names)
         return HTMLResponse(page.html())
-
-
-def _body(model: type[BaseModel], *parameters: dict[str, Any]) -> dict[str, Any]:
-    """The body and the headers of a request, for the API page: handlers read them only after the token."""
-    content = {"application/json": {"schema": model.model_json_schema()}}
-    return {"requestBody": {"required": True, "content": content}, "parameters": list(parameters)}
 
 
 async def _read_body(request: Request, model: type[_Body], longest: int) -> _Body:

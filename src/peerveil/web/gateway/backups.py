@@ -107,8 +107,7 @@ def _lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 
 def _rows(path: str | os.PathLike[str]) -> Iterator[tuple[str, list[Any]]]:
-    values = map(json.loads, _lines(path))
-    yield from ((value[0], value[1]) for value in values if isinstance(value, list))
+    return ((value[0], value[1]) for value in map(json.loads, _lines(path)) if isinstance(value, list))
 
 
 def _check(path: str | os.PathLike[str]) -> None:

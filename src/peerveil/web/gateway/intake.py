@@ -173,8 +173,7 @@ class Intake:
             answers.append(new.record.answer)
         self._draw(fresh, now)
         self._store(connection, fresh, rejoined, now)
-        writers = {new.person: spaces[new.person] for new in fresh}
-        self._sittings.write(connection, writers, past, then)
+        self._sittings.write(connection, {new.person: spaces[new.person] for new in fresh}, past, then)
         return answers
 
     def _new(
@@ -375,8 +374,7 @@ class Intake:
 
     def _lock(self, connection: Connection, people: Sequence[str]) -> None:
         if connection.dialect.name != "sqlite":
-            keys = sorted({int(person[:15], 16) for person in people})
-            connection.execute(_LOCKS, {"keys": keys})
+            connection.execute(_LOCKS, {"keys": sorted({int(person[:15], 16) for person in people})})
 
 
 def seal_post(vault: Vault, post: str, body: dict[str, Any]) -> bytes:

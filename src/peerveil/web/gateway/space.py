@@ -205,9 +205,7 @@ class Space:
 
     def is_quiet(self, now: int) -> bool:
         """Whether nothing may appear now. The deadline is stronger than quiet hours."""
-        if self.quiet is None or (self.deadline is not None and now >= self.deadline):
-            return False
-        return self.quiet.end_after(now) is not None
+        return self.quiet is not None and not self.is_closed(now) and self.quiet.end_after(now) is not None
 
     def is_closed(self, now: int) -> bool:
         """Whether the deadline has passed."""

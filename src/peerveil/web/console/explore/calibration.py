@@ -63,6 +63,7 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
     before, after, least = (common.percent(guessed[i]) for i in (0, place, -1))
     errors, usual = common.percent(wrong[place]), common.percent(wrong[0])
     cost = _extra(wrong[place] - wrong[0])
+    settings = {"adversary_error": float(demand), "accepted": float(accepted), "group_size": int(size)}
     best, reason = _recommend(guessed, wrong)
     return Exploration(
         headline=f"The best guess of a review's author is correct {after} of the time instead of {before}, and {errors} of "
@@ -82,36 +83,25 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
             ("Delay", "none: all papers are decided at once"),
         ),
         charts=(
-            Chart(
+            Chart.of(
                 "How often the best guess of a review's author is correct, on average over reviews.",
                 "correct guesses (%)",
-                (
-                    Series("from the decisions", guessed[:count], "leak"),
-                    Series("without protection", guessed[0], "truth", dashed=True),
-                    Series("from scores alone", guessed[-1], "good", dashed=True),
-                ),
+                Series("from the decisions", guessed[:count], "leak"),
+                Series("without protection", guessed[0], "truth", dashed=True),
+                Series("from scores alone", guessed[-1], "good", dashed=True),
             ),
-            Chart(
+            Chart.of(
                 "Papers with a wrong decision, in percent.",
                 "wrong decisions (%)",
-                (
-                    Series("with protection", [100 * share for share in wrong[:count]]),
-                    Series("without protection", 100 * wrong[0], "truth", dashed=True),
-                ),
+                Series("with protection", [100 * share for share in wrong[:count]]),
+                Series("without protection", 100 * wrong[0], "truth", dashed=True),
                 percent=False,
             ),
         ),
         recommended={"adversary_error": best},
         reason=reason,
         about=_ABOUT,
-        steps=(
-            {
-                "action": "calibration.decide",
-                "adversary_error": float(demand),
-                "accepted": float(accepted),
-                "group_size": int(size),
-            },
-        ),
+        steps=({"action": "calibration.decide", **settings},),
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -65,6 +65,11 @@ class Chart(NamedTuple):
     y_label: str
     series: tuple[Series, ...]
     percent: bool = True
+
+    @classmethod
+    def of(cls, caption: str, y_label: str, *series: Series, percent: bool = True) -> Self:
+        """A chart of some curves."""
+        return cls(caption, y_label, series, percent)
 
 
 class Figure(NamedTuple):
@@ -168,13 +173,11 @@ def success_curve(prior: Fraction) -> list[float]:
 
 def success_chart(prior: Fraction, target: str) -> Chart:
     """How often an attacker can be correct, against epsilon; exact."""
-    return Chart(
+    return Chart.of(
         f"How often the best attacker can be correct about {target}.",
         "correct guesses (%)",
-        (
-            Series("at most, with\nthis guarantee", success_curve(prior), "leak"),
-            Series("today", float(prior), "truth", dashed=True),
-        ),
+        Series("at most, with\nthis guarantee", success_curve(prior), "leak"),
+        Series("today", float(prior), "truth", dashed=True),
     )
 
 

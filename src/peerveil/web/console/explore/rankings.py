@@ -41,8 +41,7 @@ def public_facts(table: Rankings | None) -> dict[str, Any]:
     """How many rankings there are, of how many items, and whether all are complete."""
     if table is None:
         return {"built_in": True, "rankings": 200, "items": 10, "complete": True}
-    if not isinstance(table, Rankings):
-        raise BadInput("table", got=table, want="a table of rankings")
+    table = Rankings.of(table, "table")
     if table.total < 2 or len(table.items) < 2:
         raise BadInput("table", got=repr(table), want="at least 2 rankings of at least 2 items")
     counts = {"rankings": int(table.total), "items": len(table.items), "complete": bool(table.is_complete)}
@@ -102,21 +101,19 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
             ("Delay", "none: one test, one result"),
         ),
         charts=(
-            Chart(
+            Chart.of(
                 "How often the test detects that people agree, by how strongly they do.",
                 "detected (%)",
-                (
-                    *(
-                        Series(
-                            f"agreement {value}%",
-                            powers[f"{level} {value}"],
-                            "private" if value == agreement else "good",
-                            dashed=value != agreement,
-                        )
-                        for value in AGREEMENTS
-                    ),
-                    Series("random rankings", float(level), "truth", dashed=True),
+                *(
+                    Series(
+                        f"agreement {value}%",
+                        powers[f"{level} {value}"],
+                        "private" if value == agreement else "good",
+                        dashed=value != agreement,
+                    )
+                    for value in AGREEMENTS
                 ),
+                Series("random rankings", float(level), "truth", dashed=True),
             ),
             common.success_chart(_PRIOR, _TARGET),
         ),

@@ -133,6 +133,7 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
         facts.insert(0, (f"All {typical} reviews of a typical person", f"at most {total} correct, between two cases"))
     if epsilon in plan["noticed"]:
         facts.append(("What can be detected", _detectable(plan["noticed"][epsilon])))
+    scale = {"scale": [low, high]} if low < high else {}
     best, reason = _recommend(plan)
     return Exploration(
         headline=f"Readers learn {learned} about reviewers' {noun} than from public data, and a guess between two authors is "
@@ -143,14 +144,7 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
         recommended={"epsilon": best},
         reason=reason,
         about=(_BUILT_IN if simulation["built_in"] else _about_file(simulation)) + common.SMOOTHED,
-        steps=(
-            {
-                "action": "release.publish",
-                "epsilon": epsilon,
-                "weight": weight,
-                **({"scale": [low, high]} if low < high else {}),
-            },
-        ),
+        steps=({"action": "release.publish", "epsilon": epsilon, "weight": weight, **scale},),
     )
 
 
@@ -177,15 +171,13 @@ def _recommend(plan: Values) -> tuple[str, str]:
 
 
 def _error_chart(plan: Values, noun: str) -> Chart:
-    return Chart(
+    return Chart.of(
         f"How far off a reviewer's {noun} is, in points. Lower is more accurate.",
         f"error of {noun}",
-        (
-            Series("published,\nif they differ moderately", plan["published"]["0.5"]),
-            Series("public data alone", plan["public"]["0.5"], dashed=True),
-            Series("published,\nif they differ strongly", plan["published"]["1"], "good"),
-            Series("public data alone", plan["public"]["1"], "good", dashed=True),
-        ),
+        Series("published,\nif they differ moderately", plan["published"]["0.5"]),
+        Series("public data alone", plan["public"]["0.5"], dashed=True),
+        Series("published,\nif they differ strongly", plan["published"]["1"], "good"),
+        Series("public data alone", plan["public"]["1"], "good", dashed=True),
         percent=False,
     )
 

@@ -117,16 +117,14 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
         ),
         charts=(
             _delay_chart([_mechanism(value, gap, window) for value in common.EPSILONS], gap),
-            Chart(
+            Chart.of(
                 "How many of the links that an attacker draws between posts close in time are correct, on a synthetic log (as "
                 "many links as it takes to find half of the sittings); and the guaranteed bound for a guess about one pair, if "
                 "half of the pairs were written together.",
                 "correct links (%)",
-                (
-                    Series("links by time,\nwith delays", precisions, "leak"),
-                    Series("guess about one\npair, at most", common.success_curve(_PRIOR), "accent"),
-                    Series("links by time, today", precision_before, "truth", dashed=True),
-                ),
+                Series("links by time,\nwith delays", precisions, "leak"),
+                Series("guess about one\npair, at most", common.success_curve(_PRIOR), "accent"),
+                Series("links by time, today", precision_before, "truth", dashed=True),
             ),
         ),
         recommended=recommended,
@@ -157,17 +155,15 @@ def _recommend(chosen: Values) -> tuple[dict[str, str], str]:
 def _delay_chart(mechanisms: list[FollowUp], gap: str) -> Chart:
     hours = max(mechanism.max_delay for mechanism in mechanisms) >= 5400
     seconds, unit = (3600.0, "hours") if hours else (60.0, "minutes")
-    return Chart(
+    return Chart.of(
         f"How long posts wait, for a gap of {gap}.",
         f"delay in {unit}",
-        (
-            Series("longest delay", [each.max_delay / seconds for each in mechanisms], "truth", dashed=True),
-            Series(
-                "a post that follows\nanother, on average",
-                [each.mean_batched / seconds for each in mechanisms],
-                "accent",
-            ),
-            Series("any other post,\non average", [each.mean_unbatched / seconds for each in mechanisms]),
+        Series("longest delay", [each.max_delay / seconds for each in mechanisms], "truth", dashed=True),
+        Series(
+            "a post that follows\nanother, on average",
+            [each.mean_batched / seconds for each in mechanisms],
+            "accent",
         ),
+        Series("any other post,\non average", [each.mean_unbatched / seconds for each in mechanisms]),
         percent=False,
     )

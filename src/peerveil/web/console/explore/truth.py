@@ -4,7 +4,6 @@ import math
 from fractions import Fraction
 from typing import Any, Final
 
-from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import ONE_ANSWER
 from peerveil.core.randomness import Randomness
 from peerveil.data import Labels
@@ -46,8 +45,7 @@ def public_facts(table: Labels | None) -> dict[str, Any]:
     """How many tasks, people and answers there are; neither the answers, nor who gave them, nor which answers occur."""
     if table is None:
         return {"built_in": True, "tasks": 300, "people": 50, "answers": 1500}
-    if not isinstance(table, Labels):
-        raise BadInput("table", got=table, want="a table of labels")
+    table = Labels.of(table, "table")
     tasks, people = (int(table.frame[name].n_unique()) for name in ("task", "worker"))
     return {"built_in": False, "tasks": tasks, "people": people, "answers": len(table)}
 
@@ -119,15 +117,13 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
             ("Delay", "none: answers are randomized as they are given"),
         ),
         charts=(
-            Chart(
+            Chart.of(
                 f"How many labels are correct, with {answers} answers per task.",
                 "correct labels (%)",
-                (
-                    Series(f"epsilon per {unit}", correct[unit]),
-                    Series(f"epsilon per {other}", correct[other], "good", dashed=True),
-                    Series("without randomizing", correct["plain"], "truth", dashed=True),
-                    Series("random guesses", 1 / int(classes), "accent", dashed=True),
-                ),
+                Series(f"epsilon per {unit}", correct[unit]),
+                Series(f"epsilon per {other}", correct[other], "good", dashed=True),
+                Series("without randomizing", correct["plain"], "truth", dashed=True),
+                Series("random guesses", 1 / int(classes), "accent", dashed=True),
             ),
             common.success_chart(prior, target),
         ),

@@ -75,9 +75,8 @@ PAGES: Final = (
     ConsolePage("GET", "/services/gateway", services.gateway_page, "operator"),
     ConsolePage("POST", "/services/gateway/clock", services.confirm_clock, "operator"),
     ConsolePage("GET", "/services/collect", _campaigns("overview"), "operator"),
-    ConsolePage(
-        "GET", "/services/new-campaign", _campaigns("new_page"), "operator"
-    ),  # no campaign can have this address
+    # no campaign can have this address
+    ConsolePage("GET", "/services/new-campaign", _campaigns("new_page"), "operator"),
     ConsolePage("POST", "/services/new-campaign", _campaigns("create"), "operator"),
     ConsolePage("GET", _CAMPAIGN, _campaigns("campaign_page"), "operator"),
     *(

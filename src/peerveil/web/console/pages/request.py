@@ -129,10 +129,7 @@ class PageRequest:
         self, content: str | bytes | Path, name: str, kind: str, *, afterwards: Callable[[], object] | None = None
     ) -> Response:
         """A file to be saved, never shown as a page of this site; ``afterwards`` is called when it was sent."""
-        headers = {
-            "Content-Disposition": f'attachment; filename="{name}"',
-            "Content-Security-Policy": _DOWNLOAD_POLICY,
-        }
+        headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Security-Policy": _DOWNLOAD_POLICY}
         task = None if afterwards is None else BackgroundTask(afterwards)
         if isinstance(content, Path):  # it may be too large for the memory
             return self.finish(FileResponse(content, media_type=kind, headers=headers, background=task))
