@@ -143,8 +143,7 @@ def _add(app: ConsoleApp, user: User, file: str, name: str, path: Path, *, copie
     row = {"id": file, "owner": user.id, "name": name[:120], "path": str(path), "size": path.stat().st_size}
     fresh = {"state": "reading", "kind": "", "columns": {}, "inspection": {}}
     with app.logged(user.id, "added a file", name) as connection:
-        now = database_time(connection)
-        connection.execute(insert(files).values(**row, **fresh, copied=copied, created=now))
+        connection.execute(insert(files).values(**row, **fresh, copied=copied, created=database_time(connection)))
         enqueue(connection, "inspect", file)
     return file
 
@@ -156,8 +155,7 @@ def map_columns(app: ConsoleApp, user: User, file: str, kind: str, columns: Mapp
         raise BadInput("kind", got=kind, want=f"one of {', '.join(KINDS)}")
     named = {ours: theirs for ours, theirs in columns.items() if theirs}
     with app.logged(user.id, "mapped the columns of a file", file) as connection:
-        mapped = update(files).where(files.c.id == file).values(kind=kind, columns=named, state="reading")
-        connection.execute(mapped)
+        connection.execute(update(files).where(files.c.id == file).values(kind=kind, columns=named, state="reading"))
         enqueue(connection, "inspect", file)
 
 

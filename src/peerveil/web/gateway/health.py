@@ -161,8 +161,9 @@ def _time(connection: Connection) -> Iterator[HealthCheck]:
     remedy = "look at the clock, then --confirm-clock step (it was moved) or --confirm-clock pause (time has passed)"
     yield HealthCheck("clock", running, result, remedy)
     apart = database_time(connection) / SECOND - time.time()
-    result = f"{apart:+.1f} s from the database's"
-    yield HealthCheck("this machine's clock", abs(apart) < 5, result, "set the clocks (NTP)")
+    yield HealthCheck(
+        "this machine's clock", abs(apart) < 5, f"{apart:+.1f} s from the database's", "set the clocks (NTP)"
+    )
 
 
 def _durability(connection: Connection) -> Iterator[HealthCheck]:
@@ -178,5 +179,4 @@ def _durability(connection: Connection) -> Iterator[HealthCheck]:
     result = f"{', '.join(off)} off" if off else "PostgreSQL syncs what it acknowledges"
     yield HealthCheck("durability", not off, result, "switch them on in postgresql.conf")
     utf8 = setting("SHOW server_encoding") == "UTF8"
-    remedy = "make the database with encoding UTF8"
-    yield HealthCheck("encoding", utf8, "UTF-8" if utf8 else "not UTF-8", remedy)
+    yield HealthCheck("encoding", utf8, "UTF-8" if utf8 else "not UTF-8", "make the database with encoding UTF8")
