@@ -354,8 +354,9 @@ def read_tasks(path: Path) -> list[dict[str, str]]:
     try:
         if place.suffix == ".txt":
             return tasks_of_lines(place.read_text(encoding="utf-8-sig"))
-        readers = {".parquet": pl.read_parquet, ".jsonl": pl.read_ndjson}
-        frame = readers.get(place.suffix, partial(pl.read_csv, infer_schema=False))(place)
+        csv = partial(pl.read_csv, infer_schema=False)
+        readers: dict[str, Any] = {".csv": csv, ".jsonl": pl.read_ndjson, ".parquet": pl.read_parquet}
+        frame = readers[place.suffix](place)
     except UnicodeDecodeError:
         raise BadInput("tasks", got=place.name, want="a text file in UTF-8") from None
     except (pl.exceptions.PolarsError, OSError) as error:

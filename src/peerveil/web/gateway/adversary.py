@@ -81,7 +81,7 @@ def second_posts(apart: bool, count: int, _: Randomness, *, kind: type[Space] = 
             if thread == "a" and apart:
                 wait(_GAP_SECONDS)
         wait(space.longest_delay("b") + 1)
-        items, _ = gateway.read("forum", limit=2 * count)
+        items = gateway.read("forum", limit=2 * count)[0]
         appeared = {item.content: datetime.fromisoformat(item.posted_at).timestamp() for item in items}
     return np.array([appeared[f"b {person}"] for person in range(count)]) - _START / SECOND
 
