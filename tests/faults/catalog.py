@@ -258,7 +258,7 @@ FAULTS: Final = (
     Fault(
         "a-withdrawn-token-still-opens",
         "web/common/tokens.py",
-        ' or row["state"] != "good"',
+        ' or row.state != "good"',
         "",
         ("tests/web/common/test_ground.py::test_a_token_is_known_by_its_hash_alone",),
     ),

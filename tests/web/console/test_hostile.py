@@ -198,7 +198,7 @@ def test_guessing_passwords_is_slowed_down(shared: LocalConsole) -> None:
     ]
     assert codes == [403] * 10 + [429]
     assert guesser.send("/sign-in", "/sign-in", {"name": "ann", "password": SENTENCE}).status_code == 429
-    with shared.app.reading() as connection:
+    with shared.app.database.reading() as connection:
         stored = connection.execute(users_table.select()).first()
     assert stored is not None
     assert stored.password.startswith("$argon2id$")
