@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
+from functools import cache
 from importlib import import_module
 from pkgutil import resolve_name
 from types import UnionType
@@ -187,22 +188,19 @@ class Declared:
         dataclass(frozen=True, kw_only=True)(cls)
 
     @classmethod
+    @cache
     def parameters(cls) -> tuple[Parameter, ...]:
         """Its parameters, in the order of their declaration."""
-        if "_parameters" not in cls.__dict__:
-            hints = get_type_hints(cls, include_extras=True)
-            parameters = tuple(Parameter.of(f.name, hints[f.name], f.default) for f in fields(cls))  # type: ignore[arg-type]
-            cls._parameters = parameters  # type: ignore[attr-defined]
-        return cls._parameters  # type: ignore[attr-defined,no-any-return]
+        hints = get_type_hints(cls, include_extras=True)
+        return tuple(Parameter.of(f.name, hints[f.name], f.default) for f in fields(cls))  # type: ignore[arg-type]
 
     @classmethod
+    @cache
     def adapter(cls) -> TypeAdapter[Self]:
         """Pydantic's view of the parameters, made once."""
         from pydantic import TypeAdapter
 
-        if "_adapter" not in cls.__dict__:
-            cls._adapter = TypeAdapter(cls)  # type: ignore[attr-defined]
-        return cls._adapter  # type: ignore[attr-defined,no-any-return]
+        return TypeAdapter(cls)
 
     @classmethod
     def check(cls, values: Mapping[str, Any], *, strict: bool = False, place: Callable[[str], str] = str) -> Self:
@@ -292,8 +290,6 @@ class Action(Declared, Generic[Table]):
     """Whether its guarantee is only written down in the account: such guarantees do not add up, so nothing is debited."""
     calls: ClassVar[str] = ""
     """The function that does the work, such as ``peerveil.release.publish``: defaults of the two are compared by a test."""
-    silent: ClassVar[bool] = False
-    """Whether that function shows a progress bar of its own unless it is told not to."""
     examples: ClassVar[tuple[str, ...]] = ()
     """Arguments of the command, such as ``reviews.csv --epsilon 1``."""
 
@@ -349,8 +345,7 @@ class Action(Declared, Generic[Table]):
 
     def call(self, *data: Any, but: tuple[str, ...] = (), **arguments: Any) -> Any:
         """Call the function that does the work with these data and the parameters, except ``but``."""
-        quiet = {"progress": False} if self.silent else {}
-        return resolve_name(self.calls)(*data, **self.arguments(but=(*but, *arguments)), **arguments, **quiet)
+        return resolve_name(self.calls)(*data, **self.arguments(but=(*but, *arguments)), **arguments)
 
 
 class PlanAction(Action[Table]):

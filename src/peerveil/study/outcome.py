@@ -79,19 +79,15 @@ class OutcomePart:
         """Add a table to the report."""
         self.tables.append(ReportTable(list(columns), [[_cell(value) for value in row] for row in rows]))
 
-    def file(self, name: str, text: str) -> None:
-        """Add a file."""
-        self.files[name] = text
-
     def csv(self, name: str, frame: pl.DataFrame) -> None:
         """Add a table as a CSV file."""
         from peerveil.data.table import csv_text
 
-        self.file(name, csv_text(frame))
+        self.files[name] = csv_text(frame)
 
     def json(self, name: str, finding: Pictured) -> None:
         """Add a finding as a JSON file."""
-        self.file(name, finding.to_json(indent=2) + "\n")
+        self.files[name] = finding.to_json(indent=2) + "\n"
 
     def contents(self) -> dict[str, str]:
         """The text of every file and figure, by name."""
@@ -163,10 +159,17 @@ class Outcome:
 
     # ---- guarantees ------------------------------------------------------------------------------------------
 
-    def set_guarantee(self, guarantee: Guarantee) -> None:
-        """Take over a guarantee, in words and as data."""
-        self.guarantee_text, self.guarantee_short = str(guarantee), guarantee.short
-        self.guarantee, self.mark = guarantee.to_dict(), guarantee.mark
+    @classmethod
+    def guaranteed(cls, question: str, guarantee: Guarantee, public: OutcomePart | None = None) -> Outcome:
+        """An outcome with a guarantee, in words and as data."""
+        return cls(
+            question,
+            str(guarantee),
+            guarantee.mark,
+            public or OutcomePart(),
+            guarantee_short=guarantee.short,
+            guarantee=guarantee.to_dict(),
+        )
 
     def protect(self, what: str, how: Guarantee | str) -> None:
         """State how strongly something is protected."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
+import peerveil
 from peerveil.study.actions import Action, PlanAction, Setting
-from peerveil.study.outcome import Outcome
+from peerveil.study.outcome import Outcome, OutcomePart
 from peerveil.study.spelling import Epsilon, EpsilonOrNone, InnerShare, Range, require
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
     from peerveil.core.guarantee import Guarantee
+    from peerveil.core.result import Plan
     from peerveil.data import Rankings
     from peerveil.rankings import UniformityTest
     from peerveil.study.execute import Context, Inputs, StudyFile
@@ -26,9 +28,7 @@ Level = Annotated[
         "The probability that rankings made by pure chance are called different.", "Significance level", common=True
     ),
 ]
-Budget = Annotated[
-    Epsilon, Setting("Privacy budget (epsilon) for one person's ranking. Smaller is more private.", common=True)
-]
+_BUDGET: Final = Setting("Privacy budget (epsilon) for one person's ranking. Smaller is more private.", common=True)
 
 
 class RankingsTest(Action["Rankings"]):
@@ -51,10 +51,7 @@ class RankingsTest(Action["Rankings"]):
         "rankings.csv --epsilon none --method friedman",
     )
 
-    epsilon: Annotated[
-        EpsilonOrNone,
-        Setting("Privacy budget (epsilon) for one person's ranking. Smaller is more private.", common=True),
-    ]
+    epsilon: Annotated[EpsilonOrNone, _BUDGET]
     method: Annotated[
         Literal["auto", "friedman", "rank-norm", "clipped-norm", "clipped-batches", "pairs-norm"],
         Setting("The test to use; auto chooses it.", "Test"),
@@ -116,7 +113,6 @@ class PlanRankings(PlanAction[None]):
     )
     publishes = "the plan, which depends on no data"
     calls = "peerveil.rankings:plan_rankings"
-    silent = True
     examples = (
         "--items 30 --spread 0.95 --epsilon 1",
         "--items 20 --spread 0.95 --method friedman --method pairs-norm",
@@ -158,6 +154,10 @@ class PlanRankings(PlanAction[None]):
             else:
                 require(method != "friedman", "methods", got=method, want="a private test: friedman takes no epsilon")
 
+    def plan(self, inputs: Inputs[None], context: Context) -> Plan:  # noqa: ARG002
+        """Simulate, without a progress bar of its own."""
+        return peerveil.rankings.plan_rankings(**self.arguments(), progress=False)
+
 
 class RandomizeRankings(Action["Rankings"]):
     """Local reports of a table of rankings."""
@@ -175,7 +175,7 @@ class RandomizeRankings(Action["Rankings"]):
     calls = "peerveil.rankings:randomize_rankings"
     examples = ("rankings.csv --epsilon 0.5 --public-seed 7", "rankings.csv --epsilon 1 --ask pairs --questions 2")
 
-    epsilon: Budget
+    epsilon: Annotated[Epsilon, _BUDGET]
     ask: Annotated[
         Literal["items", "pairs"],
         Setting(
@@ -193,11 +193,10 @@ class RandomizeRankings(Action["Rankings"]):
 
     def guarantee(self, inputs: Inputs[Rankings]) -> Guarantee:
         """That of one report."""
-        from peerveil.rankings import LocalProtocol
-
         inputs.table.require_complete("a report")
         settings = {"ask": self.ask, "questions": self.questions, "seed": self.public_seed}
-        return LocalProtocol(len(inputs.table.items), epsilon=self.epsilon, **settings).guarantee  # type: ignore[arg-type]
+        protocol = peerveil.rankings.LocalProtocol(len(inputs.table.items), epsilon=self.epsilon, **settings)  # type: ignore[arg-type]
+        return protocol.guarantee
 
     def run(self, inputs: Inputs[Rankings], context: Context) -> Outcome:
         """Randomize once."""
@@ -206,13 +205,12 @@ class RandomizeRankings(Action["Rankings"]):
 
         randomized = self.call(inputs.table, randomness=context.randomness, account=context.account)
         protocol, (answers, yes) = randomized.protocol, randomized.counts()
-        outcome = Outcome("What would people report who never hand over their rankings?")
-        outcome.set_guarantee(randomized.guarantee)
         reports, questions = len(randomized.rankings), plural(protocol.questions, "shared question")
-        outcome.public.answer = f"{reports:,} randomized rankings, one per person and in random order, on {questions}."
-        outcome.public.findings = [outcome.public.answer]
-        outcome.public.results = {"reports": reports, "protocol": protocol, "answers": answers, "yes": yes}
-        outcome.public.file(FILE_NAME, randomized.text())
+        answer = f"{reports:,} randomized rankings, one per person and in random order, on {questions}."
+        results = {"reports": reports, "protocol": protocol, "answers": answers, "yes": yes}
+        part = OutcomePart(answer, [answer], results, files={FILE_NAME: randomized.text()})
+        question = "What would people report who never hand over their rankings?"
+        outcome = Outcome.guaranteed(question, randomized.guarantee, part)
         caption = "The share of randomized answers that say yes, by question; chance alone would give one half."
         outcome.figure(randomized.plot, f"{randomized.summary()}. {caption}", caption, public=True)
         _protect_ranking(outcome, randomized.guarantee, _READER)
@@ -267,8 +265,7 @@ def _protect_ranking(outcome: Outcome, guarantee: Guarantee, guess: str) -> None
 
 def _test_outcome(test: UniformityTest, name: str, *, public: bool) -> Outcome:
     """A test's answer, figures and files."""
-    outcome = Outcome("Do the rankings differ from chance?")
-    outcome.set_guarantee(test.guarantee)
+    outcome = Outcome.guaranteed("Do the rankings differ from chance?", test.guarantee)
     part = outcome.part(public)
     pvalue = f"p-value {test.pvalue:.2g}" if test.pvalue >= 1e-6 else "p-value below 0.000001"
     verdict = "Yes, the rankings" if test.reject else "No evidence that the rankings"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, Setting
-from peerveil.study.outcome import Outcome, person_cautions, typical_and_most
+from peerveil.study.outcome import Outcome, OutcomePart, person_cautions, typical_and_most
 from peerveil.study.spelling import Classes, Epsilon, File, require
 from peerveil.study.toml import SuggestedStep
 from peerveil.study.truth_planning import (
@@ -169,7 +169,7 @@ class RandomizeAnswers(Action["Labels"]):
             )
         part.results |= {"epsilon_of_a_report": sent.response.exact_epsilon, "most_reports_of_a_person": sent.most}
         part.csv("reports.csv", sent.frame())
-        outcome.private.file("reports.jsonl", answers_text(collected))
+        outcome.private.files["reports.jsonl"] = answers_text(collected)
         return outcome
 
 
@@ -324,33 +324,31 @@ def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, table
     from peerveil.data.table import plural
     from peerveil.truth.result import CONFIDENCE
 
-    outcome = Outcome(question)
-    outcome.set_guarantee(result.guarantee)
-    outcome.mark = result.mark
-    part, private = outcome.public, outcome.private
     tasks, answers, people = len(result.tasks), int(result.loads.sum()), result.loads.size
     confidence, ability = float(result.confidence.mean()), float(np.median(result.abilities))
-    part.answer = (
+    part = OutcomePart(
         f"{int((result.confidence >= 0.9).sum()):,} of {plural(tasks, 'label')} have a confidence of at least 90%; the list is "
-        "in labels.csv. Confidences are too high where people share errors."
+        "in labels.csv. Confidences are too high where people share errors.",
+        [
+            f"{plural(tasks, 'task')} labeled from {plural(answers, 'answer')} of {plural(people, 'worker')}. The mean "
+            f"confidence of the labels is {100 * confidence:.0f}%, the median estimated ability {ability:.2f}.",
+            CONFIDENCE,
+            *([] if result.evidence is None else [result.evidence.in_words]),
+        ],
+        {
+            "tasks": tasks,
+            "workers": people,
+            "reports": answers,
+            "model": result.model,
+            "classes": list(result.classes),
+            "mean_confidence": confidence,
+            "median_ability": ability,
+        },
     )
-    part.findings = [
-        f"{plural(tasks, 'task')} labeled from {plural(answers, 'answer')} of {plural(people, 'worker')}. The mean confidence of "
-        f"the labels is {100 * confidence:.0f}%, the median estimated ability {ability:.2f}.",
-        CONFIDENCE,
-        *([] if result.evidence is None else [result.evidence.in_words]),
-    ]
-    part.results = {
-        "tasks": tasks,
-        "workers": people,
-        "reports": answers,
-        "model": result.model,
-        "classes": list(result.classes),
-        "mean_confidence": confidence,
-        "median_ability": ability,
-    }
     part.csv("labels.csv", result.frame(probabilities=True))
     part.json("truth.json", result)
+    outcome = Outcome.guaranteed(question, result.guarantee, part)
+    outcome.mark, private = result.mark, outcome.private
     private.csv("workers.csv", workers.frame())
     caption = "Estimated abilities, from the lowest to the highest, with intervals of two standard errors."
     outcome.figure(result.plot, f"{caption} {result.summary()}.", caption, public=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
+import peerveil
 from peerveil.study.actions import Action, PlanAction, Setting
 from peerveil.study.outcome import NOT_PUBLISHED, Outcome, OutcomePart
 from peerveil.study.spelling import Classes, Epsilon, EpsilonOrNone, File, InnerShare, PositivePair, Range, require
@@ -131,11 +132,7 @@ class PlanCollection(PlanAction[None]):
         self._ability()
 
     def _ability(self) -> tuple[float, float]:
-        if self.like is None:
-            return self.ability
-        from peerveil.truth import abilities_like
-
-        return abilities_like(self.like)
+        return self.ability if self.like is None else peerveil.truth.abilities_like(self.like)
 
     def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
         """Simulate crowds."""
