@@ -91,7 +91,7 @@ def _common(kind: type[Action[Any]]) -> list[Any]:
         help="What the cells of a wide table hold: orders (items; one column per place) or places (one column per item).",
     )
     options = (
-        (base.kind_option(kind.kinds), len(kind.kinds) > 1),
+        (base.kind_option(type=click.Choice(kind.kinds)), len(kind.kinds) > 1),
         (base.column_option, bool(kind.kinds)),
         (base.format_option, bool(kind.kinds)),
         (base.time_zone_option, bool({"events", "reviews"} & set(kind.kinds))),
@@ -99,7 +99,7 @@ def _common(kind: type[Action[Any]]) -> list[Any]:
         (base.ledger_option, kind.spends),
         (base.account_option(), kind.spends),
         (base.seed_option, kind.spends and not own_seed),
-        (base.out_option(f"out/{kind.module()}-{kind.verb()}"), True),
+        (base.out_option(default=f"out/{kind.module()}-{kind.verb()}"), True),
         (base.force_option, True),
     )
     return [option for option, is_wanted in options if is_wanted]

@@ -12,24 +12,15 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
+from typing import Any, Final, NoReturn
 
 import click
 
 from peerveil import __version__
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
-
-if TYPE_CHECKING:
-    AnyCommand = TypeVar("AnyCommand", bound="Callable[..., Any] | click.Command")
-
-    class Decorator(Protocol):
-        """What adds a parameter to a command."""
-
-        def __call__(self, command: AnyCommand, /) -> AnyCommand:
-            """Add it."""
-
 
 CHECK_FAILED: Final = 1
 BAD_INPUT: Final = 2
@@ -202,34 +193,14 @@ time_zone_option = click.option(
 )
 
 
-def argument(name: str, **settings: Any) -> Decorator:
-    """A positional argument; like ``click.argument``, with ``help``."""
-    return click.argument(name, cls=Argument, **settings)
-
-
-def out_option(default: str | None = None, *, show_default: str | None = None) -> Decorator:
-    """``--out``: a folder in every command; :func:`peerveil.core.files.check_out` says which."""
-    return click.option(
-        "--out", type=PATH, metavar="FOLDER", default=default, show_default=show_default, help="Folder to write to."
-    )
-
-
-def account_option(*, required: bool = False, show_default: str | None = None) -> Decorator:
-    """``--account``: the name of an account."""
-    return click.option("--account", required=required, show_default=show_default, help="Account in the ledger.")
-
-
-def data_seed_option(default: int) -> Decorator:
-    """``--seed`` of synthetic data."""
-    text = "Seed of the synthetic data. The same seed gives the same data."
-    return click.option("--seed", type=int, default=default, help=text)
-
-
-def kind_option(kinds: Sequence[str]) -> Decorator:
-    """``--kind``: one of these kinds of table."""
-    return click.option(
-        "--kind", type=click.Choice(kinds), show_default="recognized", help="Table to read the file as."
-    )
+# what takes further settings of click, such as a default
+argument: Final = partial(click.argument, cls=Argument)
+out_option: Final = partial(click.option, "--out", type=PATH, metavar="FOLDER", help="Folder to write to.")
+account_option: Final = partial(click.option, "--account", help="Account in the ledger.")
+data_seed_option: Final = partial(
+    click.option, "--seed", type=int, help="Seed of the synthetic data. The same seed gives the same data."
+)
+kind_option: Final = partial(click.option, "--kind", show_default="recognized", help="Table to read the file as.")
 
 
 def columns_named(given: Sequence[str]) -> dict[str, str] | None:
@@ -314,9 +285,8 @@ _SECTIONS: Final = {
         "reproduce": "Reproduce the figures and tables of the papers, next to our own methods",
     },
 }
-_FILES: Final = dict.fromkeys(
-    ("demo", "new", "run", "schema"), "study"
-)  # every other command has a file of its own name
+# every other command has a file of its own name
+_FILES: Final = dict.fromkeys(("demo", "new", "run", "schema"), "study")
 
 
 def build_app() -> LazyGroup:
@@ -384,7 +354,12 @@ def _explained(error: Exception) -> tuple[str, str, int]:
         message = " ".join(error.format_message().split()).removesuffix(".")
         return f"{message}; try '{path} --help'", "UsageError", BAD_INPUT
     if isinstance(error, PeerveilError):
-        return str(error), type(error).__name__, _exit_code(error)
+        from peerveil.audit import PrivacyViolation
+        from peerveil.ledger import BudgetExceeded
+
+        codes = {BudgetExceeded: BUDGET_EXCEEDED, PrivacyViolation: CHECK_FAILED}
+        code = next((code for kind, code in codes.items() if isinstance(error, kind)), BAD_INPUT)
+        return str(error), type(error).__name__, code
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("peerveil"):
         from peerveil.core.optional import MissingExtra, missing_parts
 
@@ -396,11 +371,3 @@ def _explained(error: Exception) -> tuple[str, str, int]:
         return f"{where}{error.strerror or error}", type(error).__name__, BAD_INPUT
     shown = str(error) or type(error).__name__
     return f"{shown} (an error in peerveil; --debug shows where)", "InternalError", INTERNAL
-
-
-def _exit_code(error: PeerveilError) -> int:
-    from peerveil.audit import PrivacyViolation
-    from peerveil.ledger import BudgetExceeded
-
-    codes = {BudgetExceeded: BUDGET_EXCEEDED, PrivacyViolation: CHECK_FAILED}
-    return next((code for kind, code in codes.items() if isinstance(error, kind)), BAD_INPUT)

@@ -57,7 +57,7 @@ def recognize(file: Path, as_json: bool) -> None:
     ],
 )
 @_file_argument
-@kind_option(KINDS)
+@kind_option(type=click.Choice(KINDS))
 @format_option
 @column_option
 @time_zone_option
@@ -102,7 +102,7 @@ def check(
 @click.option("--papers", type=int, default=200, help="Number of papers.")
 @click.option("--reviewers", type=int, default=150, help="Number of reviewers.")
 @click.option("--reviews-per-paper", type=int, default=3, help="Number of reviews of each paper.")
-@data_seed_option(0)
+@data_seed_option(default=0)
 @click.option(
     "--people-seed",
     type=int,

@@ -253,7 +253,7 @@ def restore(backup_file: Path, db: str | None, config: Path | None, as_json: boo
 
 
 @gateway.command("page", examples=["peerveil gateway page --out out/gateway"])
-@out_option("out/gateway")
+@out_option(default="out/gateway")
 @force_option
 @_configured
 def page(out: Path, force: bool, db: str | None, config: Path | None, as_json: bool) -> None:

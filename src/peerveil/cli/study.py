@@ -125,8 +125,8 @@ def _altogether(checked: Checked) -> str:
 @click.command("demo", cls=Command, examples=["peerveil demo --out out/demo"])
 @click.option("--papers", type=int, default=600, help="Number of papers of the synthetic conference.")
 @click.option("--reviewers", type=int, default=1800, help="Number of reviewers of the synthetic conference.")
-@data_seed_option(2026)
-@out_option("out/demo")
+@data_seed_option(default=2026)
+@out_option(default="out/demo")
 def demo(papers: int, reviewers: int, seed: int, out: Path, as_json: bool) -> None:
     """Analyze a synthetic conference from start to finish and write a report.
 

@@ -5,7 +5,7 @@ An action is a frozen dataclass whose fields are its parameters, each with type,
     class PublishMeans(Action["Reviews"]):
         name = "release.publish"  # in a study: action = "release.publish"; as a command: peerveil release publish
         ...
-        epsilon: Annotated[Epsilon, Setting("Privacy budget (epsilon) for this release.", common=True)]
+        epsilon: Annotated[Epsilon, common("Privacy budget (epsilon) for this release.")]
 
 Each module has one file here with its actions. Declaring them imports nothing heavy: help needs only this file, a check imports
 pydantic, and a run imports the module that does the work. Pydantic says *which* value is wrong; the declaration says, in one
@@ -20,7 +20,6 @@ from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from importlib import import_module
 from pkgutil import resolve_name
-from types import UnionType
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -32,7 +31,6 @@ from typing import (
     NamedTuple,
     Self,
     TypeVar,
-    Union,
     dataclass_transform,
     get_args,
     get_origin,
@@ -69,6 +67,11 @@ class Setting(NamedTuple):
     common: bool = False
 
 
+def common(help: str, label: str = "") -> Setting:  # noqa: A002
+    """A setting that forms show at once."""
+    return Setting(help, label, common=True)
+
+
 @dataclass(frozen=True)
 class Parameter:
     """One parameter, as every surface shows it."""
@@ -89,7 +92,7 @@ class Parameter:
     def of(cls, name: str, hint: Any, default: Any) -> Parameter:
         """A field's declaration, read from its type."""
         kind, *metadata = get_args(hint)
-        if get_origin(kind) in (Union, UnionType) and type(None) in get_args(kind):
+        if type(None) in get_args(kind):
             (kind,) = (part for part in get_args(kind) if part is not type(None))
         many = get_origin(kind) is tuple and get_args(kind)[-1:] == (...,)
         if many:

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from peerveil.core.optional import missing_parts
-from peerveil.study.actions import Action, Setting
+from peerveil.study.actions import Action, Setting, common
 from peerveil.study.outcome import Outcome, OutcomePart
 from peerveil.study.spelling import Range
 
@@ -38,9 +38,7 @@ class AuditRun(Action[None]):
     samples: Annotated[
         int | None,
         Range(ge=40, le=10_000_000),
-        Setting(
-            "Outputs per side for each claim; more finds more. By default 20,000 to 500,000 by mechanism.", common=True
-        ),
+        common("Outputs per side for each claim; more finds more. By default 20,000 to 500,000 by mechanism."),
     ] = None
     broken: Annotated[
         bool, Setting("Also audit deliberately broken mechanisms, and count the samples needed to detect them.")

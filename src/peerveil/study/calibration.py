@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import peerveil
 from peerveil.core.errors import Verbatim
-from peerveil.study.actions import Action, PlanAction, Setting
+from peerveil.study.actions import Action, PlanAction, Setting, common
 from peerveil.study.outcome import Outcome, OutcomePart
 from peerveil.study.spelling import File, InnerShare, Range, ReviewsName, ScaleAndBias, Share, require
 from peerveil.study.toml import SuggestedStep
@@ -26,23 +26,21 @@ class _Decisions(Action["Reviews"]):
     kinds = ("reviews",)
 
     accept: Annotated[
-        int | None, Range(ge=0, le=1_000_000), Setting("How many papers to accept.", "Papers to accept", common=True)
+        int | None, Range(ge=0, le=1_000_000), common("How many papers to accept.", "Papers to accept")
     ] = None
     accepted: Annotated[
         InnerShare | None,
-        Setting(
+        common(
             "Instead of a number: the share of all papers expected above the line, such as 0.25.",
             "Share of papers to accept",
-            common=True,
         ),
     ] = None
     history: Annotated[
         tuple[ReviewsName, ...],
-        Setting(
+        common(
             "Reviews of past conferences, from which each reviewer's strictness (scale and bias) is fitted; the same people "
             "need the same names there.",
             "Past conference",
-            common=True,
         ),
     ] = ()
     reviewers: Annotated[
@@ -73,10 +71,9 @@ class _Decisions(Action["Reviews"]):
     group_size: Annotated[
         int,
         Range(ge=2, le=6),
-        Setting(
+        common(
             "Papers whose committees could have been exchanged. Larger groups hide a writer among more people, and take "
-            "longer.",
-            common=True,
+            "longer."
         ),
     ] = 5
     exactly: Annotated[
@@ -159,10 +156,9 @@ class DecideConference(_Decisions):
 
     adversary_error: Annotated[
         Share,
-        Setting(
+        common(
             "How often the best guess of a review's writer shall be wrong, as far as the scores allow: 0.5 is half of the time.",
             "How often a guess of the writer shall be wrong",
-            common=True,
         ),
     ]
 
@@ -264,10 +260,9 @@ class PlanDecisions(_Decisions, PlanAction["Reviews"]):
     ] = "paper"
     demands: Annotated[
         tuple[Share, ...],
-        Setting(
+        common(
             "For a conference: how often the best guess of a review's writer shall be wrong, values to try.",
             "Errors of the guess to try",
-            common=True,
         ),
     ] = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
     most_groups: Annotated[
@@ -303,13 +298,12 @@ class SimulateDecisions(Action[None]):
 
     functions: Annotated[
         tuple[ScaleAndBias, ...],
-        Setting(
+        common(
             "How each reviewer scores: score = scale * quality + bias. Two reviewers are pairs, more are panels.",
             "Reviewers",
-            common=True,
         ),
     ] = ((1.0, 0.5), (0.7, -0.5))
-    noise: Annotated[float, Range(ge=0), Setting("Standard deviation of scores.", "Noise of scores", common=True)] = 0.4
+    noise: Annotated[float, Range(ge=0), common("Standard deviation of scores.", "Noise of scores")] = 0.4
     share: Annotated[
         Share,
         Setting("Pairs: how much of the possible protection to use, from none (0) to all (1).", "Share of protection"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import peerveil
-from peerveil.study.actions import Action, PlanAction, Setting
+from peerveil.study.actions import Action, PlanAction, Setting, common
 from peerveil.study.outcome import Outcome, OutcomePart
 from peerveil.study.spelling import Epsilon, EpsilonOrNone, InnerShare, Range, require
 from peerveil.study.toml import SuggestedStep
@@ -23,12 +23,9 @@ _PARTIAL: Final = "pairs-norm"  # takes rankings that leave items out or have ti
 _MOST_NAMES: Final = 20
 
 Level = Annotated[
-    InnerShare,
-    Setting(
-        "The probability that rankings made by pure chance are called different.", "Significance level", common=True
-    ),
+    InnerShare, common("The probability that rankings made by pure chance are called different.", "Significance level")
 ]
-_BUDGET: Final = Setting("Privacy budget (epsilon) for one person's ranking. Smaller is more private.", common=True)
+_BUDGET: Final = common("Privacy budget (epsilon) for one person's ranking. Smaller is more private.")
 
 
 class RankingsTest(Action["Rankings"]):
@@ -121,16 +118,13 @@ class PlanRankings(PlanAction[None]):
     caption = "Power against the number of people, one line per test; the dotted line is the power wanted."
     costs_nothing = "Computed by simulation, without any data: nothing is spent."
 
-    items: Annotated[
-        int, Range(ge=2, le=10_000_000), Setting("How many items are ranked.", "Number of items", common=True)
-    ]
-    spread: Annotated[InnerShare, Setting("Spread of the signal to detect; 1 would be chance.", common=True)]
+    items: Annotated[int, Range(ge=2, le=10_000_000), common("How many items are ranked.", "Number of items")]
+    spread: Annotated[InnerShare, common("Spread of the signal to detect; 1 would be chance.")]
     epsilon: Annotated[
-        Epsilon | None,
-        Setting("Privacy budget (epsilon) for one person's ranking; by default without privacy.", common=True),
+        Epsilon | None, common("Privacy budget (epsilon) for one person's ranking; by default without privacy.")
     ] = None
     level: Level = 0.05
-    power: Annotated[InnerShare, Setting("The probability with which the signal is to be detected.", common=True)] = 0.8
+    power: Annotated[InnerShare, common("The probability with which the signal is to be detected.")] = 0.8
     methods: Annotated[
         tuple[
             Literal[
@@ -178,18 +172,13 @@ class RandomizeRankings(Action["Rankings"]):
     epsilon: Annotated[Epsilon, _BUDGET]
     ask: Annotated[
         Literal["items", "pairs"],
-        Setting(
+        common(
             "What the questions are about: whether an item is in the upper half, or which of two items comes first.",
             "Questions about",
-            common=True,
         ),
     ] = "items"
-    questions: Annotated[
-        int, Range(ge=1), Setting("How many questions all people share.", "Number of questions", common=True)
-    ] = 3
-    public_seed: Annotated[
-        int, Range(ge=0, lt=2**53), Setting("Fixes the shared questions; publish it beforehand.", common=True)
-    ] = 0
+    questions: Annotated[int, Range(ge=1), common("How many questions all people share.", "Number of questions")] = 3
+    public_seed: Annotated[int, Range(ge=0, lt=2**53), common("Fixes the shared questions; publish it beforehand.")] = 0
 
     def guarantee(self, inputs: Inputs[Rankings]) -> Guarantee:
         """That of one report."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import peerveil
-from peerveil.study.actions import Action, PlanAction, Setting
+from peerveil.study.actions import Action, PlanAction, Setting, common
 from peerveil.study.outcome import Outcome, OutcomePart, guess_percent, person_cautions, typical_and_most
 from peerveil.study.spelling import Epsilon, Range, Scale
 from peerveil.study.toml import SuggestedStep
@@ -34,20 +34,15 @@ ONE_REVIEW_EACH: Final = (
 )
 Weight = Annotated[
     Literal["rating", "miscalibration", "normalized", "subjectivity"],
-    Setting(
+    common(
         "What is averaged for each reviewer. Miscalibration is strictness: points above or below what others gave to the same "
         "papers.",
         "What is measured",
-        common=True,
     ),
 ]
 DeclaredScale = Annotated[
     Scale | None,
-    Setting(
-        "Scores that the review form allows; by default those seen in the data.",
-        "Lowest and highest score",
-        common=True,
-    ),
+    common("Scores that the review form allows; by default those seen in the data.", "Lowest and highest score"),
 ]
 Bounds = Annotated[
     Literal["counting", "range"],
@@ -76,9 +71,7 @@ class PublishMeans(Action["Reviews"]):
         "reviews.csv --weight miscalibration --epsilon 1 --ledger budget.db --account iclr-2026",
     )
 
-    epsilon: Annotated[
-        Epsilon, Setting("Privacy budget (epsilon) of this release. Smaller is more private.", common=True)
-    ]
+    epsilon: Annotated[Epsilon, common("Privacy budget (epsilon) of this release. Smaller is more private.")]
     weight: Weight = "rating"
     scale: DeclaredScale = None
     bounds: Bounds = "counting"
@@ -198,9 +191,13 @@ class PlanRelease(PlanAction["Reviews"]):
     caption = "Expected error against epsilon, by how strongly reviewers differ."
     costs_nothing = "Computed from public data alone: nothing is spent, and nothing is revealed about who wrote what."
 
-    epsilons: Annotated[
-        tuple[Epsilon, ...], Setting("Privacy budgets (epsilon) to try.", "Epsilons to try", common=True)
-    ] = ("0.1", "0.3", "1", "3", "10")
+    epsilons: Annotated[tuple[Epsilon, ...], common("Privacy budgets (epsilon) to try.", "Epsilons to try")] = (
+        "0.1",
+        "0.3",
+        "1",
+        "3",
+        "10",
+    )
     weight: Weight = "rating"
     scale: DeclaredScale = None
     bounds: Bounds = "counting"
@@ -213,7 +210,9 @@ class PlanRelease(PlanAction["Reviews"]):
 
 def _public(action: PublishMeans | PlanRelease, table: Reviews) -> PublicScores:
     """The public part of the scores; building it refuses what could not be published."""
-    return peerveil.release.PublicScores.of(table, weight=action.weight, scale=action.scale)
+    from peerveil.release import PublicScores
+
+    return PublicScores.of(table, weight=action.weight, scale=action.scale)
 
 
 ACTIONS: Final[tuple[type[Action[Any]], ...]] = (PublishMeans, PlanRelease)

@@ -73,8 +73,7 @@ def make_page(
     titles = _titles(shown)
     page.heading("The answers")
     page.answers([(titles[name], _answer(outcome, public)) for name, outcome in shown.items()])
-    hidden = len(checked.names) - len(shown)
-    if hidden:
+    if hidden := len(checked.names) - len(shown):
         steps = "One step is not shown here: it is" if hidden == 1 else f"{hidden} steps are not shown here: they are"
         page.paragraph(f"{steps} not for publication.")
     page.see_words()
@@ -133,8 +132,8 @@ def _add_section(page: Page, title: str, outcome: Outcome, *, public: bool, simu
     page.heading(title)
     for text in outcome.public.findings:
         page.paragraph(str(text))
-    short = outcome.guarantee_short or outcome.guarantee_text
-    page.guarantee(short, outcome.guarantee_text if outcome.guarantee_text != short else "")
+    short, text = outcome.guarantee_short or outcome.guarantee_text, outcome.guarantee_text
+    page.guarantee(short, text if text != short else "")
     parts = {"": outcome.public} | ({} if public else {" (must not be published)": outcome.private})
     for note, part in parts.items():
         for figure in part.figures:
@@ -182,14 +181,14 @@ class Cost:
         """Whether what had gone before went for the same data."""
         if not self.before:
             return f"Nothing had been spent from {self.account} before."
-        same = printed(self.before_on_these_data, "up")
-        before = f"{printed(self.before, 'up'):g}"
+        amounts = (self.before, self.before_on_these_data, self.before + self.ours)
+        before, same, total = (f"{printed(amount, 'up'):g}" for amount in amounts)
         if self.before_on_these_data == self.before:
             return (
                 f"The {before} spent before from {self.account} went for the same data: for everybody in them it adds up "
-                f"with what this study spent to {printed(self.before + self.ours, 'up'):g}."
+                f"with what this study spent to {total}."
             )
-        part = f"{same:g} of it" if self.before_on_these_data else "none of it"
+        part = f"{same} of it" if self.before_on_these_data else "none of it"
         return (
             f"Of the {before} spent before from {self.account}, {part} went for the same data; the rest for other data."
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import peerveil
 from peerveil.core.errors import Verbatim
-from peerveil.study.actions import Action, PlanAction, Setting
+from peerveil.study.actions import Action, PlanAction, Setting, common
 from peerveil.study.outcome import NOT_PUBLISHED, Outcome, OutcomePart
 from peerveil.study.spelling import Duration, Epsilon, File, InnerShare, Name, Range, Share, require
 from peerveil.study.toml import SuggestedStep
@@ -20,14 +20,9 @@ if TYPE_CHECKING:
     from peerveil.timing.mechanism import DelayMechanism
 
 Window = Annotated[
-    Duration,
-    Setting(
-        "Posts of one person on different threads this close together are one sitting.", "One sitting", common=True
-    ),
+    Duration, common("Posts of one person on different threads this close together are one sitting.", "One sitting")
 ]
-Epsilons = Annotated[
-    tuple[Epsilon, ...], Setting("Privacy parameters (epsilon) to try.", "Epsilons to try", common=True)
-]
+Epsilons = Annotated[tuple[Epsilon, ...], common("Privacy parameters (epsilon) to try.", "Epsilons to try")]
 
 
 def _require_wider(gap: float, window: float) -> None:
@@ -60,8 +55,7 @@ class AuditLog(Action["Events"]):
 
     window: Window = 300.0
     gap: Annotated[
-        Duration | None,
-        Setting("How far apart lone posts may be and still be covered; by default taken from the log.", common=True),
+        Duration | None, common("How far apart lone posts may be and still be covered; by default taken from the log.")
     ] = None
     percentile: Annotated[
         float, Range(gt=0, le=100), Setting("Without a gap: the percentile of the log's intervals to take as the gap.")
@@ -178,14 +172,14 @@ class PlanDelays(PlanAction["Events"]):
     caption = "Mean delays under each mechanism, holds included."
     costs_nothing = "Nothing is posted or spent. The gap becomes part of the public protocol when you use it."
 
-    epsilon: Annotated[
-        Epsilon, Setting("Privacy parameter (epsilon) for a pair of posts. Smaller is more private.", common=True)
-    ] = "1"
+    epsilon: Annotated[Epsilon, common("Privacy parameter (epsilon) for a pair of posts. Smaller is more private.")] = (
+        "1"
+    )
     window: Window = 300.0
     percentile: Annotated[
         float | None,
         Range(gt=0, le=100),
-        Setting("Cover this percentage of the log's intervals; 50 if no crossover is given either.", common=True),
+        common("Cover this percentage of the log's intervals; 50 if no crossover is given either."),
     ] = None
     crossover: Annotated[
         InnerShare | None,
@@ -251,17 +245,13 @@ class PostLog(Action["Events"]):
     ] = "follow-up"
     epsilon: Annotated[
         Epsilon,
-        Setting(
-            "Privacy parameter (epsilon) for a pair of posts. Smaller is more private, and delays are longer.",
-            common=True,
-        ),
+        common("Privacy parameter (epsilon) for a pair of posts. Smaller is more private, and delays are longer."),
     ] = "1"
     gap: Annotated[
         Duration | None,
-        Setting(
+        common(
             "How far apart two lone posts may be and still be covered; every mechanism but the queue needs it. Choose it from "
-            "an earlier log, since a gap chosen from this one would reveal something about it.",
-            common=True,
+            "an earlier log, since a gap chosen from this one would reveal something about it."
         ),
     ] = None
     window: Window = 300.0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from peerveil.core.errors import Verbatim
-from peerveil.study.actions import Action, Setting
+from peerveil.study.actions import Action, Setting, common
 from peerveil.study.outcome import Outcome, OutcomePart, person_cautions, typical_and_most
 from peerveil.study.spelling import Classes, Epsilon, File, require
 from peerveil.study.toml import SuggestedStep
@@ -79,9 +79,9 @@ class RandomizeAnswers(Action["Labels"]):
     )
 
     epsilon: Annotated[
-        Epsilon, Setting("Privacy budget (epsilon) of one answer or one person. Smaller is more private.", common=True)
+        Epsilon, common("Privacy budget (epsilon) of one answer or one person. Smaller is more private.")
     ]
-    classes: Annotated[Classes, Setting("Classes of the answers, from a public list.", "Possible answers", common=True)]
+    classes: Annotated[Classes, common("Classes of the answers, from a public list.", "Possible answers")]
     unit: Unit = "answer"
     model: Model = "auto"
     hide_tasks: Annotated[bool, Setting("Also hide which tasks a person answered; needs the list of all tasks.")] = (
@@ -194,18 +194,13 @@ class InferLabels(Action["Labels"]):
 
     epsilon: Annotated[
         Epsilon | None,
-        Setting(
-            "Epsilon with which each answer was randomized; a file of reports states it.",
-            "Epsilon of the devices",
-            common=True,
-        ),
+        common("Epsilon with which each answer was randomized; a file of reports states it.", "Epsilon of the devices"),
     ] = None
     randomized: Annotated[
         bool,
-        Setting(
+        common(
             "Each answer was randomized, with this epsilon, on the person's own device before it was collected.",
             "The answers were randomized on devices",
-            common=True,
         ),
     ] = False
     classes: SeenClasses = None

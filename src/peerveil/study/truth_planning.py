@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import peerveil
-from peerveil.study.actions import Action, PlanAction, Setting
+from peerveil.study.actions import Action, PlanAction, Setting, common
 from peerveil.study.outcome import NOT_PUBLISHED, Outcome, OutcomePart
 from peerveil.study.spelling import Classes, Epsilon, EpsilonOrNone, File, InnerShare, PositivePair, Range, require
 
@@ -24,14 +24,12 @@ Model = Annotated[
 ]
 Unit = Annotated[
     Literal["answer", "person"],
-    Setting(
-        "What epsilon protects: each answer, or all answers of one person together.", "Unit of protection", common=True
-    ),
+    common("What epsilon protects: each answer, or all answers of one person together.", "Unit of protection"),
 ]
 SeenClasses = Annotated[
-    Classes | None, Setting("Classes of the answers; by default those in the data.", "Possible answers", common=True)
+    Classes | None, common("Classes of the answers; by default those in the data.", "Possible answers")
 ]
-_TO_TRY: Final = Setting("Privacy budgets (epsilon) to try.", "Epsilons to try", common=True)
+_TO_TRY: Final = common("Privacy budgets (epsilon) to try.", "Epsilons to try")
 Seed = Annotated[int, Range(ge=0, le=2**31), Setting("Seed of the simulation.")]
 
 
@@ -96,11 +94,9 @@ class PlanCollection(PlanAction[None]):
     caption = "Correct labels against answers per task, for each epsilon."
     costs_nothing = "Computed by simulation: nothing is spent, and nothing is revealed about anybody's answers."
 
-    accuracy: Annotated[InnerShare, Setting("Share of correct labels to reach.", common=True)] = 0.9
+    accuracy: Annotated[InnerShare, common("Share of correct labels to reach.")] = 0.9
     epsilons: Annotated[tuple[EpsilonOrNone, ...], _TO_TRY] = ("0.5", "1", "2", "4")
-    classes: Annotated[
-        int, Range(ge=2, le=1000), Setting("Number of possible answers.", "Number of classes", common=True)
-    ] = 2
+    classes: Annotated[int, Range(ge=2, le=1000), common("Number of possible answers.", "Number of classes")] = 2
     ability: Annotated[
         PositivePair,
         Setting(
@@ -157,12 +153,10 @@ class SimulateCrowd(Action[None]):
     calls = "peerveil.truth:simulate_crowd"
     examples = ("--tasks 200 --kind spammers", "--classes yes,no --seed 3")
 
-    tasks: Annotated[int, Range(ge=1, le=1_000_000), Setting("Number of tasks.", common=True)] = 500
-    workers: Annotated[int, Range(ge=1, le=100_000), Setting("Number of workers.", common=True)] = 50
-    answers: Annotated[
-        int, Range(ge=1, le=100_000), Setting("Workers who answer each task.", "Answers per task", common=True)
-    ] = 10
-    classes: Annotated[Classes, Setting("Classes of the answers.", "Possible answers", common=True)] = 2
+    tasks: Annotated[int, Range(ge=1, le=1_000_000), common("Number of tasks.")] = 500
+    workers: Annotated[int, Range(ge=1, le=100_000), common("Number of workers.")] = 50
+    answers: Annotated[int, Range(ge=1, le=100_000), common("Workers who answer each task.", "Answers per task")] = 10
+    classes: Annotated[Classes, common("Classes of the answers.", "Possible answers")] = 2
     kind: Annotated[
         Literal["one-coin", "two-coin", "biased", "confusion", "spammers", "experts", "hard-tasks"],
         Setting("What the crowd is like.", "Kind of crowd"),
