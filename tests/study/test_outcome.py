@@ -53,7 +53,7 @@ def test_the_best_guess_is_that_of_the_guarantee() -> None:
 
 
 def test_nothing_that_is_kept_back_stays_public() -> None:
-    outcome = Outcome.guaranteed("Correct labels", ONE, OutcomePart("9 of 10", ["9 of 10"], {"share": 0.9}))
+    outcome = Outcome.guaranteed("Correct labels", ONE, public=OutcomePart("9 of 10", ["9 of 10"], {"share": 0.9}))
     outcome.attack = ["none"]
     outcome.protect("one answer", ONE)
     outcome.public.table(["share"], [[0.9]])

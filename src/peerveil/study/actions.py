@@ -141,16 +141,12 @@ class Parameter:
 
     def text(self, value: Any) -> str:
         """A value as a form or a command line holds it; empty for none."""
-        if value is None:
-            return ""
-        return ", ".join(map(self._text, value)) if self.many else self._text(value)
+        return "" if value is None else ", ".join(map(self._text, value)) if self.many else self._text(value)
 
     def _text(self, value: Any) -> str:
         if self.spelling is not None:
             return self.spelling.write(value)
-        return (
-            str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
-        )
+        return json.dumps(value) if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
 
     def plain(self, value: Any) -> Any:
         """A value as a study file or JSON holds it."""
@@ -161,9 +157,8 @@ class Parameter:
 
     def from_text(self, text: str) -> Any:
         """What a form or a command line says, to be checked; several values are separated by commas."""
-        if not self.many:
-            return text.strip()
-        return [part.strip() for part in text.replace("\n", ",").split(",") if part.strip()]
+        parts = [part.strip() for part in text.replace("\n", ",").split(",") if part.strip()]
+        return parts if self.many else text.strip()
 
     def values(self, owner: Declared) -> list[Any]:
         """Its values in a declaration that was checked: one, several or none."""
@@ -296,8 +291,6 @@ class Action(Declared, Generic[Table]):
     examples: ClassVar[tuple[str, ...]] = ()
     """Arguments of the command, such as ``reviews.csv --epsilon 1``."""
 
-    # ---- what an action does ---------------------------------------------------------------------------------
-
     @classmethod
     def suggest(cls, table: Table) -> SuggestedStep | None:  # noqa: ARG003
         """What a new study proposes for a table; None if this action is not for it."""
@@ -322,8 +315,6 @@ class Action(Declared, Generic[Table]):
     def run(self, inputs: Inputs[Table], context: Context) -> Outcome:  # noqa: ARG002
         """Do it. It may spend once, through the account of its context."""
         raise TypeError(f"{type(self).__name__} declares no run")
-
-    # ---- its names -------------------------------------------------------------------------------------------
 
     @classmethod
     def module(cls) -> str:
@@ -392,8 +383,7 @@ def all_actions() -> dict[str, type[Action[Any]]]:
 
 def find_action(name: object) -> type[Action[Any]]:
     """An action by its name."""
-    module, _, verb = str(name).partition(".")
-    kind = actions_of(module).get(verb) if module in MODULES else None
-    if kind is None:
-        raise unknown("action", name, all_actions(), "actions")
-    return kind
+    kinds = all_actions()
+    if str(name) not in kinds:
+        raise unknown("action", name, kinds, "actions")
+    return kinds[str(name)]

@@ -13,7 +13,6 @@ from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
     from peerveil.calibration.fit import MiscalibrationFit
-    from peerveil.core.result import Plan
     from peerveil.data import Reviews
     from peerveil.study.execute import Context, Inputs
 
@@ -131,10 +130,6 @@ class _Decisions(Action["Reviews"]):
         """The conference; building it refuses what could not be decided."""
         return peerveil.calibration.Conference(inputs.table, **self.model(inputs))
 
-    def show_progress(self, context: Context) -> None:
-        """Say what takes longest."""
-        context.progress(0.0, "fitting reviewers' strictness" if self.history else "deciding")
-
 
 class DecideConference(_Decisions):
     """Decide a conference once."""
@@ -193,7 +188,7 @@ class DecideConference(_Decisions):
 
     def run(self, inputs: Inputs[Reviews], context: Context) -> Outcome:
         """Decide once."""
-        self.show_progress(context)
+        context.progress(0.0, "fitting reviewers' strictness" if self.history else "deciding")
         conference = self.conference(inputs)
         context.progress(0.5, "deciding")
         decision, sheet = conference.decide(
@@ -213,7 +208,7 @@ class DecideConference(_Decisions):
         public.csv("decisions.csv", decision.frame())
         public.json("decisions.json", decision)
         question = "Which papers should be accepted, correcting for strict reviewers?"
-        outcome = Outcome.guaranteed(question, decision.guarantee, public)
+        outcome = Outcome.guaranteed(question, decision.guarantee, public=public)
         outcome.protect("the writer of one review", decision.guarantee)
         outcome.protect("all reviews by one person", "not guaranteed: each review by itself")
         outcome.attack = [
@@ -226,9 +221,7 @@ class DecideConference(_Decisions):
             results=sheet.figures(),
         )
         outcome.private.csv("sheet.csv", sheet.frame())
-        caption = (
-            "How often the best adversary is wrong about each review's writer, against what the scores alone leave."
-        )
+        caption = "How often the best adversary is wrong about a review's writer, against what the scores alone leave."
         outcome.figure(sheet.plot, caption, caption, public=False)
         return outcome
 
@@ -276,9 +269,9 @@ class PlanDecisions(_Decisions, PlanAction["Reviews"]):
         self.conference(inputs)
         check_adversary(inputs.table, self.adversary)
 
-    def plan(self, inputs: Inputs[Reviews], context: Context) -> Plan:
+    def plan(self, inputs: Inputs[Reviews], context: Context) -> peerveil.core.result.Plan:
         """Try several demands."""
-        self.show_progress(context)
+        context.progress(0.0, "fitting reviewers' strictness" if self.history else "deciding")
         model = self.model(inputs)
         context.progress(0.5, "trying demands")
         own = {name: getattr(self, name) for name in ("adversary", "demands", "most_groups")}

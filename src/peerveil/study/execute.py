@@ -134,10 +134,9 @@ def read_inputs(
         for parameter in action.parameters()
         if parameter.named_data
     }
-    table = None
-    if source is not None and action.in_memory(source):
-        table = read(source, kind_of(action, source), action.extra_columns())
-    return Inputs(table, source, further)
+    if source is None or not action.in_memory(source):
+        return Inputs(None, source, further)
+    return Inputs(read(source, kind_of(action, source), action.extra_columns()), source, further)
 
 
 def kind_of(action: Action[Any], source: StudyFile) -> str:

@@ -160,15 +160,15 @@ class Outcome:
     # ---- guarantees ------------------------------------------------------------------------------------------
 
     @classmethod
-    def guaranteed(cls, question: str, guarantee: Guarantee, public: OutcomePart | None = None) -> Outcome:
-        """An outcome with a guarantee, in words and as data."""
+    def guaranteed(cls, question: str, guarantee: Guarantee, **parts: Any) -> Outcome:
+        """An outcome with a guarantee, in words and as data, and its parts."""
         return cls(
             question,
             str(guarantee),
             guarantee.mark,
-            public or OutcomePart(),
             guarantee_short=guarantee.short,
             guarantee=guarantee.to_dict(),
+            **parts,
         )
 
     def protect(self, what: str, how: Guarantee | str) -> None:
@@ -178,16 +178,9 @@ class Outcome:
     def protect_person(self, item: str, who: str, did: str, loads: tuple[int, int], guarantee_of: GuaranteeOf) -> None:
         """State how strongly one item is protected, and everything that a typical and the busiest person did.
 
-        Parameters
-        ----------
-        item : str
-            The one thing, such as "who wrote one review".
-        who, did : str
-            Who did it, and what, such as "reviewer" and "wrote ({} reviews)".
-        loads : tuple of int
-            How many things a typical person did, and the busiest.
-        guarantee_of : callable
-            The guarantee for so many things of one person.
+        ``item`` is such as "who wrote one review", ``who`` and ``did`` are such as "reviewer" and "wrote ({} reviews)",
+        ``loads`` say how many things a typical person did and the busiest, and ``guarantee_of`` gives the guarantee for so
+        many things of one person.
         """
         typical, most = loads
         self.protect(item, guarantee_of(1))
@@ -210,14 +203,7 @@ class Outcome:
     # ---- figures and whole results ---------------------------------------------------------------------------
 
     def figure(
-        self,
-        draw: Callable[..., object],
-        alt: str,
-        caption: str,
-        *,
-        public: bool,
-        height: float = 3.6,
-        columns: int = 1,
+        self, draw: Callable[..., Any], alt: str, caption: str, *, public: bool, height: float = 3.6, columns: int = 1
     ) -> None:
         """Draw on new axes (as many as ``columns``); the mark is written across each."""
         from peerveil.core.result import stamp_axes

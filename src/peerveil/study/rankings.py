@@ -11,10 +11,7 @@ from peerveil.study.spelling import Epsilon, EpsilonOrNone, InnerShare, Range, r
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
-    from peerveil.core.guarantee import Guarantee
-    from peerveil.core.result import Plan
     from peerveil.data import Rankings
-    from peerveil.rankings import UniformityTest
     from peerveil.study.execute import Context, Inputs, StudyFile
 
 _READER: Final = "Whoever reads the reports guesses between two possible rankings of one person"
@@ -71,7 +68,7 @@ class RankingsTest(Action["Rankings"]):
         why = "Do these rankings differ from chance? The p-value may be published."
         return SuggestedStep(why, {"epsilon": 1, **method}, remarks)
 
-    def guarantee(self, inputs: Inputs[Rankings]) -> Guarantee | None:
+    def guarantee(self, inputs: Inputs[Rankings]) -> peerveil.Guarantee | None:
         """The test's own; none without an epsilon."""
         from peerveil.rankings.ballots import Ballots
         from peerveil.rankings.uniformity import ranking_guarantee
@@ -110,10 +107,7 @@ class PlanRankings(PlanAction[None]):
     )
     publishes = "the plan, which depends on no data"
     calls = "peerveil.rankings:plan_rankings"
-    examples = (
-        "--items 30 --spread 0.95 --epsilon 1",
-        "--items 20 --spread 0.95 --method friedman --method pairs-norm",
-    )
+    examples = ("--items 30 --spread 0.95 --epsilon 1", "--items 20 --spread 0.9 --method friedman --method pairs-norm")
     question = "How many people are needed?"
     caption = "Power against the number of people, one line per test; the dotted line is the power wanted."
     costs_nothing = "Computed by simulation, without any data: nothing is spent."
@@ -148,7 +142,7 @@ class PlanRankings(PlanAction[None]):
             else:
                 require(method != "friedman", "methods", got=method, want="a private test: friedman takes no epsilon")
 
-    def plan(self, inputs: Inputs[None], context: Context) -> Plan:  # noqa: ARG002
+    def plan(self, inputs: Inputs[None], context: Context) -> peerveil.rankings.PowerCurve:  # noqa: ARG002
         """Simulate, without a progress bar of its own."""
         return peerveil.rankings.plan_rankings(**self.arguments(), progress=False)
 
@@ -180,12 +174,11 @@ class RandomizeRankings(Action["Rankings"]):
     questions: Annotated[int, Range(ge=1), common("How many questions all people share.", "Number of questions")] = 3
     public_seed: Annotated[int, Range(ge=0, lt=2**53), common("Fixes the shared questions; publish it beforehand.")] = 0
 
-    def guarantee(self, inputs: Inputs[Rankings]) -> Guarantee:
+    def guarantee(self, inputs: Inputs[Rankings]) -> peerveil.Guarantee:
         """That of one report."""
         inputs.table.require_complete("a report")
         settings = {"ask": self.ask, "questions": self.questions, "seed": self.public_seed}
-        protocol = peerveil.rankings.LocalProtocol(len(inputs.table.items), epsilon=self.epsilon, **settings)  # type: ignore[arg-type]
-        return protocol.guarantee
+        return peerveil.rankings.LocalProtocol(len(inputs.table.items), epsilon=self.epsilon, **settings).guarantee  # type: ignore[arg-type]
 
     def run(self, inputs: Inputs[Rankings], context: Context) -> Outcome:
         """Randomize once."""
@@ -199,7 +192,7 @@ class RandomizeRankings(Action["Rankings"]):
         results = {"reports": reports, "protocol": protocol, "answers": answers, "yes": yes}
         part = OutcomePart(answer, [answer], results, files={FILE_NAME: randomized.text()})
         question = "What would people report who never hand over their rankings?"
-        outcome = Outcome.guaranteed(question, randomized.guarantee, part)
+        outcome = Outcome.guaranteed(question, randomized.guarantee, public=part)
         caption = "The share of randomized answers that say yes, by question; chance alone would give one half."
         outcome.figure(randomized.plot, f"{randomized.summary()}. {caption}", caption, public=True)
         _protect_ranking(outcome, randomized.guarantee, _READER)
@@ -227,11 +220,9 @@ class AggregateRankings(Action[None]):
         """No: reports are not rankings, and may be many."""
         return False
 
-    def _test(self, inputs: Inputs[None]) -> UniformityTest:
-        settings = ("format", "columns", "layout")
-        inputs.file.refuse(settings, "nothing: a file of reports states everything itself")
-        test: UniformityTest = self.call(inputs.file.path)
-        return test
+    def _test(self, inputs: Inputs[None]) -> peerveil.rankings.UniformityTest:
+        inputs.file.refuse(("format", "columns", "layout"), "nothing: a file of reports states everything itself")
+        return peerveil.rankings.aggregate_rankings(inputs.file.path, level=self.level)
 
     def guarantee(self, inputs: Inputs[None]) -> None:
         """None: the reports are private already. A file that cannot be read is refused."""
@@ -245,27 +236,29 @@ class AggregateRankings(Action[None]):
         return outcome
 
 
-def _protect_ranking(outcome: Outcome, guarantee: Guarantee, guess: str) -> None:
+def _protect_ranking(outcome: Outcome, guarantee: peerveil.Guarantee, guess: str) -> None:
     """One ranking is everything that a person gives."""
     outcome.protect("one person's ranking", guarantee)
     outcome.protect("everything one person gave (one ranking)", guarantee)
     outcome.best_guess(guess, guarantee)
 
 
-def _test_outcome(test: UniformityTest, name: str, *, public: bool) -> Outcome:
+def _test_outcome(test: peerveil.rankings.UniformityTest, name: str, *, public: bool) -> Outcome:
     """A test's answer, figures and files."""
-    outcome = Outcome.guaranteed("Do the rankings differ from chance?", test.guarantee)
-    part = outcome.part(public)
     pvalue = f"p-value {test.pvalue:.2g}" if test.pvalue >= 1e-6 else "p-value below 0.000001"
     verdict = "Yes, the rankings" if test.reject else "No evidence that the rankings"
-    part.answer = f"{verdict} differ from chance ({pvalue}, level {test.level:g})."
-    summary = test.summary()
-    part.findings = [f"{summary[0].upper()}{summary[1:]}."]
+    summary = f"{test.summary()[0].upper()}{test.summary()[1:]}."
     fields = ("reject", "pvalue", "statistic", "critical", "level", "method", "rankings", "items")
-    part.results = {field: getattr(test, field) for field in fields}
+    part = OutcomePart(
+        f"{verdict} differ from chance ({pvalue}, level {test.level:g}).",
+        [summary],
+        {field: getattr(test, field) for field in fields},
+    )
     part.json(name, test)
+    parts = {"public" if public else "private": part}
+    outcome = Outcome.guaranteed("Do the rankings differ from chance?", test.guarantee, **parts)
     caption = "The statistic under pure chance (curve), the critical value, and the observed statistic."
-    outcome.figure(test.plot, f"{caption} {part.findings[0]}", caption, public=public)
+    outcome.figure(test.plot, f"{caption} {summary}", caption, public=public)
     return outcome
 
 

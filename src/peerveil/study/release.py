@@ -11,9 +11,7 @@ from peerveil.study.spelling import Epsilon, Range, Scale
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
-    from peerveil.core.guarantee import Guarantee
     from peerveil.data import Reviews
-    from peerveil.release import PublicScores, PublishedMeans
     from peerveil.study.execute import Context, Inputs
 
 # the question, what is measured, and which way is which
@@ -106,16 +104,17 @@ class PublishMeans(Action["Reviews"]):
             },
         )
 
-    def guarantee(self, inputs: Inputs[Reviews]) -> Guarantee:
+    def guarantee(self, inputs: Inputs[Reviews]) -> peerveil.Guarantee:
         """The mechanism's own."""
-        return peerveil.release.LaplaceMeans(epsilon=self.epsilon).guarantee(_public(self, inputs.table))
+        from peerveil.release import LaplaceMeans
+
+        return LaplaceMeans(epsilon=self.epsilon).guarantee(_public(self, inputs.table))
 
     def cautions(self, inputs: Inputs[Reviews]) -> list[str]:
         """How strongly everything of one reviewer is protected; names that say nothing."""
         loads = typical_and_most(_public(self, inputs.table).loads)
-        if loads == (1, 1):
-            return [ONE_REVIEW_EACH]
-        return person_cautions("reviewer", _WROTE, loads, self.guarantee(inputs).group)
+        cautions = person_cautions("reviewer", _WROTE, loads, self.guarantee(inputs).group)
+        return [ONE_REVIEW_EACH] if loads == (1, 1) else cautions
 
     def run(self, inputs: Inputs[Reviews], context: Context) -> Outcome:
         """Publish once."""
@@ -125,7 +124,7 @@ class PublishMeans(Action["Reviews"]):
         from peerveil.release.mechanism import ASSUMES_PUBLIC
 
         table = inputs.table
-        published: PublishedMeans = self.call(
+        published: peerveil.release.PublishedMeans = self.call(
             table, but=("attack",), randomness=context.randomness, account=context.account
         )
         question, noun, sign = _WORDS[self.weight]
@@ -138,7 +137,7 @@ class PublishMeans(Action["Reviews"]):
             files={f"means-{self.weight}.csv": published.to_csv()},
         )
         part.json(f"means-{self.weight}.json", published)
-        outcome = Outcome.guaranteed(question, published.guarantee, part)
+        outcome = Outcome.guaranteed(question, published.guarantee, public=part)
         outcome.figure(
             lambda left, right: draw_release(published, left, right),
             f"{summary} {beyond_public}",
@@ -157,7 +156,7 @@ class PublishMeans(Action["Reviews"]):
             outcome.private.findings += self._measured_attack(published, table)
         return outcome
 
-    def _measured_attack(self, published: PublishedMeans, table: Reviews) -> list[str]:
+    def _measured_attack(self, published: peerveil.release.PublishedMeans, table: Reviews) -> list[str]:
         """How often the best attack on one exchange of reviews succeeds on these data, for the operator."""
         import numpy as np
 
@@ -208,11 +207,9 @@ class PlanRelease(PlanAction["Reviews"]):
         _public(self, inputs.table)
 
 
-def _public(action: PublishMeans | PlanRelease, table: Reviews) -> PublicScores:
+def _public(action: PublishMeans | PlanRelease, table: Reviews) -> peerveil.release.PublicScores:
     """The public part of the scores; building it refuses what could not be published."""
-    from peerveil.release import PublicScores
-
-    return PublicScores.of(table, weight=action.weight, scale=action.scale)
+    return peerveil.release.PublicScores.of(table, weight=action.weight, scale=action.scale)
 
 
 ACTIONS: Final[tuple[type[Action[Any]], ...]] = (PublishMeans, PlanRelease)

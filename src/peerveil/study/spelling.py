@@ -115,16 +115,12 @@ EPSILON_SCHEMA: Final[dict[str, Any]] = {
 Epsilon = Annotated[str, Spelling("a number above 0, such as 1, 0.5 or '1/3'", EPSILON_SCHEMA, _epsilon)]
 
 
-def _epsilon_or_none(value: Any) -> str:
-    return "none" if isinstance(value, str) and value.strip().lower() == "none" else _epsilon(value)
-
-
 EpsilonOrNone = Annotated[
     str,
     Spelling(
         "a number above 0, such as 1, 0.5 or '1/3', or 'none' for no privacy",
         {"anyOf": [*EPSILON_SCHEMA["anyOf"], {"type": "string", "pattern": r"^\s*[nN][oO][nN][eE]\s*$"}]},
-        _epsilon_or_none,
+        lambda value: "none" if isinstance(value, str) and value.strip().lower() == "none" else _epsilon(value),
     ),
 ]
 
@@ -329,8 +325,7 @@ class BadStudy(BadInput):
         self.problems = tuple(problems)
         first = self.problems[0]
         super().__init__(first.argument, got=first.got, want=first.want)
-        lines = "".join(f"\n  {problem}" for problem in self.problems)
-        self.args = (f"{len(self.problems)} problems:{lines}",)
+        self.args = (f"{len(self.problems)} problems:" + "".join(f"\n  {problem}" for problem in self.problems),)
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.problems,)

@@ -14,13 +14,15 @@ from peerveil.study.spelling import Duration, Epsilon, File, InnerShare, Name, R
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
-    from peerveil.core.guarantee import Guarantee
     from peerveil.data import Events
     from peerveil.study.execute import Context, Inputs, StudyFile
     from peerveil.timing.mechanism import DelayMechanism
 
 Window = Annotated[
     Duration, common("Posts of one person on different threads this close together are one sitting.", "One sitting")
+]
+PairEpsilon = Annotated[
+    Epsilon, common("Privacy parameter (epsilon) for a pair of posts. Smaller is more private, and delays are longer.")
 ]
 Epsilons = Annotated[tuple[Epsilon, ...], common("Privacy parameters (epsilon) to try.", "Epsilons to try")]
 
@@ -47,11 +49,7 @@ class AuditLog(Action["Events"]):
     operator = "the audit, which states facts about the people in the log"
     kinds = ("events",)
     calls = "peerveil.timing:audit_log"
-    examples = (
-        "events.csv --percentile 25",
-        "events.csv --gap 45m --epsilon 1",
-        "'log/*.parquet' --engine duckdb --memory 2GB",
-    )
+    examples = ("events.csv --percentile 25", "events.csv --gap 45m", "'log/*.parquet' --engine duckdb --memory 2GB")
 
     window: Window = 300.0
     gap: Annotated[
@@ -71,9 +69,7 @@ class AuditLog(Action["Events"]):
         Literal["memory", "duckdb", "spark"],
         Setting("Where to count. A database takes Parquet files larger than memory, and tries no delays."),
     ] = "memory"
-    memory: Annotated[Name | None, Setting("With a database: the most memory to use, such as 2GB.", "Memory limit")] = (
-        None
-    )
+    memory: Annotated[Name | None, Setting("With a database: memory limit, such as 2GB.", "Memory limit")] = None
     posted: Annotated[
         Name | None,
         Setting("With a database: the column of posting times, to attack these instead.", "Column of posting times"),
@@ -172,9 +168,7 @@ class PlanDelays(PlanAction["Events"]):
     caption = "Mean delays under each mechanism, holds included."
     costs_nothing = "Nothing is posted or spent. The gap becomes part of the public protocol when you use it."
 
-    epsilon: Annotated[Epsilon, common("Privacy parameter (epsilon) for a pair of posts. Smaller is more private.")] = (
-        "1"
-    )
+    epsilon: PairEpsilon = "1"
     window: Window = 300.0
     percentile: Annotated[
         float | None,
@@ -243,10 +237,7 @@ class PostLog(Action["Events"]):
             "How posts are delayed; follow-up has the shortest delays. The queue promises no differential privacy."
         ),
     ] = "follow-up"
-    epsilon: Annotated[
-        Epsilon,
-        common("Privacy parameter (epsilon) for a pair of posts. Smaller is more private, and delays are longer."),
-    ] = "1"
+    epsilon: PairEpsilon = "1"
     gap: Annotated[
         Duration | None,
         common(
@@ -269,9 +260,7 @@ class PostLog(Action["Events"]):
         File | None,
         Setting("A CSV file with a gap for each value of a column, as `peerveil timing plan --per` writes it."),
     ] = None
-    causal: Annotated[bool, Setting("Never post a reply before the post that it answers.", "Keep replies in order")] = (
-        True
-    )
+    causal: Annotated[bool, Setting("Never post a reply before what it answers.", "Keep replies in order")] = True
 
     def __post_init__(self) -> None:
         if self.mechanism == "queue":
@@ -303,12 +292,10 @@ class PostLog(Action["Events"]):
 
         if self.mechanism == "queue":
             return peerveil.timing.Queue(step=self.step)
-        assert self.gap is not None
-        return named_mechanism(
-            self.mechanism, epsilon=self.epsilon, gap=self.gap, window=self.window, weight=self.weight
-        )
+        settings = {name: getattr(self, name) for name in ("epsilon", "gap", "window", "weight")}
+        return named_mechanism(self.mechanism, **settings)
 
-    def guarantee(self, inputs: Inputs[Events]) -> Guarantee:
+    def guarantee(self, inputs: Inputs[Events]) -> peerveil.Guarantee:
         """What posting this log would guarantee."""
         from peerveil.timing.post import PreparedPosting
 
@@ -338,7 +325,7 @@ class PostLog(Action["Events"]):
         outcome.private.csv("schedule.csv", schedule.frame())
         return outcome
 
-    def _describe(self, outcome: Outcome, posts: str, guarantee: Guarantee) -> None:
+    def _describe(self, outcome: Outcome, posts: str, guarantee: peerveil.Guarantee) -> None:
         """What is known of the delays from the protocol alone, which is public."""
         from peerveil.timing.check import best_test_in_words
         from peerveil.timing.post import waits_in_words

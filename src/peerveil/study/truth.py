@@ -66,9 +66,7 @@ class RandomizeAnswers(Action["Labels"]):
         "For answers that you hold as people gave them. Each is randomized once; a second draw from the same answers costs its "
         "own epsilon. `peerveil truth compare` shows beforehand what each epsilon costs."
     )
-    publishes = (
-        "the randomized reports, with random numbers for workers, and a label with its probability for every task"
-    )
+    publishes = "the randomized reports, with random numbers for workers, and a label with its probability per task"
     operator = "the reports and the abilities by worker id"
     kinds = ("labels",)
     spends = True
@@ -78,18 +76,12 @@ class RandomizeAnswers(Action["Labels"]):
         "labels.csv --epsilon 4 --classes 0,1 --unit person --ledger budget.db --account study",
     )
 
-    epsilon: Annotated[
-        Epsilon, common("Privacy budget (epsilon) of one answer or one person. Smaller is more private.")
-    ]
+    epsilon: Annotated[Epsilon, common("Privacy budget (epsilon) of an answer or a person. Smaller is more private.")]
     classes: Annotated[Classes, common("Classes of the answers, from a public list.", "Possible answers")]
     unit: Unit = "answer"
     model: Model = "auto"
-    hide_tasks: Annotated[bool, Setting("Also hide which tasks a person answered; needs the list of all tasks.")] = (
-        False
-    )
-    tasks: Annotated[
-        File | None, Setting("With hide_tasks: a file with all task ids, one per line, from a public list.")
-    ] = None
+    hide_tasks: Annotated[bool, Setting("Also hide which tasks a person answered; needs a list of all tasks.")] = False
+    tasks: Annotated[File | None, Setting("With hide_tasks: a file, the public list of task ids, one per line.")] = None
 
     def __post_init__(self) -> None:
         if self.hide_tasks:
@@ -299,8 +291,7 @@ def _infer(
     """Infer labels from answers that were randomized with this epsilon, or not at all."""
     from peerveil.truth.estimate import fit_source
 
-    settings = action.arguments(but=("epsilon", "randomized"))
-    result, workers = fit_source(_answers(inputs), epsilon=epsilon, **settings)
+    result, workers = fit_source(_answers(inputs), epsilon=epsilon, **action.arguments(but=("epsilon", "randomized")))
     outcome = _outcome(question, result, workers, inputs.table)
     if action.classes is None and (epsilon is not None or isinstance(action, LabelAnswers)):
         outcome.private.findings.insert(
@@ -342,7 +333,7 @@ def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, table
     )
     part.csv("labels.csv", result.frame(probabilities=True))
     part.json("truth.json", result)
-    outcome = Outcome.guaranteed(question, result.guarantee, part)
+    outcome = Outcome.guaranteed(question, result.guarantee, public=part)
     outcome.mark, private = result.mark, outcome.private
     private.csv("workers.csv", workers.frame())
     caption = "Estimated abilities, from the lowest to the highest, with intervals of two standard errors."

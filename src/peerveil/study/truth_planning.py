@@ -26,9 +26,7 @@ Unit = Annotated[
     Literal["answer", "person"],
     common("What epsilon protects: each answer, or all answers of one person together.", "Unit of protection"),
 ]
-SeenClasses = Annotated[
-    Classes | None, common("Classes of the answers; by default those in the data.", "Possible answers")
-]
+SeenClasses = Annotated[Classes | None, common("Classes of answers; by default those in the data.", "Possible answers")]
 _TO_TRY: Final = common("Privacy budgets (epsilon) to try.", "Epsilons to try")
 Seed = Annotated[int, Range(ge=0, le=2**31), Setting("Seed of the simulation.")]
 
@@ -104,22 +102,18 @@ class PlanCollection(PlanAction[None]):
             "average, and people differ less the larger a+b is."
         ),
     ] = (4.0, 2.0)
-    like: Annotated[
-        File | None, Setting("Instead of ability: people as able as those in workers.csv of an earlier run.")
-    ] = None
+    like: Annotated[File | None, Setting("Instead of ability: people like those in an earlier run's workers.csv.")] = (
+        None
+    )
     tasks: Annotated[int, Range(ge=1, le=100_000), Setting("Tasks of a simulated crowd.")] = 300
-    trials: Annotated[
-        int, Range(ge=1, le=1000), Setting("Simulated crowds for each number of answers.", "Simulations")
-    ] = 3
+    trials: Annotated[int, Range(ge=1, le=1000), Setting("Simulated crowds per number of answers.", "Simulations")] = 3
     seed: Seed = 0
 
     def __post_init__(self) -> None:
         require(
             len(set(self.epsilons)) == len(self.epsilons), "epsilons", got=list(self.epsilons), want="each epsilon once"
         )
-        require(
-            self.like is None or self.ability == (4.0, 2.0), "like", got=str(self.like), want="either like or ability"
-        )
+        require(self.like is None or self.ability == (4, 2), "like", got=str(self.like), want="either like or ability")
 
     def guarantee(self, inputs: Inputs[None]) -> None:  # noqa: ARG002
         """None: nothing depends on answers. What could not be reached or read is refused here."""
@@ -161,10 +155,7 @@ class SimulateCrowd(Action[None]):
         Literal["one-coin", "two-coin", "biased", "confusion", "spammers", "experts", "hard-tasks"],
         Setting("What the crowd is like.", "Kind of crowd"),
     ] = "one-coin"
-    ability: Annotated[PositivePair, Setting("Abilities of people, as the parameters of a Beta distribution.")] = (
-        4.0,
-        2.0,
-    )
+    ability: Annotated[PositivePair, Setting("Abilities of people: parameters of a Beta distribution.")] = (4.0, 2.0)
     seed: Seed = 0
 
     def guarantee(self, inputs: Inputs[None]) -> None:  # noqa: ARG002
@@ -179,13 +170,11 @@ class SimulateCrowd(Action[None]):
 
         names = check_classes(read_classes(self.classes))
         table = self.call(classes=len(names), epsilon=None).named(names)
-        outcome = Outcome(
-            "A synthetic crowd", "Synthetic data about nobody: nothing is spent, and nothing is revealed."
-        )
-        outcome.public = OutcomePart(
+        part = OutcomePart(
             answer=f"{table}.",
             findings=[f"{table}.", "The answers are not randomized; the column truth holds the correct label."],
             results={"answers": len(table), "tasks": self.tasks, "workers": self.workers},
         )
-        outcome.public.csv("answers.csv", table.frame)
-        return outcome
+        part.csv("answers.csv", table.frame)
+        reason = "Synthetic data about nobody: nothing is spent, and nothing is revealed."
+        return Outcome("A synthetic crowd", reason, public=part)
