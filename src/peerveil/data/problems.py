@@ -140,15 +140,15 @@ class TableSource:
 
     def refusal(
         self,
-        got: object,
+        got: str,
         want: str,
         *,
         column: str | None = None,
         line: int | None = None,
         suggestion: Mapping[str, str] | None = None,
     ) -> BadTable:
-        """The error that refuses the file as a whole, or one column or line of it."""
-        return BadTable([Problem(self.name, got, want, None, column, line, self.in_memory, suggestion)])
+        """The error that refuses the file as a whole, or one column or line of it; says in words what is there."""
+        return BadTable([Problem(self.name, Verbatim(got), want, None, column, line, self.in_memory, suggestion)])
 
 
 class ProblemLog:

@@ -138,7 +138,7 @@ for an item that is left out
         whole(rows, "rows", 1)
         file = InputFile.open(path)
         if chosen_format(file, None, "Rankings") != "preflib":
-            raise file.refusal(Verbatim("a file that is not PrefLib"), "a .soc, .soi, .toc or .toi file")
+            raise file.refusal("a file that is not PrefLib", "a .soc, .soi, .toc or .toi file")
         yield from map(cls._wrap, stream_preflib(file, rows))
 
     @property

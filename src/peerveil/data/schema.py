@@ -206,7 +206,7 @@ def refuse_absent(source: TableSource, wanted: Iterable[str], names: Sequence[st
     """Refuse a file that lacks some of the wanted columns."""
     absent = [name for name in wanted if name not in names]
     if absent:
-        raise source.refusal(Verbatim(f"no {noun} {', '.join(absent)}"), f"some of {listed(names)}")
+        raise source.refusal(f"no {noun} {', '.join(absent)}", f"some of {listed(names)}")
 
 
 def map_columns(
@@ -219,7 +219,7 @@ def map_columns(
             raise BadInput("columns", got=Verbatim(f"a name for {ours!r}"), want=want)
         if theirs not in names:
             want = f"one of {listed(names)}, since columns= names it for {ours}"
-            raise source.refusal(Verbatim(f"no column {theirs!r}"), want)
+            raise source.refusal(f"no column {theirs!r}", want)
     present = {ours: columns.get(ours, ours) for ours in schema.names if columns.get(ours, ours) in names}
     free = [name for name in names if name not in present.values()]
     for ours in schema.names:  # capitals and signs are no difference: "Paper #" is paper
@@ -233,7 +233,7 @@ def map_columns(
         guess = suggest_columns(schema, names, columns)
         likely = {ours: theirs for ours, theirs in guess.items() if ours != theirs}
         raise source.refusal(
-            Verbatim(f"no column {', '.join(missing)}"),
+            f"no column {', '.join(missing)}",
             f"{one} among {listed(names)}: if {other}",
             suggestion=likely | {ours: "..." for ours in missing if ours not in likely},
         )

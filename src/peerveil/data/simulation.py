@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from peerveil.core.arrays import Flags, Floats, Ints
 from peerveil.core.errors import BadInput
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
-Whole = np.ndarray[Any, np.dtype[np.int64]]
-Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 _SWAP_ROUNDS = 100
 _BATCH_SECONDS = 300.0  # posts of one person this close are a batch
@@ -21,8 +18,8 @@ _QUICK_SHARE = 0.8  # of the pauses in a sitting, the share below five minutes (
 
 
 def balanced_assignment(
-    demand: Whole, people: int, rng: np.random.Generator, *, what: str = "reviews_per_paper"
-) -> tuple[Whole, Whole]:
+    demand: Ints, people: int, rng: np.random.Generator, *, what: str = "reviews_per_paper"
+) -> tuple[Ints, Ints]:
     """Pairs (paper, person): paper p gets ``demand[p]`` different people, and loads differ by at most one.
 
     >>> papers, people = balanced_assignment(np.array([2, 2, 2]), 4, np.random.default_rng(1))
@@ -47,11 +44,10 @@ def balanced_assignment(
     return paper, rng.permutation(people)[np.arange(slots) % people]
 
 
-def _repeated(keys: Whole) -> Whole:
+def _repeated(keys: Ints) -> Ints:
     """The positions of values that occur at an earlier position, too."""
     order = np.argsort(keys, kind="stable")
-    repeated: Whole = order[1:][keys[order][1:] == keys[order][:-1]]
-    return repeated
+    return order[1:][keys[order][1:] == keys[order][:-1]]
 
 
 def graded(impressions: Floats, scale: tuple[int, int], argument: str) -> Floats:
@@ -65,22 +61,21 @@ def graded(impressions: Floats, scale: tuple[int, int], argument: str) -> Floats
 class Posts(NamedTuple):
     """Reviews and comments, by author; ``pair`` is the place of the review's (paper, person) pair."""
 
-    pair: Whole
-    paper: Whole
-    person: Whole
-    is_comment: Mask
+    pair: Ints
+    paper: Ints
+    person: Ints
+    is_comment: Flags
     seconds: Floats
-    sitting: Whole
+    sitting: Ints
 
-    def reviews(self) -> Whole:
+    def reviews(self) -> Ints:
         """The positions of the reviews, in the order of the pairs."""
         positions = np.flatnonzero(~self.is_comment)
-        in_order: Whole = positions[np.argsort(self.pair[positions])]
-        return in_order
+        return positions[np.argsort(self.pair[positions])]
 
 
 def draw_posts(
-    paper: Whole, person: Whole, comments: float, batch_rate: float, seconds: float, rng: np.random.Generator
+    paper: Ints, person: Ints, comments: float, batch_rate: float, seconds: float, rng: np.random.Generator
 ) -> Posts:
     """Reviews and comments with times: each person's posts in sittings, reviews before comments."""
     follow = rng.poisson(comments, len(paper))
@@ -114,11 +109,10 @@ def _pauses(count: int, quick: float, rng: np.random.Generator) -> Floats:
     edges = np.log(np.array([_BATCH_SECONDS, _LONGEST_PAUSE_SECONDS]) / _TYPICAL_PAUSE_SECONDS)
     below, end = ndtr(edges).tolist()
     share = np.where(rng.random(count) < quick, rng.uniform(0, below, count), rng.uniform(below, end, count))
-    pauses: Floats = _TYPICAL_PAUSE_SECONDS * np.exp(ndtri(share))
-    return np.maximum(pauses, 1.0)
+    return np.maximum(_TYPICAL_PAUSE_SECONDS * np.exp(ndtri(share)), 1.0)
 
 
-def thread_order(posts: Posts) -> tuple[Whole, Whole]:
+def thread_order(posts: Posts) -> tuple[Ints, Ints]:
     """The number of every post in its thread, from 1, and the position of the post before it, -1 for the first."""
     size = len(posts.paper)
     order = np.lexsort((posts.seconds, posts.paper))
@@ -130,11 +124,10 @@ def thread_order(posts: Posts) -> tuple[Whole, Whole]:
     return number, before
 
 
-def draw_ranks(quality: Floats, people: int, noise: float, rng: np.random.Generator) -> Whole:
+def draw_ranks(quality: Floats, people: int, noise: float, rng: np.random.Generator) -> Ints:
     """Everybody's order of the same papers, as ranks, best first."""
     impressions = quality + noise * rng.standard_normal((people, len(quality)))
-    ranks: Whole = np.argsort(np.argsort(-impressions, axis=1), axis=1)
-    return ranks
+    return np.argsort(np.argsort(-impressions, axis=1), axis=1)
 
 
 def draw_confusion(people: int, classes: int, ability: Sequence[float], rng: np.random.Generator) -> Floats:
@@ -142,15 +135,14 @@ def draw_confusion(people: int, classes: int, ability: Sequence[float], rng: np.
     low, high = ability
     skill = rng.uniform(low, high, people)
     diagonal = np.clip(skill[:, None] + rng.uniform(-0.05, 0.05, (people, classes)), low, high)
-    confusion: Floats = rng.dirichlet(np.full(classes, 2.0), (people, classes))
+    confusion = rng.dirichlet(np.full(classes, 2.0), (people, classes))
     confusion[:, range(classes), range(classes)] = 0.0
     confusion *= ((1.0 - diagonal) / confusion.sum(axis=2))[:, :, None]
     confusion[:, range(classes), range(classes)] = diagonal
     return confusion
 
 
-def draw_answers(confusion: Floats, worker: Whole, correct: Whole, rng: np.random.Generator) -> Whole:
+def draw_answers(confusion: Floats, worker: Ints, correct: Ints, rng: np.random.Generator) -> Ints:
     """What each worker answers where ``correct`` is right."""
     bounds = np.cumsum(confusion[worker, correct], axis=1)
-    answers: Whole = np.minimum((rng.random(len(worker))[:, None] >= bounds).sum(axis=1), confusion.shape[1] - 1)
-    return answers
+    return np.minimum((rng.random(len(worker))[:, None] >= bounds).sum(axis=1), confusion.shape[1] - 1)

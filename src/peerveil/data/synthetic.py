@@ -17,25 +17,16 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from peerveil.core.errors import BadInput
-from peerveil.core.exact import whole
+from peerveil.core.arrays import Floats, Ints
+from peerveil.core.errors import BadInput, one_of
+from peerveil.core.exact import number, whole
 from peerveil.core.files import write_text
+from peerveil.data import simulation
 from peerveil.data.events import Events
 from peerveil.data.labels import Labels
 from peerveil.data.rankings import Rankings
 from peerveil.data.reviews import Reviews
-from peerveil.data.simulation import (
-    Floats,
-    Posts,
-    Whole,
-    balanced_assignment,
-    draw_answers,
-    draw_confusion,
-    draw_posts,
-    draw_ranks,
-    graded,
-    thread_order,
-)
+from peerveil.data.simulation import Posts
 from peerveil.data.table import Table, read_only, write_frame
 
 _README = """# A synthetic conference
@@ -90,7 +81,7 @@ class SyntheticConference:
 
     @property
     def _tables(self) -> dict[str, Table]:
-        return {"reviews": self.reviews, "events": self.events, "rankings": self.rankings, "labels": self.labels}
+        return {name: getattr(self, name) for name in ("reviews", "events", "rankings", "labels")}
 
     def __str__(self) -> str:
         lines = [f"  {table}" for table in self._tables.values()]
@@ -98,8 +89,7 @@ class SyntheticConference:
 
     def write(self, folder: str | os.PathLike[str], format: str = "csv") -> Path:  # noqa: A002
         """Write the four tables, the truth and a README that says what they are; returns the folder."""
-        if format not in ("csv", "tsv", "jsonl", "parquet"):
-            raise BadInput("format", got=format, want="csv, tsv, jsonl or parquet")
+        one_of(format, "format", ("csv", "tsv", "jsonl", "parquet"))
         target = Path(folder)
         try:
             target.mkdir(parents=True, exist_ok=True)
@@ -192,25 +182,19 @@ contribution; 2026-01-05 to 2026-03-03
     demand = _demand(reviews_per_paper, whole(papers, "papers", 1))
     whole(reviewers, "reviewers", 1)
     whole(seed, "seed", 0)
-    number = whole(papers if tasks is None else tasks, "tasks", 1, papers)
+    asked = whole(papers if tasks is None else tasks, "tasks", 1, papers)
     whole(ranked_items, "ranked_items", 1, papers)
     whole(answers_per_task, "answers_per_task", 1)
     whole(classes, "classes", 2)
-    for name, value, low, high in (
-        ("bias", bias, 0.0, np.inf),
-        ("stretch", stretch, 0.0, np.inf),
-        ("noise", noise, 0.0, np.inf),
-        ("criteria_noise", criteria_noise, 0.0, np.inf),
-        ("ranking_noise", ranking_noise, 0.0, np.inf),
-        ("batch_rate", batch_rate, 0.0, 1.0),
-        ("reply_rate", reply_rate, 0.0, 1.0),
-        ("gold_rate", gold_rate, 0.0, 1.0),
-        ("comments_per_review", comments_per_review, 0.0, 1_000.0),
-        ("days", days, 0.01, 100_000.0),
-        ("ability[0]", ability[0], 0.0, 1.0),
-        ("ability[1]", ability[1], ability[0], 1.0),
-    ):
-        _check_number(name, value, low, high)
+    deviations = {"bias": bias, "stretch": stretch, "noise": noise, "criteria_noise": criteria_noise}
+    for name, value in {**deviations, "ranking_noise": ranking_noise}.items():
+        number(value, name, 0.0)
+    rates = {"batch_rate": batch_rate, "reply_rate": reply_rate, "gold_rate": gold_rate, "ability[0]": ability[0]}
+    for name, value in rates.items():
+        number(value, name, 0.0, 1.0)
+    number(ability[1], "ability[1]", ability[0], 1.0)
+    number(comments_per_review, "comments_per_review", 0.0, 1_000.0)
+    number(days, "days", 0.01, 100_000.0)
     # one stream per table: changing the size of one leaves the others as they were
     people_rng, review_rng, criteria_rng, post_rng, ranking_rng, label_rng = map(
         np.random.default_rng, np.random.SeedSequence(seed).spawn(6)
@@ -222,36 +206,35 @@ contribution; 2026-01-05 to 2026-03-03
     lengths = np.exp(stretch * people_rng.standard_normal(reviewers))
     shifts = bias * people_rng.standard_normal(reviewers)
 
-    paper, person = balanced_assignment(demand, reviewers, review_rng)
+    paper, person = simulation.balanced_assignment(demand, reviewers, review_rng)
     impressions = lengths[person] * quality[paper] + shifts[person] + noise * review_rng.standard_normal(len(paper))
-    criteria_scores = {
-        name: graded(
-            impressions + criteria_noise * criteria_rng.standard_normal(len(paper)), criteria_scale, "criteria_scale"
-        )
-        for name in criteria
-    }
-    posts = draw_posts(paper, person, comments_per_review, batch_rate, days * 86_400.0, post_rng)
+    deviates = {name: criteria_noise * criteria_rng.standard_normal(len(paper)) for name in criteria}
+    posts = simulation.draw_posts(paper, person, comments_per_review, batch_rate, days * 86_400.0, post_rng)
     times = _times(start, posts)
     events, event_ids = _events(posts, times, names, people, reply_rate, post_rng)
     reviews = Reviews(
         paper=names.gather(paper),
         reviewer=people.gather(person),
-        score=graded(impressions, scale, "scale"),
-        criteria=criteria_scores,
+        score=simulation.graded(impressions, scale, "scale"),
+        criteria={
+            name: simulation.graded(impressions + deviate, criteria_scale, "criteria_scale")
+            for name, deviate in deviates.items()
+        },
         time=times.gather(posts.reviews()),
     )
     ranked = np.sort(ranking_rng.permutation(papers)[:ranked_items])
-    ranks = draw_ranks(quality[ranked], reviewers, ranking_noise, ranking_rng)
+    ranks = simulation.draw_ranks(quality[ranked], reviewers, ranking_noise, ranking_rng)
     rankings = Rankings(ranks, items=names.gather(ranked).to_list())
 
     # the crowd's question: which part of the field is this paper in?
     answer = (np.argsort(np.argsort(quality)) * classes) // papers
-    confusion = draw_confusion(reviewers, classes, ability, label_rng)
-    questions = np.sort(label_rng.permutation(papers)[:number])
-    task, worker = balanced_assignment(np.full(number, answers_per_task), reviewers, label_rng, what="answers_per_task")
+    confusion = simulation.draw_confusion(reviewers, classes, ability, label_rng)
+    questions = np.sort(label_rng.permutation(papers)[:asked])
+    demand = np.full(asked, answers_per_task)
+    task, worker = simulation.balanced_assignment(demand, reviewers, label_rng, what="answers_per_task")
     correct = answer[questions[task]]
-    label = draw_answers(confusion, worker, correct, label_rng)
-    is_gold = label_rng.random(number) < gold_rate
+    label = simulation.draw_answers(confusion, worker, correct, label_rng)
+    is_gold = label_rng.random(asked) < gold_rate
     labels = Labels(
         task=names.gather(questions[task]),
         worker=people.gather(worker),
@@ -275,7 +258,7 @@ def _events(
     """The posts as events, and their ids. Ids say nothing about the order; ``number`` does, as on platforms."""
     size = len(times)
     ids = pl.Series("event", [f"post-{number:0{len(str(size))}d}" for number in rng.permutation(size).tolist()])
-    number, before = thread_order(posts)
+    places, before = simulation.thread_order(posts)
     replies = (before >= 0) & posts.is_comment & (rng.random(size) < reply_rate)
     events = Events(
         actor=people.gather(posts.person),
@@ -283,18 +266,16 @@ def _events(
         time=times,
         id=ids,
         reply_to=ids.gather(np.where(replies, before, 0)).set(pl.Series(~replies), None),
-        extra={"number": number},
+        extra={"number": places},
     )
     return events, ids
 
 
-def _demand(reviews_per_paper: int | Sequence[int], papers: int) -> Whole:
+def _demand(reviews_per_paper: int | Sequence[int], papers: int) -> Ints:
     demand = np.asarray(reviews_per_paper)
-    if demand.dtype.kind not in "iu" or (demand < 1).any() or demand.ndim > 1:
-        want = "a whole number of at least 1, or one per paper"
+    if demand.dtype.kind not in "iu" or (demand < 1).any() or demand.shape not in ((), (papers,)):
+        want = f"a whole number of at least 1, or {papers} of them, one per paper"
         raise BadInput("reviews_per_paper", got=reviews_per_paper, want=want)
-    if demand.ndim == 1 and len(demand) != papers:
-        raise BadInput("reviews_per_paper", got=reviews_per_paper, want=f"{papers} numbers, one per paper")
     return np.broadcast_to(demand, (papers,)).astype(np.int64)
 
 
@@ -308,9 +289,3 @@ def _times(start: datetime, posts: Posts) -> pl.Series:
 def _names(noun: str, count: int) -> pl.Series:
     width = len(str(count))
     return pl.Series(noun, [f"{noun}-{number:0{width}d}" for number in range(1, count + 1)])
-
-
-def _check_number(argument: str, value: object, low: float, high: float) -> None:
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not low <= value <= high or not np.isfinite(float(value)):  # type: ignore[operator, arg-type]
-        raise BadInput(argument, got=value, want=f"a number from {low:g} to {high:g}")

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from peerveil.core.errors import Verbatim
 from peerveil.data.readers.platforms import (
     Content,
     ExportRecord,
@@ -56,7 +55,7 @@ def hotcrp_reviews(file: InputFile, options: ReadOptions) -> RawTable:
     if is_hotcrp_web(names):
         return _web_reviews(file, options)
     want = "HotCRP's pid,review,email,... or paper,title,review,..."
-    raise file.refusal(Verbatim(f"the columns {listed(names)}"), want)
+    raise file.refusal(f"the columns {listed(names)}", want)
 
 
 def hotcrp_events(file: InputFile, options: ReadOptions) -> RawTable:  # noqa: ARG001
@@ -64,7 +63,7 @@ def hotcrp_events(file: InputFile, options: ReadOptions) -> RawTable:  # noqa: A
     names = csv_header(file, ",")
     if not set(names) >= HOTCRP_LONG | {"submitted_at"}:
         want = "the export of 'batch/reviewcsv.php -c -x' with submitted_at (the web CSV has no times)"
-        raise file.refusal(Verbatim(f"the columns {listed(names)}"), want)
+        raise file.refusal(f"the columns {listed(names)}", want)
     groups, notes = _contributions(file)
     posts = [rows[0] for rows in groups.values()]
     fields: dict[str, Field] = {"actor": "email", "thread": "pid", "time": "submitted_at", "id": ("review", _key)}
@@ -92,7 +91,7 @@ def _contributions(file: InputFile) -> tuple[dict[str, list[ExportRecord]], tupl
     status = {key: rows[0].content["status"] for key, rows in groups.items()}
     submitted = {key: groups[key] for key in groups if "draft" not in status[key] and "not started" not in status[key]}
     if not submitted:
-        raise file.refusal(Verbatim("a header and no submitted review or comment"), "at least one row")
+        raise file.refusal("a header and no submitted review or comment", "at least one row")
     return submitted, counted_note(len(groups) - len(submitted), "left out drafts: {}")
 
 
@@ -100,7 +99,7 @@ def _long_reviews(file: InputFile, options: ReadOptions) -> RawTable:
     groups, notes = _contributions(file)
     answers = [rows for rows in groups.values() if _is_review(rows[0].content)]
     if not answers:
-        raise file.refusal(Verbatim(f"{len(groups)} comments and no review"), "at least one review")
+        raise file.refusal(f"{len(groups)} comments and no review", "at least one review")
     reviews = [rows[0] for rows in answers]
     fields = {"paper": "pid", "reviewer": "email", "time": "submitted_at"}
     forms = [{row.content["field"]: row.content["data"] for row in reversed(rows)} for rows in answers]
@@ -149,7 +148,7 @@ def easychair_events(file: InputFile, options: ReadOptions) -> RawTable:  # noqa
     number = ("number", lambda cells: cells.get("number") or cells.get("#"))
     raw = record_table(file, rows, fields, [number])
     if raw.columns["time"].null_count() == len(rows):
-        raise raw.source.refusal(Verbatim("reviews without date and time"), "the columns date and time", column="date")
+        raise raw.source.refusal("reviews without date and time", "the columns date and time", column="date")
     return raw
 
 
@@ -161,7 +160,7 @@ def _rows(file: InputFile) -> list[ExportRecord]:
     names = list(rows[0].content)
     absent = sorted(EASYCHAIR - set(names), reverse=True)
     if absent:
-        raise file.refusal(Verbatim(f"the columns {listed(names)}"), f"EasyChair's columns {', '.join(absent)}")
+        raise file.refusal(f"the columns {listed(names)}", f"EasyChair's columns {', '.join(absent)}")
     return rows
 
 

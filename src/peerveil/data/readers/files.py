@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, cast
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput
 from peerveil.data.problems import BadTable, TableSource
 
 HEAD_BYTES = 65_536
@@ -37,13 +37,13 @@ class InputFile:
         try:
             exists, folder = file.path.exists(), file.path.is_dir()
         except (OSError, ValueError) as error:  # a NUL in the name, a name that is too long
-            raise file.refusal(Verbatim(str(error)), "an existing file") from error
+            raise file.refusal(str(error), "an existing file") from error
         if folder:
-            raise file.refusal(Verbatim("a folder"), "a file")
+            raise file.refusal("a folder", "a file")
         if not exists:
-            raise file.refusal(Verbatim(f"no such file ({file.path})"), "an existing file")
+            raise file.refusal(f"no such file ({file.path})", "an existing file")
         if not file.head:
-            raise file.refusal(Verbatim("an empty file"), "at least one row")
+            raise file.refusal("an empty file", "at least one row")
         return file
 
     @property
@@ -74,7 +74,7 @@ class InputFile:
         """For errors about the file as a whole."""
         return TableSource(self.name)
 
-    def refusal(self, got: object, want: str, *, line: int | None = None) -> BadTable:
+    def refusal(self, got: str, want: str, *, line: int | None = None) -> BadTable:
         """The error that refuses the file."""
         return self.source.refusal(got, want, line=line)
 
@@ -82,7 +82,7 @@ class InputFile:
         try:
             return self.path.open("rb")
         except OSError as error:
-            raise self.refusal(Verbatim(error.strerror or str(error)), "a file that can be read") from error
+            raise self.refusal(error.strerror or str(error), "a file that can be read") from error
 
     @contextmanager
     def stream(self) -> Iterator[IO[bytes]]:
@@ -91,7 +91,7 @@ class InputFile:
             try:
                 yield handle
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                raise self.refusal(Verbatim(f"broken gzip data ({error})"), "a whole gzip file") from error
+                raise self.refusal(f"broken gzip data ({error})", "a whole gzip file") from error
 
     def data(self) -> bytes:
         """The whole decompressed content."""
@@ -119,18 +119,18 @@ class InputFile:
     def check_text(self, data: bytes) -> None:
         """Refuse bytes that are not UTF-8 text."""
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise self.refusal(Verbatim("UTF-16 text"), "UTF-8 text (save the file again as UTF-8)", line=1)
+            raise self.refusal("UTF-16 text", "UTF-8 text (save the file again as UTF-8)", line=1)
         zero = data.find(b"\x00")
         if zero >= 0:
             line = data.count(b"\n", 0, zero) + 1
-            raise self.refusal(Verbatim("binary data (a zero byte)"), "UTF-8 text", line=line)
+            raise self.refusal("binary data (a zero byte)", "UTF-8 text", line=line)
         try:
             data.decode("utf-8")
         except UnicodeDecodeError as error:
             if len(data) == HEAD_BYTES and error.start >= HEAD_BYTES - 4:
                 return  # a character cut in two at the end of the head
             line = data.count(b"\n", 0, error.start) + 1
-            got = Verbatim(f"the byte 0x{data[error.start]:02x}, which is not UTF-8")
+            got = f"the byte 0x{data[error.start]:02x}, which is not UTF-8"
             raise self.refusal(got, "UTF-8 text (save the file again as UTF-8)", line=line) from error
 
     def head_text(self) -> str:
@@ -159,14 +159,12 @@ class InputFile:
         try:
             return json.loads(text)
         except RecursionError:
-            raise self.refusal(Verbatim("JSON nested too deeply"), "JSON of an ordinary depth", line=line) from None
+            raise self.refusal("JSON nested too deeply", "JSON of an ordinary depth", line=line) from None
         except json.JSONDecodeError as error:
-            got = Verbatim(f"broken JSON ({error.msg} at character {error.colno})")
+            got = f"broken JSON ({error.msg} at character {error.colno})"
             raise self.refusal(got, "whole, valid JSON", line=line or error.lineno) from error
         except ValueError as error:
-            raise self.refusal(
-                Verbatim(f"JSON that cannot be read ({error})"), "whole, valid JSON", line=line
-            ) from error
+            raise self.refusal(f"JSON that cannot be read ({error})", "whole, valid JSON", line=line) from error
 
 
 def csv_rows(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:

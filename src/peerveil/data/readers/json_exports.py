@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from peerveil.core.errors import Verbatim
+from peerveil.core.errors import show
 from peerveil.data.readers.platforms import (
     Content,
     ExportRecord,
@@ -42,7 +42,7 @@ def openreview_reviews(file: InputFile, options: ReadOptions) -> RawTable:
     reviews = [note for note in notes if _is_review(note.content)]
     if not reviews:
         kinds = sorted({kind for note in notes for kind in _invitations(note.content)})
-        got = Verbatim(f"{len(notes)} notes and no review (invitations {', '.join(kinds[:5]) or 'none'})")
+        got = f"{len(notes)} notes and no review (invitations {', '.join(kinds[:5]) or 'none'})"
         raise file.refusal(got, "notes whose invitation ends in Review, such as .../-/Official_Review")
     others = counted_note(len(notes) - len(reviews), f"left out {{}} of {len(notes):,} notes: not reviews")
     fields: dict[str, Field] = {"paper": "forum", "reviewer": ("signatures", _signature), "time": _time(options)}
@@ -59,8 +59,7 @@ def openreview_events(file: InputFile, options: ReadOptions) -> RawTable:
     notes = _notes(file)
     posts = [note for note in notes if note.content.get("replyto")]
     if not posts:
-        got = Verbatim(f"{len(notes)} notes, none of them a reply")
-        raise file.refusal(got, "notes with replyto: comments or reviews")
+        raise file.refusal(f"{len(notes)} notes, none of them a reply", "notes with replyto: comments or reviews")
     others = counted_note(len(notes) - len(posts), f"left out {{}} of {len(notes):,} notes: submissions, not replies")
     fields: dict[str, Field] = {
         "actor": ("signatures", _signature),
@@ -71,7 +70,7 @@ def openreview_events(file: InputFile, options: ReadOptions) -> RawTable:
     }
     raw = record_table(file, posts, fields, ("number", *SECOND_CLOCKS), others)
     if raw.columns["time"].null_count() == len(posts):
-        raise raw.source.refusal(Verbatim("notes without cdate and tcdate"), "a time in every note", column="cdate")
+        raise raw.source.refusal("notes without cdate and tcdate", "a time in every note", column="cdate")
     return raw
 
 
@@ -81,7 +80,7 @@ def _notes(file: InputFile) -> list[ExportRecord]:
     if isinstance(document, dict):
         document = document.get("notes", [document])
     if not isinstance(document, list):
-        raise file.refusal(Verbatim(f"JSON of kind {type(document).__name__}"), "a list of notes")
+        raise file.refusal(f"JSON of kind {type(document).__name__}", "a list of notes")
     notes: dict[object, ExportRecord] = {}
     for position, note in enumerate(_flatten(file, document)):
         if not note.content.get("ddate"):
@@ -89,7 +88,7 @@ def _notes(file: InputFile) -> list[ExportRecord]:
             # a reply may be listed on its own and again under its submission
             notes.setdefault(position if identifier is None else str(identifier), note)
     if not notes:
-        raise file.refusal(Verbatim("no notes"), "at least one note")
+        raise file.refusal("no notes", "at least one note")
     return list(notes.values())
 
 
@@ -99,7 +98,7 @@ def _flatten(file: InputFile, document: list[Any]) -> Iterator[ExportRecord]:
             yield from _flatten(file, note["notes"])
             continue
         if not isinstance(note, dict) or not ("forum" in note or "content" in note):
-            raise file.refusal(note, f"an OpenReview note with forum and content as note {row}")
+            raise file.refusal(show(note), f"an OpenReview note with forum and content as note {row}")
         yield ExportRecord(row, None, note)
         details = note.get("details")
         if isinstance(details, dict):
@@ -150,11 +149,11 @@ def mediawiki_events(file: InputFile, options: ReadOptions) -> RawTable:  # noqa
     """
     changes = list(_changes(file, file.json()))
     if not changes:
-        raise file.refusal(Verbatim("no changes"), "at least one entry in recentchanges")
+        raise file.refusal("no changes", "at least one entry in recentchanges")
     edits = [change for change in changes if change.content.get("type", "edit") in ("edit", "new")]
     visible = [edit for edit in edits if not {"userhidden", "suppressed"} & edit.content.keys()]
     if not visible:
-        raise file.refusal(Verbatim(f"{len(changes)} changes and no edit by a visible user"), "at least one edit")
+        raise file.refusal(f"{len(changes)} changes and no edit by a visible user", "at least one edit")
     of_all = f"left out {{}} of {len(changes):,} changes: "
     notes = counted_note(len(changes) - len(edits), of_all + "not edits")
     notes += counted_note(len(edits) - len(visible), of_all + "user hidden")
@@ -170,13 +169,13 @@ def _changes(file: InputFile, document: Any) -> Iterator[ExportRecord]:
     row = 0
     for answer in document if isinstance(document, list) else [document]:
         if not isinstance(answer, dict):
-            raise file.refusal(answer, "recent changes: objects with title, user and timestamp")
+            raise file.refusal(show(answer), "recent changes: objects with title, user and timestamp")
         query = answer.get("query", answer)
         changes = query.get("recentchanges", [answer]) if isinstance(query, dict) else None
         if not isinstance(changes, list):
-            raise file.refusal(changes, "a list under recentchanges")
+            raise file.refusal(show(changes), "a list under recentchanges")
         for change in changes:
             row += 1
             if not isinstance(change, dict) or "timestamp" not in change:
-                raise file.refusal(change, f"a change with title, user and timestamp as entry {row}")
+                raise file.refusal(show(change), f"a change with title, user and timestamp as entry {row}")
             yield ExportRecord(row, None, change)

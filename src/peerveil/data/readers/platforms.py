@@ -9,7 +9,6 @@ from typing import Any
 
 import polars as pl
 
-from peerveil.core.errors import Verbatim
 from peerveil.data.check import RawTable
 from peerveil.data.problems import TableSource
 from peerveil.data.readers.files import InputFile, csv_rows
@@ -46,11 +45,10 @@ def csv_records(file: InputFile, separator: str = ",") -> list[ExportRecord]:
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != len(header):
-            got = Verbatim(f"{len(cells)} cells in row {row}")
-            raise file.refusal(got, f"{len(header)}, as in the header", line=line)
+            raise file.refusal(f"{len(cells)} cells in row {row}", f"{len(header)}, as in the header", line=line)
         records.append(ExportRecord(row, line, dict(zip(header, cells, strict=True))))
     if not records:
-        raise file.refusal(Verbatim("a header and no rows"), "at least one row")
+        raise file.refusal("a header and no rows", "at least one row")
     return records
 
 
@@ -148,7 +146,7 @@ def _score_field(
     score = next((plain[plain_name(name)] for name in usual if plain_name(name) in plain), None)
     if score is None:
         raise source.refusal(
-            Verbatim("no overall score"),
+            "no overall score",
             f"a field such as {', '.join(usual[:3])} among {listed(fields)}: to say which one it is",
             suggestion={"score": next((name for name in fields if _holds_scores(answers[name])), "...")},
         )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim, show
 from peerveil.data.orders import Counts, Ranks, RankSet, rank_type, tied_rows
 from peerveil.data.problems import MOST_REPORTED, BadTable, Problem
 
@@ -48,7 +48,7 @@ def read_preflib(file: InputFile) -> RankSet:
     header = read_header(file)
     blocks = list(_blocks(file, header))
     if not blocks:
-        raise file.refusal(Verbatim("a header and no orders"), "at least one order")
+        raise file.refusal("a header and no orders", "at least one order")
     ranks, counts = zip(*blocks, strict=True)
     return RankSet(np.concatenate(ranks), np.concatenate(counts), header.items)
 
@@ -76,15 +76,15 @@ def read_header(file: InputFile) -> Header:
         values[key.strip().upper()] = value.strip()
     kind = values.get("DATA TYPE", file.suffix.lstrip(".")).lower()
     if kind not in KINDS:
-        raise file.refusal(kind or file.name, f"a data type among {', '.join(KINDS)}")
+        raise file.refusal(show(kind or file.name), f"a data type among {', '.join(KINDS)}")
     number, orders, voters = (
         _whole(file, values, key) for key in ("NUMBER ALTERNATIVES", "NUMBER UNIQUE ORDERS", "NUMBER VOTERS")
     )
     if number is None:
         want = "'# NUMBER ALTERNATIVES: ...' in the header (files of the old layout: download them again)"
-        raise file.refusal(Verbatim("no number of alternatives"), want, line=1)
+        raise file.refusal("no number of alternatives", want, line=1)
     if not 1 <= number <= 10_000_000:
-        raise file.refusal(number, "a number of alternatives of at least 1")
+        raise file.refusal(f"{number}", "a number of alternatives of at least 1")
     numbers = tuple(str(position) for position in range(1, number + 1))
     names = tuple(values.get(f"ALTERNATIVE NAME {position}", "") for position in numbers)
     usable = len(set(names)) == number and all(names) and "count" not in names
@@ -97,7 +97,7 @@ def _is_header(line: bytes) -> bool:
 
 def _whole(file: InputFile, values: dict[str, str], key: str) -> int | None:
     if key in values and not _WHOLE.fullmatch(values[key]):
-        raise file.refusal(values[key], f"a whole number after '# {key}:'")
+        raise file.refusal(show(values[key]), f"a whole number after '# {key}:'")
     return int(values[key]) if key in values else None
 
 
@@ -120,7 +120,7 @@ def _blocks(file: InputFile, header: Header) -> Iterator[tuple[Ranks, Counts]]:
         (header.voters, voters, "NUMBER VOTERS"),
     ):
         if stated not in (None, number):
-            raise file.refusal(Verbatim(f"{number:,} in the file"), f"{stated:,}, as '# {key}' says (cut short?)")
+            raise file.refusal(f"{number:,} in the file", f"{stated:,}, as '# {key}' says (cut short?)")
 
 
 def _parse(file: InputFile, body: bytes, header: Header, before: int) -> tuple[Ranks, Counts]:

@@ -107,7 +107,7 @@ def ranks_of_table(raw: RawTable, items: Sequence[str] | None, layout: str | Non
     ordered = None if are_columns else _holds_orders(columns, source, layout)
     count = raw.columns.get("count")
     if columns and not len(next(iter(columns.values()))):
-        raise source.refusal(Verbatim("no rows"), "at least one ranking")
+        raise source.refusal("no rows", "at least one ranking")
     if ordered is None:
         return _from_places(columns, count, source, items), notes
     return _from_orders({name: columns[name] for name in ordered}, count, source, items), notes
@@ -121,18 +121,18 @@ def _holds_orders(columns: Mapping[str, pl.Series], source: TableSource, layout:
     if ordered is None:
         for name, values in columns.items():
             if _share_of_words(values) == 1.0:
-                raise source.refusal(Verbatim(f"words in column {name}, such as {_example(values)!r}"), _LAYOUTS)
+                raise source.refusal(f"words in column {name}, such as {_example(values)!r}", _LAYOUTS)
         return None
     # a thousand rows will do
     if _share_of_words(pl.concat([_as_text(values.head(1000)).rename("cell") for values in columns.values()])) < 0.5:
         first, cell = ordered[0], _example(columns[ordered[0]])
         if not cell:
-            raise source.refusal(Verbatim(f"no cell with an item in the column {first}"), "an item in every row")
+            raise source.refusal(f"no cell with an item in the column {first}", "an item in every row")
         want = (
             f"to know what they are: if {cell} is the item that somebody put first, say layout='orders' "
             f"(--layout orders); if {first} is an item and {cell} its place, say layout='places' (--layout places)"
         )
-        raise source.refusal(Verbatim(f"numbers in the columns {first}, {ordered[1]}, ..."), want)
+        raise source.refusal(f"numbers in the columns {first}, {ordered[1]}, ...", want)
     return ordered
 
 
@@ -200,7 +200,7 @@ def _from_places(
     names = tuple(columns if items is None else items)
     refuse_absent(source, names, list(columns))
     if not names:
-        raise source.refusal(Verbatim("no columns of items or places"), _LAYOUTS)
+        raise source.refusal("no columns of items or places", _LAYOUTS)
     checked_items(names)
     want = "a rank: a whole number from 0 or 1, or nothing"
     schema = TableSchema("Rankings", tuple(Column(name, "rank", want, gaps=True) for name in names))

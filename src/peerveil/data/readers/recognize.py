@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput
 from peerveil.data.readers import csv_exports, json_exports
 from peerveil.data.readers.files import InputFile, first_records
 from peerveil.data.readers.rank_tables import people_columns, place_columns
@@ -82,13 +82,13 @@ def recognize_file(file: InputFile) -> Recognized:
     if head[:4] == b"PAR1" or file.suffix == ".parquet":
         return _table(file, "parquet", "it begins with PAR1" if head[:4] == b"PAR1" else "its suffix")
     if head[:4] == b"PK\x03\x04":
-        got = Verbatim("a zip archive, such as an Excel workbook")
-        raise file.refusal(got, "a table: in your spreadsheet program, choose Save as, CSV")
+        want = "a table: in your spreadsheet program, choose Save as, CSV"
+        raise file.refusal("a zip archive, such as an Excel workbook", want)
     if file.suffix in PREFLIB_SUFFIXES:
         return _platform("preflib", f"its suffix is {file.suffix}")
     start = file.head_text().lstrip()
     if not start:
-        raise file.refusal(Verbatim("only blank lines"), "at least one row")
+        raise file.refusal("only blank lines", "at least one row")
     if re.match(r"#\s*(FILE NAME|TITLE|DATA TYPE|NUMBER ALTERNATIVES)\s*:", start):
         return _platform("preflib", "it begins with PrefLib's '# KEY: value' lines")
     return _json(file, start) if start[0] in "{[" else _text(file)
@@ -176,7 +176,7 @@ def nearest(path: str | os.PathLike[str]) -> tuple[str, dict[str, str]] | None:
 
 def _unknown(file: InputFile, got: str) -> BadTable:
     accepted = "; ".join(f"{name}: {entry.words}" for name, entry in FORMATS.items())
-    return file.refusal(Verbatim(got), f"one of the formats {accepted}")
+    return file.refusal(got, f"one of the formats {accepted}")
 
 
 def chosen_format(file: InputFile, format_: str | None, kind: str) -> str:
@@ -185,8 +185,9 @@ def chosen_format(file: InputFile, format_: str | None, kind: str) -> str:
     if format_ is None:
         recognized = recognize_file(file)
         if recognized.format not in able:
-            got = Verbatim(f"{recognized.format} ({recognized.why})")
-            raise file.refusal(got, f"a file that holds {kind}: {', '.join(able)}")
+            raise file.refusal(
+                f"{recognized.format} ({recognized.why})", f"a file that holds {kind}: {', '.join(able)}"
+            )
         return recognized.format
     if format_ not in able:
         raise BadInput("format", got=format_, want=f"one of {', '.join(able)} for {kind}, or None to recognize it")

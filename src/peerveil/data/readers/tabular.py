@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from peerveil.core.errors import Verbatim
+from peerveil.core.errors import Verbatim, show
 from peerveil.data.check import PLAIN_INTEGER, RawTable
 from peerveil.data.problems import BadTable, TableSource, same_row
 from peerveil.data.readers.files import HEAD_BYTES, InputFile, csv_rows, first_records
@@ -47,7 +47,7 @@ def read_tabular(file: InputFile, format_: str, schema: TableSchema, columns: Ma
         )
     source = TableSource(file.name, locate, names=tuple(mapping.items()))
     if not frame.height:
-        raise source.refusal(Verbatim("a header and no rows"), "at least one row")
+        raise source.refusal("a header and no rows", "at least one row")
     return mapped_table(source, frame.columns, frame.__getitem__, mapping, columns)
 
 
@@ -87,11 +87,11 @@ def csv_header(file: InputFile, separator: str) -> list[str]:
     """The header's names; a repeated or empty one is refused."""
     records = first_records(file.head_text(), separator, 1)
     if not records or not any(cell.strip() for cell in records[0][1]):
-        raise file.refusal(Verbatim("no header"), "a first line with the names of the columns", line=1)
+        raise file.refusal("no header", "a first line with the names of the columns", line=1)
     names = records[0][1]
     if len(set(names)) < len(names):
         repeated = sorted({name for name in names if names.count(name) > 1}) if len(names) < 2_000 else ["some names"]
-        raise file.refusal(Verbatim(f"the header names {listed(repeated)} twice"), "every column named once", line=1)
+        raise file.refusal(f"the header names {listed(repeated)} twice", "every column named once", line=1)
     return names
 
 
@@ -154,7 +154,7 @@ def _csv_as_text(file: InputFile, separator: str, header: Sequence[str], options
     try:
         return pl.read_csv(text.encode(), schema=dict.fromkeys(header, pl.String()), **options)
     except pl.exceptions.PolarsError as error:
-        got = Verbatim("a quotation mark that is never closed" if '"' in text and "\n" in text else _short(error))
+        got = "a quotation mark that is never closed" if '"' in text and "\n" in text else _short(error)
         raise file.refusal(got, "well-formed CSV") from error
 
 
@@ -177,10 +177,10 @@ def _jsonl_frame(file: InputFile) -> pl.DataFrame:
     records = []
     for line, value in file.json_lines(data.decode("utf-8-sig")):
         if not isinstance(value, dict):
-            raise file.refusal(value, "one object per line, with the names of the columns", line=line)
+            raise file.refusal(show(value), "one object per line, with the names of the columns", line=line)
         records.append(value)
     if not records:
-        raise file.refusal(Verbatim("no rows"), "at least one row")
+        raise file.refusal("no rows", "at least one row")
     names = list(dict.fromkeys(name for record in records for name in record))
     return pl.DataFrame([_mixed(name, [record.get(name) for record in records]) for name in names])
 
@@ -200,7 +200,7 @@ def _parquet(file: InputFile, read: Callable[[Any], _T]) -> _T:
     try:
         return read(io.BytesIO(file.data()) if file.compressed else file.path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise file.refusal(Verbatim(_short(error)), "a readable Parquet file") from error
+        raise file.refusal(_short(error), "a readable Parquet file") from error
 
 
 def _short(error: BaseException) -> str:
