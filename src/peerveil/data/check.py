@@ -10,41 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.data.problems import MISSING, ProblemLog, TableSource
+from peerveil.data.problems import MISSING, ProblemLog
+from peerveil.data.schema import PLAIN_INTEGER, Column, RawTable, TableSchema
 from peerveil.data.times import check_zone, python_times, utc_times
 
-if TYPE_CHECKING:
-    from peerveil.data.schema import Column, TableSchema
-
-PLAIN_INTEGER: Final = r"^(0|-?[1-9][0-9]{0,18})$"
 _BOOLEANS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _TYPE_WORDS: Final = {pl.Int64: "whole numbers", pl.String: "text", pl.Boolean: "true/false"}
-
-
-@dataclass(frozen=True)
-class RawTable:
-    """What a reader yields: columns by our names, not yet checked; ``further`` are all others, by their own names."""
-
-    columns: dict[str, Any]
-    source: TableSource
-    further: dict[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    order: tuple[str, ...] = ()
-    """All columns by their own names, in the file's order."""
-
-    @classmethod
-    def in_memory(cls, schema: TableSchema, columns: Mapping[str, Any], further: object = None) -> RawTable:
-        """Columns that a caller passed, those that are None left out."""
-        if not isinstance(further, Mapping | None):
-            raise BadInput(schema.argument, got=further, want="a mapping of names to columns")
-        present = {name: values for name, values in columns.items() if values is not None}
-        return cls(present, TableSource(schema.table, in_memory=True), dict(further or {}))
 
 
 def check_columns(

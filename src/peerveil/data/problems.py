@@ -15,6 +15,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import Any
 
 from peerveil.core.errors import BadInput, Verbatim, show
 
@@ -138,17 +139,9 @@ class TableSource:
         shown = None if column is None else self.column(column)
         return Problem(self.name, got, want, row, shown, line, self.in_memory)
 
-    def refusal(
-        self,
-        got: str,
-        want: str,
-        *,
-        column: str | None = None,
-        line: int | None = None,
-        suggestion: Mapping[str, str] | None = None,
-    ) -> BadTable:
-        """The error that refuses the file as a whole, or one column or line of it; says in words what is there."""
-        return BadTable([Problem(self.name, Verbatim(got), want, None, column, line, self.in_memory, suggestion)])
+    def refusal(self, got: str, want: str, **place: Any) -> BadTable:
+        """The error that refuses the file, or the line or column that ``place`` names; ``got`` are words."""
+        return BadTable([Problem(self.name, Verbatim(got), want, in_memory=self.in_memory, **place)])
 
 
 class ProblemLog:

@@ -114,9 +114,8 @@ def _pauses(count: int, quick: float, rng: np.random.Generator) -> Floats:
 
 def thread_order(posts: Posts) -> tuple[Ints, Ints]:
     """The number of every post in its thread, from 1, and the position of the post before it, -1 for the first."""
-    size = len(posts.paper)
     order = np.lexsort((posts.seconds, posts.paper))
-    thread = posts.paper[order]
+    size, thread = len(order), posts.paper[order]
     opens = np.append(True, thread[1:] != thread[:-1])
     number, before = np.empty(size, dtype=np.int64), np.full(size, -1)
     number[order] = np.arange(size) - np.flatnonzero(opens)[np.cumsum(opens) - 1] + 1

@@ -26,8 +26,8 @@ from peerveil.data.events import Events
 from peerveil.data.labels import Labels
 from peerveil.data.rankings import Rankings
 from peerveil.data.reviews import Reviews
-from peerveil.data.simulation import Posts
 from peerveil.data.table import Table, read_only, write_frame
+from peerveil.data.times import check_moment
 
 _README = """# A synthetic conference
 
@@ -199,7 +199,7 @@ contribution; 2026-01-05 to 2026-03-03
     people_rng, review_rng, criteria_rng, post_rng, ranking_rng, label_rng = map(
         np.random.default_rng, np.random.SeedSequence(seed).spawn(6)
     )
-    names, people = _names("paper", papers), _names("reviewer", reviewers)
+    names, people = _names("paper", np.arange(papers) + 1), _names("reviewer", np.arange(reviewers) + 1)
     quality = people_rng.standard_normal(papers)
     if people_seed is not None:
         people_rng = np.random.default_rng([whole(people_seed, "people_seed", 0), 1])
@@ -208,17 +208,31 @@ contribution; 2026-01-05 to 2026-03-03
 
     paper, person = simulation.balanced_assignment(demand, reviewers, review_rng)
     impressions = lengths[person] * quality[paper] + shifts[person] + noise * review_rng.standard_normal(len(paper))
-    deviates = {name: criteria_noise * criteria_rng.standard_normal(len(paper)) for name in criteria}
+    criterion_impressions = {
+        name: impressions + criteria_noise * criteria_rng.standard_normal(len(paper)) for name in criteria
+    }
     posts = simulation.draw_posts(paper, person, comments_per_review, batch_rate, days * 86_400.0, post_rng)
-    times = _times(start, posts)
-    events, event_ids = _events(posts, times, names, people, reply_rate, post_rng)
+    moments = int(check_moment(start, "start").timestamp()) * 1_000_000 + (posts.seconds * 1e6).astype(np.int64)
+    times = pl.Series(moments).cast(pl.Datetime("us", "UTC"))
+    # ids say nothing about the order; the number in the thread does, as on platforms
+    ids = _names("post", post_rng.permutation(len(times)))
+    places, before = simulation.thread_order(posts)
+    replies = (before >= 0) & posts.is_comment & (post_rng.random(len(times)) < reply_rate)
+    events = Events(
+        actor=people.gather(posts.person),
+        thread=names.gather(posts.paper),
+        time=times,
+        id=ids,
+        reply_to=ids.gather(np.where(replies, before, 0)).set(pl.Series(~replies), None),
+        extra={"number": places},
+    )
     reviews = Reviews(
         paper=names.gather(paper),
         reviewer=people.gather(person),
         score=simulation.graded(impressions, scale, "scale"),
         criteria={
-            name: simulation.graded(impressions + deviate, criteria_scale, "criteria_scale")
-            for name, deviate in deviates.items()
+            name: simulation.graded(impression, criteria_scale, "criteria_scale")
+            for name, impression in criterion_impressions.items()
         },
         time=times.gather(posts.reviews()),
     )
@@ -246,29 +260,10 @@ contribution; 2026-01-05 to 2026-03-03
         pl.DataFrame({"paper": names, "quality": quality, "answer": answer}),
         pl.DataFrame({"reviewer": people, "scale": lengths, "bias": shifts, "ability": skills}),
         read_only(confusion),
-        pl.DataFrame({"event": event_ids, "sitting": posts.sitting}),
+        pl.DataFrame({"event": ids, "sitting": posts.sitting}),
         float(noise),
     )
     return SyntheticConference(reviews, events, rankings, labels, truth, seed)
-
-
-def _events(
-    posts: Posts, times: pl.Series, names: pl.Series, people: pl.Series, reply_rate: float, rng: np.random.Generator
-) -> tuple[Events, pl.Series]:
-    """The posts as events, and their ids. Ids say nothing about the order; ``number`` does, as on platforms."""
-    size = len(times)
-    ids = pl.Series("event", [f"post-{number:0{len(str(size))}d}" for number in rng.permutation(size).tolist()])
-    places, before = simulation.thread_order(posts)
-    replies = (before >= 0) & posts.is_comment & (rng.random(size) < reply_rate)
-    events = Events(
-        actor=people.gather(posts.person),
-        thread=names.gather(posts.paper),
-        time=times,
-        id=ids,
-        reply_to=ids.gather(np.where(replies, before, 0)).set(pl.Series(~replies), None),
-        extra={"number": places},
-    )
-    return events, ids
 
 
 def _demand(reviews_per_paper: int | Sequence[int], papers: int) -> Ints:
@@ -279,13 +274,6 @@ def _demand(reviews_per_paper: int | Sequence[int], papers: int) -> Ints:
     return np.broadcast_to(demand, (papers,)).astype(np.int64)
 
 
-def _times(start: datetime, posts: Posts) -> pl.Series:
-    if not isinstance(start, datetime) or start.tzinfo is None:
-        raise BadInput("start", got=start, want="a datetime with a time zone")
-    micro = int(start.timestamp()) * 1_000_000 + (posts.seconds * 1e6).astype(np.int64)
-    return pl.Series("time", micro).cast(pl.Datetime("us", "UTC"))
-
-
-def _names(noun: str, count: int) -> pl.Series:
-    width = len(str(count))
-    return pl.Series(noun, [f"{noun}-{number:0{width}d}" for number in range(1, count + 1)])
+def _names(noun: str, numbers: Ints) -> pl.Series:
+    width = len(str(len(numbers)))
+    return pl.Series([f"{noun}-{number:0{width}d}" for number in numbers.tolist()])

@@ -9,24 +9,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
+from typing import IO, Any, ClassVar, Self
 
+import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.files import target_path, write_atomically
-from peerveil.data.check import RawTable, check_columns
+from peerveil.data.check import check_columns
 from peerveil.data.digest import fingerprint_of, identity_of
 from peerveil.data.problems import TableSource
 from peerveil.data.readers.files import InputFile
-from peerveil.data.readers.platforms import ReadOptions
 from peerveil.data.readers.recognize import FORMATS, chosen_format
 from peerveil.data.readers.tabular import TABULAR, mapped_table, read_tabular
-from peerveil.data.schema import TableSchema, map_columns, refuse_absent
-
-if TYPE_CHECKING:
-    import numpy as np
-
+from peerveil.data.schema import RawTable, ReadOptions, TableSchema, map_columns, refuse_absent
 
 _TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%.6fZ"
 
@@ -198,8 +194,7 @@ class Table:
 
     def __repr__(self) -> str:
         """The number of rows, and of the people and things in them; the names of further columns."""
-        counted = [name for name in self._schema.names if name in self._schema.identity[:2] and name in self._frame]
-        numbers = [f"rows={len(self)}", *(f"{name}s={self._distinct(name)}" for name in counted)]
+        numbers = [f"rows={len(self)}", *(f"{name}s={self._distinct(name)}" for name in self.counted)]
         further = [f"{self._schema.argument}={list(self._further)!r}"] if self._further else []
         return f"{type(self).__name__}({', '.join(numbers + further)})"
 
@@ -210,6 +205,11 @@ class Table:
 
     def __str__(self) -> str:
         return "\n".join([self.headline, *self.notes])
+
+    @property
+    def counted(self) -> list[str]:
+        """The columns that say who judged and what."""
+        return [name for name in self._schema.names if name in self._schema.identity[:2] and name in self._frame]
 
     @property
     def _further(self) -> tuple[str, ...]:

@@ -74,13 +74,11 @@ def check_zone(time_zone: str) -> str:
     return time_zone
 
 
-def check_now(now: object) -> datetime | None:
-    """The moment after which an event cannot have happened, or None for no such check."""
-    if now is None:
-        return None
-    if not isinstance(now, datetime) or now.tzinfo is None:
-        raise BadInput("now", got=now, want="a datetime with a time zone")
-    return now.astimezone(UTC)
+def check_moment(moment: object, argument: str) -> datetime:
+    """A moment in UTC; one without a time zone is refused."""
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise BadInput(argument, got=moment, want="a datetime with a time zone")
+    return moment.astimezone(UTC)
 
 
 def utc_times(check: ColumnCheck) -> pl.Series:

@@ -74,9 +74,9 @@ class InputFile:
         """For errors about the file as a whole."""
         return TableSource(self.name)
 
-    def refusal(self, got: str, want: str, *, line: int | None = None) -> BadTable:
+    def refusal(self, got: str, want: str, **place: Any) -> BadTable:
         """The error that refuses the file."""
-        return self.source.refusal(got, want, line=line)
+        return self.source.refusal(got, want, **place)
 
     def _raw(self) -> IO[bytes]:
         try:

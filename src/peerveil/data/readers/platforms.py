@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
-from peerveil.data.check import RawTable
 from peerveil.data.problems import TableSource
-from peerveil.data.readers.files import InputFile, csv_rows
-from peerveil.data.schema import listed, plain_name, refuse_absent
+from peerveil.data.schema import RawTable, ReadOptions, listed, plain_name, refuse_absent
 
 Content = dict[str, Any]
 Field = str | tuple[str, Callable[[Content], object]]
 """What a platform calls a column, and how to get it from a record if not by that name."""
 _LEADING = re.compile(r"^\s*([-+−]?\d+(?:\.\d+)?)\s*(?:$|[.:)–—-](?!\d)|\()")
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """Which columns of a file to take: other names for ours, and the further ones to keep (None: by default)."""
-
-    columns: Mapping[str, str] = field(default_factory=dict)
-    further: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -37,23 +27,8 @@ class ExportRecord:
     content: Content
 
 
-def csv_records(file: InputFile, separator: str = ",") -> list[ExportRecord]:
-    """Every row that is not blank, its cells by column; a row of another length is refused."""
-    (_, header), *rows = csv_rows(file.text(), separator)
-    records = []
-    for row, (line, cells) in enumerate(rows, start=1):
-        if not any(cell.strip() for cell in cells):
-            continue
-        if len(cells) != len(header):
-            raise file.refusal(f"{len(cells)} cells in row {row}", f"{len(header)}, as in the header", line=line)
-        records.append(ExportRecord(row, line, dict(zip(header, cells, strict=True))))
-    if not records:
-        raise file.refusal("a header and no rows", "at least one row")
-    return records
-
-
 def record_table(
-    file: InputFile,
+    file: str,
     records: Sequence[ExportRecord],
     fields: Mapping[str, Field],
     further: Sequence[Field] = (),
@@ -66,7 +41,7 @@ def record_table(
     return RawTable(
         {column: _column(records, theirs, get) for column, (theirs, get) in ours.items()},
         TableSource(
-            file.name,
+            file,
             lambda position: (records[position].row, records[position].line),
             names=tuple((column, theirs) for column, (theirs, _) in ours.items()),
         ),

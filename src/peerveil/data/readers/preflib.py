@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from peerveil.core.arrays import Ints
 from peerveil.core.errors import BadInput, Verbatim, show
-from peerveil.data.orders import Counts, Ranks, RankSet, rank_type, tied_rows
+from peerveil.data.orders import Ranks, RankSet, rank_type, tied_rows
 from peerveil.data.problems import MOST_REPORTED, BadTable, Problem
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _whole(file: InputFile, values: dict[str, str], key: str) -> int | None:
     return int(values[key]) if key in values else None
 
 
-def _blocks(file: InputFile, header: Header) -> Iterator[tuple[Ranks, Counts]]:
+def _blocks(file: InputFile, header: Header) -> Iterator[tuple[Ranks, Ints]]:
     """Ranks and counts, block by block; checks the header's totals at the end."""
     line, orders, voters, skip = header.lines, 0, 0, header.size
     for block in file.lines(max(_BLOCK_BYTES, 4 * len(header.items))):
@@ -123,7 +124,7 @@ def _blocks(file: InputFile, header: Header) -> Iterator[tuple[Ranks, Counts]]:
             raise file.refusal(f"{number:,} in the file", f"{stated:,}, as '# {key}' says (cut short?)")
 
 
-def _parse(file: InputFile, body: bytes, header: Header, before: int) -> tuple[Ranks, Counts]:
+def _parse(file: InputFile, body: bytes, header: Header, before: int) -> tuple[Ranks, Ints]:
     """The orders in a block of lines, all at once; ``before`` is how many lines come before it."""
     text = body.translate(None, b" \t\r").decode("utf-8", errors="replace")
     lines = pl.Series([text]).str.split("\n").explode()
@@ -163,10 +164,10 @@ def _parse(file: InputFile, body: bytes, header: Header, before: int) -> tuple[R
     return ranks, counts
 
 
-def _numbers(data: np.ndarray[Any, np.dtype[np.uint8]], marks: Counts) -> Counts:
+def _numbers(data: np.ndarray[Any, np.dtype[np.uint8]], marks: Ints) -> Ints:
     """The numbers that end just before each mark."""
     lengths = np.diff(marks, prepend=-1) - 1
-    values: Counts = (data[marks - 1] - _ZERO).astype(np.int64)
+    values: Ints = (data[marks - 1] - _ZERO).astype(np.int64)
     for place in range(1, int(lengths.max(initial=0))):
         has = np.flatnonzero(lengths > place)
         values[has] += (data[marks[has] - 1 - place] - _ZERO).astype(np.int64) * 10**place

@@ -16,10 +16,10 @@ import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.data.check import RawTable, as_series, check_columns
-from peerveil.data.orders import RankSet, checked_counts, checked_items, checked_ranks, rank_type, without_gaps
+from peerveil.data.check import as_series, check_columns
+from peerveil.data.orders import RankSet, checked_counts, checked_items, checked_ranks, rank_type
 from peerveil.data.problems import ProblemLog, TableSource
-from peerveil.data.schema import RANKINGS, Column, TableSchema, refuse_absent
+from peerveil.data.schema import RANKINGS, Column, RawTable, TableSchema, refuse_absent
 
 _LAYOUTS: Final = """one of three layouts (columns voter and count may be left out):
   one column per place, with items:   voter,rank1,rank2,rank3
@@ -36,14 +36,6 @@ _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "sev
 _NOUN: Final = "(?:rank|choice|place|position|preference|pref)"
 _NUMBERED: Final = re.compile(rf"{_NOUN}[ _#.-]*(\d+)|(\d+)(?:st|nd|rd|th)(?:[ _-]*{_NOUN})?")
 _WORDED: Final = re.compile(rf"({'|'.join(_ORDINALS)})(?:[ _-]*{_NOUN})?")
-
-
-def check_layout(layout: str | None) -> str | None:
-    """The argument ``layout``."""
-    if layout not in (None, "orders", "places"):
-        want = "'orders' (cells hold items, a column is a place), 'places' (cells hold places), or nothing"
-        raise BadInput("layout", got=layout, want=want)
-    return layout
 
 
 def people_columns(names: Sequence[str]) -> list[str]:
@@ -87,6 +79,9 @@ def _place(name: str) -> int | None:
 
 def ranks_of_table(raw: RawTable, items: Sequence[str] | None, layout: str | None) -> tuple[RankSet, tuple[str, ...]]:
     """The rankings in a table of any layout, and notes on what was left out."""
+    if layout not in (None, "orders", "places"):
+        want = "'orders' (cells hold items, a column is a place), 'places' (cells hold places), or nothing"
+        raise BadInput("layout", got=layout, want=want)
     source = raw.source
     if set(RANKINGS.required) <= raw.columns.keys():
         return _from_long(raw, items), ()
@@ -163,17 +158,12 @@ def _from_orders(
 ) -> RankSet:
     """Ranks from columns of items, the best place first; empty cells are left out."""
     texts = {name: _as_text(values) for name, values in columns.items()}
-    names = tuple(items or _sorted(pl.concat([values.rename("item") for values in texts.values()])))
-    checked_items(names)
+    names = checked_items(items or _sorted(pl.concat([values.rename("item") for values in texts.values()])))
     rows = len(next(iter(texts.values())))
     log = ProblemLog(source)
-    counts = checked_counts(count, rows, log)
-    log.raise_any()
     ranks = np.full((rows, len(names)), -1, dtype=rank_type(max(len(names), len(columns))))
     for place, (name, values) in enumerate(texts.items()):
-        codes = values.replace_strict(list(names), range(len(names)), default=None, return_dtype=pl.Int64)
-        unknown = (codes.is_null() & values.is_not_null()).arg_true().to_list()
-        log.add(name, unknown, got=values.__getitem__, want=f"one of the {len(names)} items given")
+        codes = _codes(name, values, names, log)
         ranked, code = codes.is_not_null().arg_true().to_numpy(), codes.drop_nulls().to_numpy()
         again = ranked[ranks[ranked, code] >= 0].tolist()
         want = "every item once in a row, and this one stands there before"
@@ -182,7 +172,15 @@ def _from_orders(
     empty = np.flatnonzero((ranks < 0).all(axis=1)).tolist()
     log.add(next(iter(columns)), empty, got=lambda _: Verbatim("no item in the row"), want="at least one")
     log.raise_any()
-    return RankSet(without_gaps(ranks), counts, names)
+    return RankSet.checked(ranks, count, names, log)
+
+
+def _codes(column: str, values: pl.Series, names: Sequence[str], log: ProblemLog) -> pl.Series:
+    """Items as positions among the names; another item is noted."""
+    codes = values.replace_strict(list(names), range(len(names)), default=None, return_dtype=pl.Int64)
+    unknown = (codes.is_null() & values.is_not_null()).arg_true().to_list()
+    log.add(column, unknown, got=values.__getitem__, want=f"one of the {len(names)} items given")
+    return codes
 
 
 def _sorted(items: pl.Series) -> list[str]:
@@ -205,26 +203,21 @@ def _from_places(
     want = "a rank: a whole number from 0 or 1, or nothing"
     schema = TableSchema("Rankings", tuple(Column(name, "rank", want, gaps=True) for name in names))
     places, log = check_columns(schema, RawTable(dict(columns), source))
-    counts = checked_counts(count, len(places[names[0]]), log)
     log.raise_any()
     smallest = min((cast("int", places[name].min()) for name in names if places[name].count()), default=0)
     # of a choice of items the best may be on any place; ranks are closed up anyway
     base = smallest if items is not None and smallest > 0 else int(smallest == 1)
     matrix = np.column_stack([places[name].fill_null(base - 1).to_numpy() for name in names]) - base
     ranks = checked_ranks(matrix, names, log, base=base, places=len(columns))
-    log.raise_any()
-    return RankSet(ranks, counts, names)
+    return RankSet.checked(ranks, count, names, log)
 
 
 def _from_long(raw: RawTable, items: Sequence[str] | None) -> RankSet:
     checked, log = check_columns(RANKINGS, replace(raw, further={}))
     log.raise_any()
     ranking, item, rank = checked["ranking"], checked["item"].cast(pl.String), checked["rank"]
-    names = tuple(items or _sorted(item))
-    checked_items(names)
-    column = item.replace_strict(list(names), range(len(names)), default=None, return_dtype=pl.Int64)
-    unknown = column.is_null().arg_true().to_list()
-    log.add("item", unknown, got=item.__getitem__, want=f"one of the {len(names)} items given")
+    names = checked_items(items or _sorted(item))
+    column = _codes("item", item, names, log)
     base = 1 if rank.min() == 1 else 0
     outside = (~rank.is_between(base, len(names) - 1 + base)).arg_true().to_list()
     log.add("rank", outside, got=rank.__getitem__, want=f"a rank from {base} to {len(names) - 1 + base}")
@@ -237,5 +230,4 @@ def _from_long(raw: RawTable, items: Sequence[str] | None) -> RankSet:
     counts[rows] = repeated
     differing = np.flatnonzero(counts[rows] != repeated).tolist()
     log.add("count", differing, got=lambda row: int(repeated[row]), want="one count per ranking")
-    log.raise_any()
-    return RankSet(without_gaps(ranks), counts, names)
+    return RankSet.checked(ranks, counts, names, log)

@@ -7,6 +7,7 @@ a second time as text, so that the cell at fault can be named.
 from __future__ import annotations
 
 import io
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -15,10 +16,9 @@ from typing import Any, TypeVar
 import polars as pl
 
 from peerveil.core.errors import Verbatim, show
-from peerveil.data.check import PLAIN_INTEGER, RawTable
 from peerveil.data.problems import BadTable, TableSource, same_row
 from peerveil.data.readers.files import HEAD_BYTES, InputFile, csv_rows, first_records
-from peerveil.data.schema import TableSchema, listed, map_columns
+from peerveil.data.schema import PLAIN_INTEGER, RawTable, TableSchema, listed, map_columns
 
 _T = TypeVar("_T")
 Locator = Callable[[int], tuple[int, int | None]]
@@ -31,20 +31,15 @@ _LEADING_ZERO = re.compile(r"^-?0\d")
 
 def read_tabular(file: InputFile, format_: str, schema: TableSchema, columns: Mapping[str, str]) -> RawTable:
     """The columns of the schema by our names; everything else in ``further``, under its own name."""
+    locate: Locator = same_row
     if format_ == "jsonl":
-        frame, locate = (
-            _jsonl_frame(file),
-            _line_locator(lambda: [n for n, line in enumerate(file.text().split("\n"), start=1) if line.strip()]),
-        )
-        mapping = map_columns(schema, file.source, frame.columns, columns)
+        frame = _jsonl_frame(file)
+        locate = _line_locator(lambda: [n for n, line in enumerate(file.text().split("\n"), start=1) if line.strip()])
+    elif format_ == "parquet":
+        frame = _parquet(file, partial(pl.read_parquet, glob=False))
     else:
-        mapping = map_columns(schema, file.source, column_names(file, format_), columns)
-        kinds = {theirs: schema[ours].kind for ours, theirs in mapping.items()}
-        frame, locate = (
-            (_parquet(file, partial(pl.read_parquet, glob=False)), same_row)
-            if format_ == "parquet"
-            else _csv_frame(file, format_, kinds)
-        )
+        frame, locate = _csv_frame(file, format_, schema, columns)
+    mapping = map_columns(schema, file.source, frame.columns, columns)
     source = TableSource(file.name, locate, names=tuple(mapping.items()))
     if not frame.height:
         raise source.refusal("a header and no rows", "at least one row")
@@ -69,10 +64,19 @@ def mapped_table(
 
 
 def column_names(file: InputFile, format_: str) -> list[str]:
-    """The names of the columns of a CSV, TSV or Parquet file, without reading the rest."""
-    if format_ != "parquet":
-        return csv_header(file, separator_of(file, format_))
-    return list(_parquet(file, pl.read_parquet_schema))
+    """The names of the columns, or of those in the first line of JSON lines, without reading the rest."""
+    if format_ == "parquet":
+        return list(_parquet(file, pl.read_parquet_schema))
+    return list(first_object(file) or ()) if format_ == "jsonl" else csv_header(file, separator_of(file, format_))
+
+
+def first_object(file: InputFile) -> dict[str, object] | None:
+    """The JSON object on the first line; None if there is none, which is for the reader to name."""
+    try:
+        value = json.loads(file.head_text().lstrip().split("\n", 1)[0])
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def separator_of(file: InputFile, format_: str) -> str:
@@ -95,17 +99,14 @@ def csv_header(file: InputFile, separator: str) -> list[str]:
     return names
 
 
-def _csv_frame(file: InputFile, format_: str, kinds: Mapping[str, str]) -> tuple[pl.DataFrame, Locator]:
+def _csv_frame(
+    file: InputFile, format_: str, schema: TableSchema, columns: Mapping[str, str]
+) -> tuple[pl.DataFrame, Locator]:
     separator = separator_of(file, format_)
     header = csv_header(file, separator)
+    kinds = {theirs: schema[ours].kind for ours, theirs in map_columns(schema, file.source, header, columns).items()}
     # the header is ours already: Polars leaves doubled quotation marks in names as they are
-    options: dict[str, Any] = {
-        "separator": separator,
-        "glob": False,
-        "infer_schema": False,
-        "has_header": False,
-        "skip_rows": 1,
-    }
+    options = {"separator": separator, "glob": False, "infer_schema": False, "has_header": False, "skip_rows": 1}
     try:
         types = _csv_types(file, separator, header, kinds)
         frame = pl.read_csv(file.data() if file.compressed else file.path, schema=types, **options)
