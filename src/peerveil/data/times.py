@@ -137,8 +137,6 @@ def in_calendar(micro: float) -> bool:
 
 def _from_text(check: ColumnCheck) -> pl.Series:
     series = check.series
-    if (series == "").any():
-        series = series.set(series == "", None)
     aware = _parse(series, _AWARE, "UTC")
     if aware.null_count() == series.null_count():
         return aware
