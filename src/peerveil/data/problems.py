@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
@@ -120,18 +120,18 @@ def same_row(position: int) -> tuple[int, int | None]:
 class TableSource:
     """Where the rows of a table came from, so that an error can point back at them.
 
-    ``locate`` turns a position (from 0) into a row number and, if there is one, a line number. It is called
-    only once something is wrong, so it may be slow. ``names`` says what a column is called in the file.
+    ``locate`` turns a position (from 0) into a row number and, if there is one, a line number. It is called only once
+    something is wrong, so it may be slow. ``names`` says what a column is called in the file.
     """
 
     name: str
     locate: Callable[[int], tuple[int, int | None]] = same_row
     in_memory: bool = False
-    names: tuple[tuple[str, str], ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def column(self, column: str) -> str:
         """What a column is called where it came from."""
-        return dict(self.names).get(column, column)
+        return self.names.get(column, column)
 
     def problem(self, column: str | None, position: int, got: object, want: str) -> Problem:
         """What is wrong at a position (from 0)."""

@@ -78,7 +78,7 @@ class Table:
         wanted = cls._wanted(columns, options)
         source = TableSource(cls.__name__, in_memory=True)
         mapping = map_columns(cls._schema, source, names, wanted.columns)
-        named = replace(source, names=tuple(mapping.items()))
+        named = replace(source, names=mapping)
         return cls._of_raw(mapped_table(named, names, frame.__getitem__, mapping, wanted.columns), wanted, options)
 
     @classmethod

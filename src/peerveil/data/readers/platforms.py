@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from peerveil.data.problems import TableSource
+from peerveil.data.readers.tabular import mixed_series
 from peerveil.data.schema import RawTable, ReadOptions, listed, plain_name, refuse_absent
 
 Content = dict[str, Any]
@@ -26,6 +27,10 @@ class ExportRecord:
     line: int | None
     content: Content
 
+    def value(self, field: Field) -> object:
+        """What the record has in a field."""
+        return self.content.get(field) if isinstance(field, str) else field[1](self.content)
+
 
 def record_table(
     file: str,
@@ -35,34 +40,19 @@ def record_table(
     notes: tuple[str, ...] = (),
 ) -> RawTable:
     """A table with one row per record: our columns from the platform's fields, and the further ones that any record has."""
-    ours = {column: entry if isinstance(entry, tuple) else (entry, None) for column, entry in fields.items()}
-    others = [entry if isinstance(entry, tuple) else (entry, None) for entry in further]
-    columns = {theirs: _column(records, theirs, get) for theirs, get in others}
-    return RawTable(
-        {column: _column(records, theirs, get) for column, (theirs, get) in ours.items()},
-        TableSource(
-            file,
-            lambda position: (records[position].row, records[position].line),
-            names=tuple((column, theirs) for column, (theirs, _) in ours.items()),
-        ),
-        {name: values for name, values in columns.items() if values.null_count() < len(values)},
-        notes,
-    )
+    names = {column: field if isinstance(field, str) else field[0] for column, field in fields.items()}
+    columns = {column: _series([record.value(field) for record in records]) for column, field in fields.items()}
+    others = {
+        field if isinstance(field, str) else field[0]: _series([record.value(field) for record in records])
+        for field in further
+    }
+    known = {name: values for name, values in others.items() if values.null_count() < len(values)}
+    places = [(record.row, record.line) for record in records]
+    return RawTable(columns, TableSource(file, places.__getitem__, names=names), known, notes)
 
 
-def _column(records: Sequence[ExportRecord], name: str, get: Callable[[Content], object] | None) -> pl.Series:
-    """Whole numbers if all values are, text otherwise; gaps kept."""
-    values = [record.content.get(name) if get is None else get(record.content) for record in records]
-    if all(value is None or type(value) is int for value in values):
-        try:
-            return pl.Series(values, dtype=pl.Int64)
-        except (OverflowError, TypeError, pl.exceptions.PolarsError):
-            pass
-    return _as_text(values)
-
-
-def _as_text(values: Sequence[object]) -> pl.Series:
-    return pl.Series([None if value in (None, "") else str(value) for value in values], dtype=pl.String)
+def _series(values: Sequence[object]) -> pl.Series:
+    return mixed_series("", [None if value == "" else value for value in values])
 
 
 def counted_note(count: int, note: str) -> tuple[str, ...]:
@@ -105,7 +95,7 @@ def review_table(
             for name, count in gaps.items()
             if count
         )
-    source = replace(raw.source, names=(*raw.source.names, ("score", score)))
+    source = replace(raw.source, names={**raw.source.names, "score": score})
     criteria = {name: _numbers(answers[name]) for name in names}
     return RawTable({**raw.columns, "score": _numbers(answers[score])}, source, criteria, notes)
 
@@ -120,11 +110,9 @@ def _score_field(
     plain = {plain_name(name): name for name in reversed(fields)}
     score = next((plain[plain_name(name)] for name in usual if plain_name(name) in plain), None)
     if score is None:
-        raise source.refusal(
-            "no overall score",
-            f"a field such as {', '.join(usual[:3])} among {listed(fields)}: to say which one it is",
-            suggestion={"score": next((name for name in fields if _holds_scores(answers[name])), "...")},
-        )
+        likely = next((name for name in fields if _holds_scores(answers[name])), "...")
+        want = f"a field such as {', '.join(usual[:3])} among {listed(fields)}: to say which one it is"
+        raise source.refusal("no overall score", want, suggestion={"score": likely})
     return score
 
 
@@ -134,8 +122,5 @@ def _holds_scores(answers: Sequence[object]) -> bool:
 
 
 def _numbers(answers: Sequence[object]) -> pl.Series:
-    """Answers by their leading numbers; any that has none stays text, for the checker to refuse."""
-    numbers = [leading_number(value) for value in answers]
-    if all(number is not None or value is None for number, value in zip(numbers, answers, strict=True)):
-        return pl.Series(numbers, dtype=pl.Float64)
-    return _as_text([value if number is None else number for number, value in zip(numbers, answers, strict=True)])
+    """Answers by their leading numbers; any that has none stays as it is, for the checker to refuse."""
+    return _series([value if (number := leading_number(value)) is None else number for value in answers])

@@ -87,7 +87,7 @@ def ranks_of_table(raw: RawTable, items: Sequence[str] | None, layout: str | Non
         return _from_long(raw, items), ()
     people = people_columns([*raw.order, ""])
     if people and {"item", "rank"} <= raw.columns.keys():  # long, with people for rankings
-        named = replace(source, names=(*source.names, ("ranking", people[-1])))
+        named = replace(source, names={**source.names, "ranking": people[-1]})
         long = RawTable({"ranking": raw.further[people[-1]], **raw.columns}, named)
         return _from_long(long, items), (f"took the column {people[-1]!r} for the rankings",)
     # a wide table may call an item "rank" or "item": put such columns back, in the order of the file

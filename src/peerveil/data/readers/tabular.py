@@ -39,8 +39,8 @@ def read_tabular(file: InputFile, format_: str, schema: TableSchema, columns: Ma
         frame = _parquet(file, partial(pl.read_parquet, glob=False))
     else:
         frame, locate = _csv_frame(file, format_, schema, columns)
-    mapping = map_columns(schema, file.source, frame.columns, columns)
-    source = TableSource(file.name, locate, names=tuple(mapping.items()))
+    mapping = map_columns(schema, TableSource(file.name), frame.columns, columns)
+    source = TableSource(file.name, locate, names=mapping)
     if not frame.height:
         raise source.refusal("a header and no rows", "at least one row")
     return mapped_table(source, frame.columns, frame.__getitem__, mapping, columns)
@@ -104,7 +104,10 @@ def _csv_frame(
 ) -> tuple[pl.DataFrame, Locator]:
     separator = separator_of(file, format_)
     header = csv_header(file, separator)
-    kinds = {theirs: schema[ours].kind for ours, theirs in map_columns(schema, file.source, header, columns).items()}
+    kinds = {
+        theirs: schema[ours].kind
+        for ours, theirs in map_columns(schema, TableSource(file.name), header, columns).items()
+    }
     # the header is ours already: Polars leaves doubled quotation marks in names as they are
     options = {"separator": separator, "glob": False, "infer_schema": False, "has_header": False, "skip_rows": 1}
     try:
@@ -174,27 +177,27 @@ def _jsonl_frame(file: InputFile) -> pl.DataFrame:
     try:
         return pl.read_ndjson(io.BytesIO(data), infer_schema_length=None)
     except pl.exceptions.PolarsError:
-        file.check_text(data)
+        text = file.decoded(data)
     records = []
-    for line, value in file.json_lines(data.decode("utf-8-sig")):
+    for line, value in file.json_lines(text):
         if not isinstance(value, dict):
             raise file.refusal(show(value), "one object per line, with the names of the columns", line=line)
         records.append(value)
     if not records:
         raise file.refusal("no rows", "at least one row")
     names = list(dict.fromkeys(name for record in records for name in record))
-    return pl.DataFrame([_mixed(name, [record.get(name) for record in records]) for name in names])
+    return pl.DataFrame([mixed_series(name, [record.get(name) for record in records]) for name in names])
 
 
-def _mixed(name: str, values: list[Any]) -> pl.Series:
-    """A column of JSON values of several kinds: numbers stay numbers, else everything becomes text."""
+def mixed_series(name: str, values: list[Any]) -> pl.Series:
+    """A column of values of several kinds: numbers stay numbers, else everything becomes text."""
     kinds = {type(value) for value in values if value is not None}
     try:
         if kinds <= {int, float} or len(kinds) == 1:
             return pl.Series(name, values, strict=False)
     except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError):
         pass
-    return pl.Series(name, [value if value is None or isinstance(value, str) else str(value) for value in values])
+    return pl.Series(name, [None if value is None else str(value) for value in values], dtype=pl.String)
 
 
 def _parquet(file: InputFile, read: Callable[[Any], _T]) -> _T:
