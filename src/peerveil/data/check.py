@@ -135,9 +135,6 @@ def _same_length(table: str, columns: Mapping[str, pl.Series]) -> None:
         raise BadInput(table, got=Verbatim("no rows"), want="at least one row")
 
 
-# ---- one conversion per kind -----------------------------------------------------------------------------------------
-
-
 def _ids(check: ColumnCheck) -> pl.Series:
     """Whole numbers or text; text that is plain whole numbers throughout as numbers."""
     series = check.series
@@ -234,9 +231,6 @@ _CONVERSIONS: Final[dict[str, Callable[[ColumnCheck], pl.Series]]] = {
     "count": lambda check: _whole(check, 1.0, 2.0**53),
     "any": _as_it_came,
 }
-
-
-# ---- whatever holds values, as a Polars column -----------------------------------------------------------------------
 
 
 def as_series(name: str, values: object, kind: str = "any") -> pl.Series:

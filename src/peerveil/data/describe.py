@@ -198,9 +198,6 @@ _KINDS: Final[dict[type[Table], Callable[[Any], Described]]] = {
 }
 
 
-# ---- facts -----------------------------------------------------------------------------------------------------------
-
-
 def _groups(table: Table, rows: str) -> Facts:
     """How many people and things there are, and how many rows for each of them."""
     facts: Facts = {}
@@ -256,9 +253,6 @@ def _time_facts(table: Table, noun: str) -> Facts:
         f"last {noun}": last.isoformat(),
         "time span (seconds)": (last - first).total_seconds(),
     }
-
-
-# ---- distributions ---------------------------------------------------------------------------------------------------
 
 
 def _score_distribution(scores: Floats) -> Distribution:

@@ -188,9 +188,6 @@ LABELS: Final = TableSchema(
 SCHEMAS: Final = {schema.table: schema for schema in (REVIEWS, EVENTS, RANKINGS, LABELS)}
 
 
-# ---- names of columns ------------------------------------------------------------------------------------------------
-
-
 def plain_name(name: str) -> str:
     """A name without capitals, spaces and signs.
 

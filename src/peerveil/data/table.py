@@ -6,10 +6,11 @@ import gzip
 import io
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, ClassVar, Self
+from typing import IO, Any, ClassVar, Self, cast
 
 import numpy as np
 import polars as pl
@@ -295,9 +296,6 @@ def plural(count: int, noun: str, plural_noun: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural_noun or f'{noun}s'}"
 
 
-# ---- writing ---------------------------------------------------------------------------------------------------------
-
-
 def write_frame(frame: pl.DataFrame, path: str | os.PathLike[str], *, private: bool = False) -> Path:
     """Write a frame in the format that the path's suffix names; a private one is readable by its owner alone."""
     target = target_path(path)
@@ -309,14 +307,10 @@ def write_frame(frame: pl.DataFrame, path: str | os.PathLike[str], *, private: b
         raise BadInput("path", got=str(target), want=want)
 
     def fill(handle: IO[bytes]) -> None:
-        if not compressed:
-            write(frame, handle)
-            return
-        buffer = io.BytesIO()
-        write(frame, buffer)
         # no file name and no time inside: equal tables give equal files
-        with gzip.GzipFile(fileobj=handle, mode="wb", filename="", mtime=0) as packed:
-            packed.write(buffer.getbuffer())
+        packed = gzip.GzipFile(fileobj=handle, mode="wb", filename="", mtime=0) if compressed else nullcontext(handle)
+        with packed as stream:
+            write(frame, cast("IO[bytes]", stream))
 
     return write_atomically(target, fill, private=private)
 

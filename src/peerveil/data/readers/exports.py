@@ -35,6 +35,9 @@ from peerveil.data.schema import SECOND_CLOCKS, RawTable, ReadOptions, listed
 _RATINGS = ("rating", "overall_rating", "recommendation", "overall_recommendation", "overall_assessment", "score")
 _REVIEW = re.compile(r"(^|[_/-])Review$")
 _META_REVIEW = re.compile(r"Meta[^/]*$", re.IGNORECASE)
+_SIGNATURE: Field = "signatures", lambda note: next(map(str, _listed(note.get("signatures"))), None)
+# an answer to the submission itself opens a conversation: it answers no event
+_PARENT: Field = "replyto", lambda note: None if note["replyto"] == note.get("forum") else note["replyto"]
 
 
 def openreview_reviews(file: InputFile, options: ReadOptions) -> RawTable:
@@ -46,7 +49,7 @@ def openreview_reviews(file: InputFile, options: ReadOptions) -> RawTable:
         got = f"{len(notes)} notes and no review (invitations {', '.join(kinds[:5]) or 'none'})"
         raise file.refusal(got, "notes whose invitation ends in Review, such as .../-/Official_Review")
     others = counted_note(len(notes) - len(reviews), f"left out {{}} of {len(notes):,} notes: not reviews")
-    fields: dict[str, Field] = {"paper": "forum", "reviewer": ("signatures", _signature), "time": _time(options)}
+    fields = {"paper": "forum", "reviewer": _SIGNATURE, "time": _time(options)}
     raw = record_table(file.name, reviews, fields, notes=others)
     return review_table(raw, [_answers(note.content) for note in reviews], options, _RATINGS)
 
@@ -62,13 +65,7 @@ def openreview_events(file: InputFile, options: ReadOptions) -> RawTable:
     if not posts:
         raise file.refusal(f"{len(notes)} notes, none of them a reply", "notes with replyto: comments or reviews")
     others = counted_note(len(notes) - len(posts), f"left out {{}} of {len(notes):,} notes: submissions, not replies")
-    fields: dict[str, Field] = {
-        "actor": ("signatures", _signature),
-        "thread": "forum",
-        "time": _time(options),
-        "id": "id",
-        "reply_to": ("replyto", _parent),
-    }
+    fields = {"actor": _SIGNATURE, "thread": "forum", "time": _time(options), "id": "id", "reply_to": _PARENT}
     raw = record_table(file.name, posts, fields, ("number", *SECOND_CLOCKS), others)
     if raw.columns["time"].null_count() == len(posts):
         raise raw.source.refusal("notes without cdate and tcdate", "a time in every note", column="cdate")
@@ -103,15 +100,18 @@ def _flatten(file: InputFile, document: list[Any]) -> Iterator[ExportRecord]:
         yield ExportRecord(row, None, note)
         details = note.get("details")
         if isinstance(details, dict):
-            replies = [*(details.get("replies") or []), *(details.get("directReplies") or [])]
+            replies = [*_listed(details.get("replies")), *_listed(details.get("directReplies"))]
             yield from (ExportRecord(row, None, reply) for reply in replies if isinstance(reply, dict))
 
 
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _invitations(note: Content) -> list[str]:
+    single = [note["invitation"]] if note.get("invitation") else []
     names = note.get("invitations")
-    if not isinstance(names, list):
-        names = [note["invitation"]] if note.get("invitation") else []
-    return [str(name) for name in names]
+    return list(map(str, names if isinstance(names, list) else single))
 
 
 def _is_official_review(note: Content) -> bool:
@@ -125,16 +125,6 @@ def _answers(note: Content) -> Content:
     return {name: value.get("value") if isinstance(value, dict) else value for name, value in form.items()}
 
 
-def _signature(note: Content) -> str | None:
-    signatures = note.get("signatures")
-    return str(signatures[0]) if isinstance(signatures, list) and signatures else None
-
-
-def _parent(note: Content) -> Any:
-    """What a post answers. An answer to the submission itself opens a conversation: it answers no event."""
-    return None if note["replyto"] == note.get("forum") else note["replyto"]
-
-
 def _time(options: ReadOptions) -> Field:
     clocks = [options.columns["time"]] if "time" in options.columns else ["cdate", "tcdate"]
     return "cdate", lambda note: next((note[name] for name in clocks if note.get(name) is not None), None)
@@ -143,6 +133,8 @@ def _time(options: ReadOptions) -> Field:
 # ---- HotCRP --------------------------------------------------------------------------------------------------------------
 
 _HOTCRP_LONG = frozenset({"pid", "review", "email", "status", "field", "data"})
+# the letter that HotCRP gives a review in order of assignment: 12C is C
+_LETTER: Field = "letter", lambda post: str(post["review"]).removeprefix(post["pid"]) if _is_review(post) else None
 _HOTCRP_SCORES = ("Overall merit", "Overall recommendation", "Overall evaluation", "Overall rating", "Recommendation")
 _NOT_FORM = frozenset({
     "paper", "title", "review", "reviewername", "reviewer", "email", "round", "reviewtype", "reviewstatus", "status",
@@ -193,7 +185,7 @@ def hotcrp_events(file: InputFile, options: ReadOptions) -> RawTable:  # noqa: A
     groups, notes = _contributions(file)
     posts = [rows[0] for rows in groups.values()]
     fields: dict[str, Field] = {"actor": "email", "thread": "pid", "time": "submitted_at", "id": ("review", _key)}
-    return record_table(file.name, posts, fields, (("letter", _letter), "vtag"), notes)
+    return record_table(file.name, posts, fields, (_LETTER, "vtag"), notes)
 
 
 def _key(post: Content) -> str:
@@ -202,11 +194,6 @@ def _key(post: Content) -> str:
 
 def _is_review(post: Content) -> bool:
     return not str(post["status"]).endswith(("comment", "response"))
-
-
-def _letter(post: Content) -> str | None:
-    """The letter that HotCRP gives a review in order of assignment: 12C is C."""
-    return str(post["review"]).removeprefix(post["pid"]) if _is_review(post) else None
 
 
 def _contributions(file: InputFile) -> tuple[dict[str, list[ExportRecord]], tuple[str, ...]]:
