@@ -91,10 +91,6 @@ class SyntheticConference:
         """Write the four tables, the truth and a README that says what they are; returns the folder."""
         one_of(format, "format", ("csv", "tsv", "jsonl", "parquet"))
         target = Path(folder)
-        try:
-            target.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BadInput("folder", got=str(folder), want=f"a folder ({error.strerror})") from error
         for name, table in self._tables.items():
             table.write(target / f"{name}.{format}")
         for name in ("papers", "reviewers", "sittings"):

@@ -25,10 +25,11 @@ from dataclasses import replace
 from typing import Any
 
 from peerveil.core.errors import show
+from peerveil.data.problems import TableSource
 from peerveil.data.readers.files import InputFile, csv_rows
 from peerveil.data.readers.platforms import Content, ExportRecord, Field, counted_note, record_table, review_table
 from peerveil.data.readers.tabular import csv_header, separator_of
-from peerveil.data.schema import SECOND_CLOCKS, RawTable, ReadOptions, listed
+from peerveil.data.schema import SECOND_CLOCKS, RawTable, ReadOptions, listed, refuse_absent
 
 # ---- OpenReview ---------------------------------------------------------------------------------------------------------
 
@@ -62,14 +63,9 @@ def openreview_events(file: InputFile, options: ReadOptions) -> RawTable:
     """
     notes = _notes(file)
     posts = [note for note in notes if note.content.get("replyto")]
-    if not posts:
-        raise file.refusal(f"{len(notes)} notes, none of them a reply", "notes with replyto: comments or reviews")
     others = counted_note(len(notes) - len(posts), f"left out {{}} of {len(notes):,} notes: submissions, not replies")
     fields = {"actor": _SIGNATURE, "thread": "forum", "time": _time(options), "id": "id", "reply_to": _PARENT}
-    raw = record_table(file.name, posts, fields, ("number", *SECOND_CLOCKS), others)
-    if raw.columns["time"].null_count() == len(posts):
-        raise raw.source.refusal("notes without cdate and tcdate", "a time in every note", column="cdate")
-    return raw
+    return record_table(file.name, posts, fields, ("number", *SECOND_CLOCKS), others)
 
 
 def _notes(file: InputFile) -> list[ExportRecord]:
@@ -85,8 +81,6 @@ def _notes(file: InputFile) -> list[ExportRecord]:
             identifier = note.content.get("id")
             # a reply may be listed on its own and again under its submission
             notes.setdefault(position if identifier is None else str(identifier), note)
-    if not notes:
-        raise file.refusal("no notes", "at least one note")
     return list(notes.values())
 
 
@@ -132,7 +126,7 @@ def _time(options: ReadOptions) -> Field:
 
 # ---- HotCRP --------------------------------------------------------------------------------------------------------------
 
-_HOTCRP_LONG = frozenset({"pid", "review", "email", "status", "field", "data"})
+_HOTCRP_LONG = ("pid", "review", "email", "status", "field", "data")
 # the letter that HotCRP gives a review in order of assignment: 12C is C
 _LETTER: Field = "letter", lambda post: str(post["review"]).removeprefix(post["pid"]) if _is_review(post) else None
 _HOTCRP_SCORES = ("Overall merit", "Overall recommendation", "Overall evaluation", "Overall rating", "Recommendation")
@@ -160,7 +154,7 @@ def csv_records(file: InputFile, separator: str = ",") -> list[ExportRecord]:
 def hotcrp_layout(names: Sequence[str]) -> str | None:
     """``"long"`` for the header of the batch export, ``"web"`` for that of the review page, None for any other."""
     columns = set(names)
-    if columns >= _HOTCRP_LONG:
+    if columns.issuperset(_HOTCRP_LONG):
         return "long"
     of_a_review = columns >= {"paper", "review"} and not columns.isdisjoint({"reviewername", "email", "title"})
     return "web" if of_a_review and "pid" not in columns else None
@@ -169,17 +163,16 @@ def hotcrp_layout(names: Sequence[str]) -> str | None:
 def hotcrp_reviews(file: InputFile, options: ReadOptions) -> RawTable:
     """Reviews from either export; the score is ``Overall merit`` unless ``columns={"score": ...}`` says otherwise."""
     names = csv_header(file, ",")
-    layout = hotcrp_layout(names)
-    if layout is None:
-        want = "HotCRP's pid,review,email,... or paper,title,review,..."
-        raise file.refusal(f"the columns {listed(names)}", want)
-    return _long_reviews(file, options) if layout == "long" else _web_reviews(file, options)
+    if hotcrp_layout(names) == "web":
+        return _web_reviews(file, options)
+    refuse_absent(TableSource(file.name), _HOTCRP_LONG, names)
+    return _long_reviews(file, options)
 
 
 def hotcrp_events(file: InputFile, options: ReadOptions) -> RawTable:  # noqa: ARG001
     """Reviews and comments of the long export, with their times; review letters are kept as ``letter``."""
     names = csv_header(file, ",")
-    if not set(names) >= _HOTCRP_LONG | {"submitted_at"}:
+    if not set(names).issuperset((*_HOTCRP_LONG, "submitted_at")):
         want = "the export of 'batch/reviewcsv.php -c -x' with submitted_at (the web CSV has no times)"
         raise file.refusal(f"the columns {listed(names)}", want)
     groups, notes = _contributions(file)
@@ -203,8 +196,6 @@ def _contributions(file: InputFile) -> tuple[dict[str, list[ExportRecord]], tupl
         groups.setdefault(_key(row.content), []).append(row)
     is_draft = re.compile("draft|not started")
     submitted = {key: rows for key, rows in groups.items() if not is_draft.search(rows[0].content["status"])}
-    if not submitted:
-        raise file.refusal("a header and no submitted review or comment", "at least one row")
     return submitted, counted_note(len(groups) - len(submitted), "left out drafts: {}")
 
 
@@ -230,7 +221,7 @@ def _web_reviews(file: InputFile, options: ReadOptions) -> RawTable:
 
 # ---- EasyChair ----------------------------------------------------------------------------------------------------------
 
-EASYCHAIR = frozenset({"submission #", "member #"})
+EASYCHAIR = ("submission #", "member #")
 """Columns, in small letters, by which the file is recognized."""
 _EASYCHAIR_SCORES = ("total score", "Overall evaluation", "Overall score", "score")
 _SCORE_LINE = re.compile(r"^\s*(.+?)\s*:\s*([-+]?\d+(?:\.\d+)?)\s*(?:\(.*\))?\s*$")
@@ -261,10 +252,7 @@ def easychair_events(file: InputFile, options: ReadOptions) -> RawTable:  # noqa
     rows = _rows(file)
     fields: dict[str, Field] = {"thread": "submission #", "actor": "member #", "time": _TIME}
     number = ("number", lambda cells: cells.get("number") or cells.get("#"))
-    raw = record_table(file.name, rows, fields, [number])
-    if raw.columns["time"].null_count() == len(rows):
-        raise raw.source.refusal("reviews without date and time", "the columns date and time", column="date")
-    return raw
+    return record_table(file.name, rows, fields, [number])
 
 
 def _rows(file: InputFile) -> list[ExportRecord]:
@@ -272,10 +260,7 @@ def _rows(file: InputFile) -> list[ExportRecord]:
         ExportRecord(row.row, row.line, {name.strip().lower(): cell.strip() for name, cell in row.content.items()})
         for row in csv_records(file, separator_of(file, "csv"))
     ]
-    names = list(rows[0].content)
-    absent = sorted(EASYCHAIR - set(names), reverse=True)
-    if absent:
-        raise file.refusal(f"the columns {listed(names)}", f"EasyChair's columns {', '.join(absent)}")
+    refuse_absent(TableSource(file.name), EASYCHAIR, list(rows[0].content))
     return rows
 
 
@@ -307,12 +292,8 @@ def mediawiki_events(file: InputFile, options: ReadOptions) -> RawTable:  # noqa
     Log entries, categorization and changes whose user is hidden are left out, and noted.
     """
     changes = list(_changes(file, file.json()))
-    if not changes:
-        raise file.refusal("no changes", "at least one entry in recentchanges")
     edits = [change for change in changes if change.content.get("type", "edit") in ("edit", "new")]
     visible = [edit for edit in edits if not {"userhidden", "suppressed"} & edit.content.keys()]
-    if not visible:
-        raise file.refusal(f"{len(changes)} changes and no edit by a visible user", "at least one edit")
     of_all = f"left out {{}} of {len(changes):,} changes: "
     notes = counted_note(len(changes) - len(edits), of_all + "not edits")
     notes += counted_note(len(edits) - len(visible), of_all + "user hidden")

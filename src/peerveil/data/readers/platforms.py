@@ -40,12 +40,16 @@ def record_table(
     notes: tuple[str, ...] = (),
 ) -> RawTable:
     """A table with one row per record: our columns from the platform's fields, and the further ones that any record has."""
-    names = {column: field if isinstance(field, str) else field[0] for column, field in fields.items()}
-    columns = {column: _series([record.value(field) for record in records]) for column, field in fields.items()}
-    others = {
-        field if isinstance(field, str) else field[0]: _series([record.value(field) for record in records])
-        for field in further
-    }
+    if not records:
+        got = " ".join(["no rows", *(f"({note})" for note in notes)])
+        raise TableSource(file).refusal(got, "at least one row")
+
+    def column(field: Field) -> pl.Series:
+        return _series([record.value(field) for record in records])
+
+    names = {name: field if isinstance(field, str) else field[0] for name, field in fields.items()}
+    columns = {name: column(field) for name, field in fields.items()}
+    others = {field if isinstance(field, str) else field[0]: column(field) for field in further}
     known = {name: values for name, values in others.items() if values.null_count() < len(values)}
     places = [(record.row, record.line) for record in records]
     return RawTable(columns, TableSource(file, places.__getitem__, names=names), known, notes)

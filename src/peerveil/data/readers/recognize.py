@@ -108,7 +108,7 @@ def _text(file: InputFile) -> Recognized:
     separator = separator_of(file, format_)
     records = first_records(file.head_text(), separator, 1)
     names = records[0][1] if records else []
-    if {name.strip().lower() for name in names} >= exports.EASYCHAIR:
+    if {name.strip().lower() for name in names}.issuperset(exports.EASYCHAIR):
         return _platform("easychair", "it has the columns submission # and member #")
     layout = exports.hotcrp_layout(names)
     if layout == "long":

@@ -183,8 +183,6 @@ def _jsonl_frame(file: InputFile) -> pl.DataFrame:
         if not isinstance(value, dict):
             raise file.refusal(show(value), "one object per line, with the names of the columns", line=line)
         records.append(value)
-    if not records:
-        raise file.refusal("no rows", "at least one row")
     names = list(dict.fromkeys(name for record in records for name in record))
     return pl.DataFrame([mixed_series(name, [record.get(name) for record in records]) for name in names])
 
