@@ -14,6 +14,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -23,6 +24,8 @@ MOST_REPORTED = 20
 _MOST_SHOWN = 5
 _MOST_HELD = 200
 MISSING = Verbatim("nothing")
+Place = tuple[int, int | None]
+"""A row and, where there are lines, a line, both from 1."""
 
 
 @dataclass(frozen=True)
@@ -111,33 +114,26 @@ class BadTable(BadInput):
         return type(self), (self.problems, self.total)
 
 
-def same_row(position: int) -> tuple[int, int | None]:
-    """The row number of a table without lines."""
-    return position + 1, None
-
-
 @dataclass(frozen=True)
 class TableSource:
     """Where the rows of a table came from, so that an error can point back at them.
 
-    ``locate`` turns a position (from 0) into a row number and, if there is one, a line number. It is called only once
-    something is wrong, so it may be slow. ``names`` says what a column is called in the file.
+    ``places`` gives the place of every position, where that is not simply the next row. It is called only once something
+    is wrong, so it may be slow. ``names`` says what a column is called in the file.
     """
 
     name: str
-    locate: Callable[[int], tuple[int, int | None]] = same_row
+    places: Callable[[], Sequence[Place]] = tuple
     in_memory: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
 
-    def column(self, column: str) -> str:
-        """What a column is called where it came from."""
-        return self.names.get(column, column)
+    @cached_property
+    def _places(self) -> Sequence[Place]:
+        return self.places()
 
-    def problem(self, column: str | None, position: int, got: object, want: str) -> Problem:
-        """What is wrong at a position (from 0)."""
-        row, line = self.locate(position)
-        shown = None if column is None else self.column(column)
-        return Problem(self.name, got, want, row, shown, line, self.in_memory)
+    def locate(self, position: int) -> Place:
+        """The place of a position (from 0)."""
+        return self._places[position] if position < len(self._places) else (position + 1, None)
 
     def refusal(self, got: str, want: str, **place: Any) -> BadTable:
         """The error that refuses the file, or the line or column that ``place`` names; ``got`` are words."""
@@ -166,8 +162,11 @@ class ProblemLog:
     def add(self, column: str | None, positions: Sequence[int], *, got: Callable[[int], object], want: str) -> None:
         """Note the same problem at several positions (from 0), with the value at each."""
         self.total += len(positions)
+        source, shown = self.source, None if column is None else self.source.names.get(column, column)
         for position in positions[: min(MOST_REPORTED, _MOST_HELD - len(self._entries))]:
-            self._entries.append((position, self.source.problem(column, position, got(position), want)))
+            row, line = source.locate(position)
+            problem = Problem(source.name, got(position), want, row, shown, line, source.in_memory)
+            self._entries.append((position, problem))
 
     def raise_any(self) -> None:
         """Raise :class:`BadTable` if anything was noted, the earliest rows first."""

@@ -241,6 +241,21 @@ def map_columns(
     return {ours: present[ours] for ours in schema.names if ours in present}
 
 
+def raw_table(
+    schema: TableSchema, source: TableSource, content: Mapping[str, Any], columns: Mapping[str, str]
+) -> RawTable:
+    """Columns by our names and the rest by their own; notes say which were taken under a name that nobody gave."""
+    mapping = map_columns(schema, source, list(content), columns)
+    unasked = {ours: theirs for ours, theirs in mapping.items() if theirs != ours and ours not in columns}
+    return RawTable(
+        {ours: content[theirs] for ours, theirs in mapping.items()},
+        replace(source, names=mapping),
+        {name: values for name, values in content.items() if name not in mapping.values()},
+        tuple(f"column {theirs!r} was read as {ours}" for ours, theirs in unasked.items()),
+        tuple(content),
+    )
+
+
 def suggest_columns(schema: TableSchema, names: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
     """What our columns are probably called: for a person to check, never taken silently.
 

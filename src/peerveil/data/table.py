@@ -22,8 +22,8 @@ from peerveil.data.digest import fingerprint_of, identity_of
 from peerveil.data.problems import TableSource
 from peerveil.data.readers.files import InputFile
 from peerveil.data.readers.recognize import FORMATS, chosen_format
-from peerveil.data.readers.tabular import TABULAR, mapped_table, read_tabular
-from peerveil.data.schema import RawTable, ReadOptions, TableSchema, map_columns, refuse_absent
+from peerveil.data.readers.tabular import TABULAR, read_tabular
+from peerveil.data.schema import RawTable, ReadOptions, TableSchema, raw_table, refuse_absent
 
 _TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%.6fZ"
 
@@ -75,12 +75,10 @@ class Table:
         if not is_frame(frame):
             raise BadInput("frame", got=frame, want="a Polars or pandas frame, or a mapping of columns")
         frame = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
-        names = [str(name) for name in (frame if isinstance(frame, Mapping) else frame.columns)]
+        content = {str(name): frame[name] for name in (frame if isinstance(frame, Mapping) else frame.columns)}
         wanted = cls._wanted(columns, options)
-        source = TableSource(cls.__name__, in_memory=True)
-        mapping = map_columns(cls._schema, source, names, wanted.columns)
-        named = replace(source, names=mapping)
-        return cls._of_raw(mapped_table(named, names, frame.__getitem__, mapping, wanted.columns), wanted, options)
+        raw = raw_table(cls._schema, TableSource(cls.__name__, in_memory=True), content, wanted.columns)
+        return cls._of_raw(raw, wanted, options)
 
     @classmethod
     def read(

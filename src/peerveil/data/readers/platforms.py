@@ -51,8 +51,8 @@ def record_table(
     columns = {name: column(field) for name, field in fields.items()}
     others = {field if isinstance(field, str) else field[0]: column(field) for field in further}
     known = {name: values for name, values in others.items() if values.null_count() < len(values)}
-    places = [(record.row, record.line) for record in records]
-    return RawTable(columns, TableSource(file, places.__getitem__, names=names), known, notes)
+    source = TableSource(file, lambda: [(record.row, record.line) for record in records], names=names)
+    return RawTable(columns, source, known, notes)
 
 
 def _series(values: Sequence[object]) -> pl.Series:

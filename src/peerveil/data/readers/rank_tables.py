@@ -91,14 +91,13 @@ def ranks_of_table(raw: RawTable, items: Sequence[str] | None, layout: str | Non
         long = RawTable({"ranking": raw.further[people[-1]], **raw.columns}, named)
         return _from_long(long, items), (f"took the column {people[-1]!r} for the rankings",)
     # a wide table may call an item "rank" or "item": put such columns back, in the order of the file
-    named_back = {source.column(name): values for name, values in raw.columns.items() if name != "count"}
+    named_back = {source.names.get(name, name): values for name, values in raw.columns.items() if name != "count"}
     everything = {**named_back, **raw.further}
-    columns = {name: as_series(name, everything[name]) for name in raw.order if name in everything}
-    are_columns = items is not None and layout != "orders" and set(items) <= columns.keys()
-    people = [] if are_columns else people_columns(list(columns))
+    names = [name for name in raw.order if name in everything]
+    are_columns = items is not None and layout != "orders" and set(items).issubset(names)
+    people = [] if are_columns else people_columns(names)
     notes = (f"left out {', '.join(people)}: by its name no item",) if people else ()
-    for name in people:
-        del columns[name]
+    columns = {name: as_series(name, everything[name]) for name in names if name not in people}
     ordered = None if are_columns else _holds_orders(columns, source, layout)
     count = raw.columns.get("count")
     if columns and not len(next(iter(columns.values()))):

@@ -10,18 +10,16 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import polars as pl
 
 from peerveil.core.errors import Verbatim, show
-from peerveil.data.problems import BadTable, TableSource, same_row
+from peerveil.data.problems import Place, ProblemLog, TableSource
 from peerveil.data.readers.files import HEAD_BYTES, InputFile, csv_rows, first_records
-from peerveil.data.schema import PLAIN_INTEGER, RawTable, TableSchema, listed, map_columns
+from peerveil.data.schema import PLAIN_INTEGER, RawTable, TableSchema, listed, map_columns, raw_table
 
-_T = TypeVar("_T")
-Locator = Callable[[int], tuple[int, int | None]]
 TABULAR = ("csv", "tsv", "jsonl", "parquet")
 _SAMPLE_ROWS = 1_000
 _INTEGER = re.compile(PLAIN_INTEGER)
@@ -31,36 +29,28 @@ _LEADING_ZERO = re.compile(r"^-?0\d")
 
 def read_tabular(file: InputFile, format_: str, schema: TableSchema, columns: Mapping[str, str]) -> RawTable:
     """The columns of the schema by our names; everything else in ``further``, under its own name."""
-    locate: Locator = same_row
     if format_ == "jsonl":
         frame = _jsonl_frame(file)
-        locate = _line_locator(lambda: [n for n, line in enumerate(file.text().split("\n"), start=1) if line.strip()])
     elif format_ == "parquet":
         frame = _parquet(file, partial(pl.read_parquet, glob=False))
     else:
-        frame, locate = _csv_frame(file, format_, schema, columns)
-    mapping = map_columns(schema, TableSource(file.name), frame.columns, columns)
-    source = TableSource(file.name, locate, names=mapping)
+        frame = _csv_frame(file, separator_of(file, format_), schema, columns)
+    source = TableSource(file.name, partial(_places, file, format_))
+    raw = raw_table(schema, source, {column.name: column for column in frame}, columns)
     if not frame.height:
-        raise source.refusal("a header and no rows", "at least one row")
-    return mapped_table(source, frame.columns, frame.__getitem__, mapping, columns)
+        raise file.refusal("a header and no rows", "at least one row")
+    return raw
 
 
-def mapped_table(
-    source: TableSource,
-    names: Sequence[str],
-    get: Callable[[str], Any],
-    mapping: Mapping[str, str],
-    columns: Mapping[str, str],
-) -> RawTable:
-    """Columns by our names and the rest by their own; notes say which were taken under a name that nobody gave."""
-    notes = tuple(
-        f"column {theirs!r} was read as {ours}"
-        for ours, theirs in mapping.items()
-        if theirs != ours and ours not in columns
-    )
-    further = {name: get(name) for name in names if name not in mapping.values()}
-    return RawTable({ours: get(theirs) for ours, theirs in mapping.items()}, source, further, notes, tuple(names))
+def _places(file: InputFile, format_: str) -> list[Place]:
+    """The lines of the rows. The file is only gone through once something is wrong."""
+    if format_ == "parquet":
+        return []
+    if format_ == "jsonl":
+        lines = [number for number, line in enumerate(file.text().split("\n"), start=1) if line.strip()]
+    else:
+        lines = [line for line, _ in csv_rows(file.text(), separator_of(file, format_))][1:]
+    return list(enumerate(lines, start=1))
 
 
 def column_names(file: InputFile, format_: str) -> list[str]:
@@ -99,15 +89,10 @@ def csv_header(file: InputFile, separator: str) -> list[str]:
     return names
 
 
-def _csv_frame(
-    file: InputFile, format_: str, schema: TableSchema, columns: Mapping[str, str]
-) -> tuple[pl.DataFrame, Locator]:
-    separator = separator_of(file, format_)
+def _csv_frame(file: InputFile, separator: str, schema: TableSchema, columns: Mapping[str, str]) -> pl.DataFrame:
     header = csv_header(file, separator)
-    kinds = {
-        theirs: schema[ours].kind
-        for ours, theirs in map_columns(schema, TableSource(file.name), header, columns).items()
-    }
+    mapping = map_columns(schema, TableSource(file.name), header, columns)
+    kinds = {theirs: schema[ours].kind for ours, theirs in mapping.items()}
     # the header is ours already: Polars leaves doubled quotation marks in names as they are
     options = {"separator": separator, "glob": False, "infer_schema": False, "has_header": False, "skip_rows": 1}
     try:
@@ -118,7 +103,7 @@ def _csv_frame(
     height = frame.height
     while height and all(value is None for value in frame.row(height - 1)):
         height -= 1  # blank lines at the end
-    return frame.head(height), _line_locator(lambda: [line for line, _ in csv_rows(file.text(), separator)][1:])
+    return frame.head(height)
 
 
 def _csv_types(
@@ -145,31 +130,17 @@ def _csv_types(
 def _csv_as_text(file: InputFile, separator: str, header: Sequence[str], options: Mapping[str, Any]) -> pl.DataFrame:
     """The second try: every cell as text; if even that fails, say which line is to blame."""
     text = file.text()
-    want = f"at most {len(header)}, as in the header"
     lines = list(csv_rows(text, separator))
-    source = TableSource(file.name, lambda row: (row, lines[row][0]))
-    ragged = [
-        source.problem(None, row, Verbatim(f"{len(cells)} cells"), want)
-        for row, (_, cells) in enumerate(lines)
-        if len(cells) > len(header)
-    ]
-    if ragged:
-        raise BadTable(ragged)
+    ragged = [row for row, (_, cells) in enumerate(lines) if len(cells) > len(header)]
+    log = ProblemLog(TableSource(file.name, lambda: [(row, line) for row, (line, _) in enumerate(lines)]))
+    want = f"at most {len(header)}, as in the header"
+    log.add(None, ragged, got=lambda row: Verbatim(f"{len(lines[row][1])} cells"), want=want)
+    log.raise_any()
     try:
         return pl.read_csv(text.encode(), schema=dict.fromkeys(header, pl.String()), **options)
     except pl.exceptions.PolarsError as error:
         got = "a quotation mark that is never closed" if '"' in text and "\n" in text else _short(error)
         raise file.refusal(got, "well-formed CSV") from error
-
-
-def _line_locator(lines_of_rows: Callable[[], list[int]]) -> Locator:
-    """Finds the line of a row. The file is only gone through once something is wrong."""
-    lines = cache(lines_of_rows)
-
-    def locate(position: int) -> tuple[int, int | None]:
-        return position + 1, lines()[position] if position < len(lines()) else None
-
-    return locate
 
 
 def _jsonl_frame(file: InputFile) -> pl.DataFrame:
@@ -198,7 +169,7 @@ def mixed_series(name: str, values: list[Any]) -> pl.Series:
     return pl.Series(name, [None if value is None else str(value) for value in values], dtype=pl.String)
 
 
-def _parquet(file: InputFile, read: Callable[[Any], _T]) -> _T:
+def _parquet(file: InputFile, read: Callable[[Any], Any]) -> Any:
     try:
         return read(io.BytesIO(file.data()) if file.compressed else file.path)
     except (pl.exceptions.PolarsError, OSError) as error:
