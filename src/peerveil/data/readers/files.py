@@ -89,10 +89,11 @@ class InputFile:
         with self.stream() as handle:
             return handle.read()
 
-    def lines(self, size: int) -> Iterator[bytes]:
-        """Blocks of whole lines of about ``size`` bytes each."""
+    def lines(self, size: int, start: int = 0) -> Iterator[bytes]:
+        """Blocks of whole lines of about ``size`` bytes each, from a byte on."""
         rest = b""
         with self.stream() as handle:
+            handle.seek(start)
             while block := handle.read(size):
                 cut = block.rfind(b"\n") + 1
                 if cut:

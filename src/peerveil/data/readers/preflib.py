@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from peerveil.data.readers.files import InputFile
 
 KINDS = {"soc": "complete orders without ties", "soi": "orders without ties", "toc": "complete orders", "toi": "orders"}
+_ALTERNATIVES, _ORDERS, _VOTERS = "NUMBER ALTERNATIVES", "NUMBER UNIQUE ORDERS", "NUMBER VOTERS"
 _BLOCK_BYTES = 4_000_000
 _ENTRY = r"(?:[0-9]{1,15}|\{[0-9]{1,15}(?:,[0-9]{1,15})*\})"
 _LINE = rf"^[0-9]{{1,15}}:{_ENTRY}(?:,{_ENTRY})*$"
@@ -38,8 +39,7 @@ class Header:
 
     kind: str
     items: tuple[str, ...]
-    orders: int | None
-    voters: int | None
+    numbers: dict[str, int]
     lines: int
     size: int
 
@@ -78,50 +78,41 @@ def read_header(file: InputFile) -> Header:
     kind = values.get("DATA TYPE", file.suffix.lstrip(".")).lower()
     if kind not in KINDS:
         raise file.refusal(show(kind or file.name), f"a data type among {', '.join(KINDS)}")
-    number, orders, voters = (
-        _whole(file, values, key) for key in ("NUMBER ALTERNATIVES", "NUMBER UNIQUE ORDERS", "NUMBER VOTERS")
-    )
+    numbers: dict[str, int] = {}
+    for key in {_ALTERNATIVES, _ORDERS, _VOTERS} & values.keys():
+        if not _WHOLE.fullmatch(values[key]):
+            raise file.refusal(show(values[key]), f"a whole number after '# {key}:'")
+        numbers[key] = int(values[key])
+    number = numbers.get(_ALTERNATIVES)
     if number is None:
         want = "'# NUMBER ALTERNATIVES: ...' in the header (files of the old layout: download them again)"
         raise file.refusal("no number of alternatives", want, line=1)
     if not 1 <= number <= 10_000_000:
         raise file.refusal(f"{number}", "a number of alternatives of at least 1")
-    numbers = tuple(str(position) for position in range(1, number + 1))
-    names = tuple(values.get(f"ALTERNATIVE NAME {position}", "") for position in numbers)
+    positions = tuple(map(str, range(1, number + 1)))
+    names = tuple(values.get(f"ALTERNATIVE NAME {position}", "") for position in positions)
     usable = len(set(names)) == number and all(names) and "count" not in names
-    return Header(kind, names if usable else numbers, orders, voters, lines, size)
+    return Header(kind, names if usable else positions, numbers, lines, size)
 
 
 def _is_header(line: bytes) -> bool:
     return not line.strip() or line.lstrip(b"\xef\xbb\xbf \t").startswith(b"#")
 
 
-def _whole(file: InputFile, values: dict[str, str], key: str) -> int | None:
-    if key in values and not _WHOLE.fullmatch(values[key]):
-        raise file.refusal(show(values[key]), f"a whole number after '# {key}:'")
-    return int(values[key]) if key in values else None
-
-
 def _blocks(file: InputFile, header: Header) -> Iterator[tuple[Ranks, Ints]]:
     """Ranks and counts, block by block; checks the header's totals at the end."""
-    line, orders, voters, skip = header.lines, 0, 0, header.size
-    for block in file.lines(max(_BLOCK_BYTES, 4 * len(header.items))):
-        if skip >= len(block):
-            skip -= len(block)
-            continue
-        body = block[skip:]
-        skip = 0
+    line, totals = header.lines, {_ORDERS: 0, _VOTERS: 0}
+    for body in file.lines(max(_BLOCK_BYTES, 4 * len(header.items)), header.size):
         ranks, counts = _parse(file, body, header, line)
         line += body.count(b"\n") + (not body.endswith(b"\n"))
-        orders, voters = orders + len(ranks), voters + int(counts.sum())
+        totals[_ORDERS] += len(ranks)
+        totals[_VOTERS] += int(counts.sum())
         if len(ranks):
             yield ranks, counts
-    for stated, number, key in (
-        (header.orders, orders, "NUMBER UNIQUE ORDERS"),
-        (header.voters, voters, "NUMBER VOTERS"),
-    ):
-        if stated not in (None, number):
-            raise file.refusal(f"{number:,} in the file", f"{stated:,}, as '# {key}' says (cut short?)")
+    for key, number in totals.items():
+        if header.numbers.get(key, number) != number:
+            want = f"{header.numbers[key]:,}, as '# {key}' says (cut short?)"
+            raise file.refusal(f"{number:,} in the file", want)
 
 
 def _parse(file: InputFile, body: bytes, header: Header, before: int) -> tuple[Ranks, Ints]:
