@@ -18,7 +18,7 @@ import polars as pl
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data.problems import MISSING, ProblemLog
 from peerveil.data.schema import PLAIN_INTEGER, Column, RawTable, TableSchema
-from peerveil.data.times import check_zone, python_times, utc_times
+from peerveil.data.times import check_zone, time_text, utc_times
 
 _BOOLEANS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _TYPE_WORDS: Final = {pl.Int64: "whole numbers", pl.String: "text", pl.Boolean: "true/false"}
@@ -242,9 +242,7 @@ def as_series(name: str, values: object, kind: str = "any") -> pl.Series:
     if isinstance(values, pl.Series):
         return values.alias(name)
     if kind == "time" and isinstance(values, list | tuple):
-        times = python_times(name, values)
-        if times is not None:
-            return times
+        values = list(map(time_text, values))
     if hasattr(values, "to_numpy"):
         values = np.asarray(values.to_numpy())
     if isinstance(values, np.ndarray):

@@ -201,14 +201,6 @@ complete rankings without ties: the rank-norm test compares the places of all it
         sums.add(self.ranks, self.counts, self.items)
         return sums.hexdigest(self.items)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Rankings):
-            return NotImplemented if not isinstance(other, Table) else False
-        same = self.total == other.total and set(self.items) == set(other.items)
-        return same and self.fingerprint == other.fingerprint
-
-    __hash__ = Table.__hash__
-
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write a wide table (.csv, .tsv, .jsonl, .parquet), or PrefLib (.soc .soi .toc .toi)."""
         kind = Path(path).suffix.lower().removeprefix(".") if isinstance(path, str | os.PathLike) else ""

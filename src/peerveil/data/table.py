@@ -181,9 +181,7 @@ class Table:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Table):
             return NotImplemented
-        if type(self) is not type(other) or len(self) != len(other):
-            return False
-        return self is other or self.fingerprint == other.fingerprint
+        return type(self) is type(other) and (self is other or self.fingerprint == other.fingerprint)
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, self.fingerprint))

@@ -34,14 +34,8 @@ class InputFile:
         if not isinstance(path, str | os.PathLike):
             raise BadInput("path", got=path, want="a file name")
         file = cls(Path(path))
-        try:
-            exists, folder = file.path.exists(), file.path.is_dir()
-        except (OSError, ValueError) as error:  # a NUL in the name, a name that is too long
-            raise file.refusal(str(error), "an existing file") from error
-        if folder:
-            raise file.refusal("a folder", "a file")
-        if not exists:
-            raise file.refusal(f"no such file ({file.path})", "an existing file")
+        if "\0" in str(path):
+            raise file.refusal("a zero byte in the name", "an existing file")
         if not file.head:
             raise file.refusal("an empty file", "at least one row")
         return file
@@ -54,8 +48,7 @@ class InputFile:
     @property
     def suffix(self) -> str:
         """The suffix in lower case, ``.gz`` left out."""
-        suffixes = [suffix.lower() for suffix in self.path.suffixes if suffix.lower() != ".gz"]
-        return suffixes[-1] if suffixes else ""
+        return Path(self.name.lower().removesuffix(".gz")).suffix
 
     @cached_property
     def compressed(self) -> bool:
@@ -81,8 +74,12 @@ class InputFile:
                 yield cast("IO[bytes]", handle)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise self.refusal(f"broken gzip data ({error})", "a whole gzip file") from error
+        except FileNotFoundError as error:
+            raise self.refusal(f"no such file ({self.path})", "an existing file") from error
+        except IsADirectoryError as error:
+            raise self.refusal("a folder", "a file") from error
         except OSError as error:
-            raise self.refusal(error.strerror or str(error), "a file that can be read") from error
+            raise self.refusal(error.strerror or str(error), "an existing file that can be read") from error
 
     def data(self) -> bytes:
         """The whole decompressed content."""

@@ -34,8 +34,9 @@ _PEOPLE: Final = (
 )  # fmt: skip
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _NOUN: Final = "(?:rank|choice|place|position|preference|pref)"
-_NUMBERED: Final = re.compile(rf"{_NOUN}[ _#.-]*(\d+)|(\d+)(?:st|nd|rd|th)(?:[ _-]*{_NOUN})?")
-_WORDED: Final = re.compile(rf"({'|'.join(_ORDINALS)})(?:[ _-]*{_NOUN})?")
+_PLACE: Final = re.compile(
+    rf"{_NOUN}[ _#.-]*(\d{{1,5}})|(?:(\d{{1,5}})(?:st|nd|rd|th)|({'|'.join(_ORDINALS)}))(?:[ _-]*{_NOUN})?"
+)
 
 
 def people_columns(names: Sequence[str]) -> list[str]:
@@ -70,11 +71,10 @@ def place_columns(names: Sequence[str]) -> list[str] | None:
 
 
 def _place(name: str) -> int | None:
-    numbered, worded = _NUMBERED.fullmatch(name), _WORDED.fullmatch(name)
-    if numbered:
-        digits = numbered[1] or numbered[2]
-        return int(digits) if len(digits) < 6 else None
-    return _ORDINALS.index(worded[1]) + 1 if worded else None
+    match = _PLACE.fullmatch(name)
+    if match is None:
+        return None
+    return _ORDINALS.index(match[3]) + 1 if match[3] else int(match[1] or match[2])
 
 
 def ranks_of_table(raw: RawTable, items: Sequence[str] | None, layout: str | None) -> tuple[RankSet, tuple[str, ...]]:
