@@ -152,7 +152,7 @@ def _reviews(table: Reviews) -> Described:
     if table.has_times:
         facts |= _time_facts(table, "review")
     headline = (
-        f"{table.size}, {_range(facts, 'reviews per paper')} per paper; "
+        f"{table._size}, {_range(facts, 'reviews per paper')} per paper; "
         f"scores {_range(facts, 'score')}, median {facts['score (median)']:g}"
     )
     return headline, facts, _score_distribution(table.scores)
@@ -184,7 +184,7 @@ def _labels(table: Labels) -> Described:
     again = {"answers by a worker who had answered the task before": table.repeated}
     facts = {**_groups(table, "answers"), "classes": answers.height, **again}
     if table.has_truth:
-        facts["tasks with a known correct answer"] = table.known_tasks
+        facts["tasks with a known correct answer"] = table._known_tasks
     counts = dict(zip(map(str, answers["label"]), answers["count"], strict=True))
     headline = f"{table.headline}; {plural(answers.height, 'class', 'classes')}"
     return headline, facts, _most_frequent("answers", "label", counts)
@@ -201,7 +201,7 @@ _KINDS: Final[dict[type[Table], Callable[[Any], Described]]] = {
 def _groups(table: Table, rows: str) -> Facts:
     """How many people and things there are, and how many rows for each of them."""
     facts: Facts = {}
-    for name in table.counted:
+    for name in table._counted:
         codes, values = table.numbered(name)
         sizes = np.bincount(codes)
         facts |= {f"{name}s": len(values), **_spread(f"{rows} per {name}", sizes, np.ones_like(sizes))}

@@ -114,7 +114,7 @@ class Labels(Table):
         return read_only(codes.fill_null(-1).to_numpy())
 
     @property
-    def known_tasks(self) -> int:
+    def _known_tasks(self) -> int:
         """The number of tasks whose right answer is known."""
         return self._frame.drop_nulls("truth")["task"].n_unique() if self.has_truth else 0
 
@@ -125,7 +125,7 @@ class Labels(Table):
         if self.repeated:
             text += f"; {self.repeated:,} by a worker who had answered the task before"
         if self.has_truth:
-            text += f"; right answer known for {plural(self.known_tasks, 'task')}"
+            text += f"; right answer known for {plural(self._known_tasks, 'task')}"
         return text
 
 

@@ -130,7 +130,7 @@ has to know which reviews one person wrote, and this table does not say
         _require(self.has_times, "times", f"a time per review: {method} has to know when each was written")
 
     @property
-    def size(self) -> str:
+    def _size(self) -> str:
         """How many reviews, papers and reviewers there are, in words."""
         people = f" by {self._plural('reviewer')}" if self.has_reviewers else ", reviewers unknown"
         return f"{plural(len(self), 'review')} of {self._plural('paper')}{people}"
@@ -139,7 +139,7 @@ has to know which reviews one person wrote, and this table does not say
     def headline(self) -> str:
         """The reviews in one line, without notes on how they were read."""
         score = self.scores
-        text = f"{self.size}; scores {score.min():g} to {score.max():g}, mean {score.mean():.3g}"
+        text = f"{self._size}; scores {score.min():g} to {score.max():g}, mean {score.mean():.3g}"
         if self.criteria:
             text += f"; criteria {', '.join(self.criteria)}"
         if self.has_times:

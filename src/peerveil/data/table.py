@@ -191,7 +191,7 @@ class Table:
 
     def __repr__(self) -> str:
         """The number of rows, and of the people and things in them; the names of further columns."""
-        numbers = [f"rows={len(self)}", *(f"{name}s={self._distinct(name)}" for name in self.counted)]
+        numbers = [f"rows={len(self)}", *(f"{name}s={self._distinct(name)}" for name in self._counted)]
         further = [f"{self._schema.argument}={list(self._further)!r}"] if self._further else []
         return f"{type(self).__name__}({', '.join(numbers + further)})"
 
@@ -204,7 +204,7 @@ class Table:
         return "\n".join([self.headline, *self.notes])
 
     @property
-    def counted(self) -> list[str]:
+    def _counted(self) -> list[str]:
         """The columns that say who judged and what."""
         return [name for name in self._schema.names if name in self._schema.identity[:2] and name in self._frame]
 

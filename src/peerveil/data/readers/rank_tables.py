@@ -34,9 +34,8 @@ _PEOPLE: Final = (
 )  # fmt: skip
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _NOUN: Final = "(?:rank|choice|place|position|preference|pref)"
-_PLACE: Final = re.compile(
-    rf"{_NOUN}[ _#.-]*(\d{{1,5}})|(?:(\d{{1,5}})(?:st|nd|rd|th)|({'|'.join(_ORDINALS)}))(?:[ _-]*{_NOUN})?"
-)
+_ORDINAL: Final = rf"(?:(\d{{1,5}})(?:st|nd|rd|th)|({'|'.join(_ORDINALS)}))"
+_PLACE: Final = re.compile(rf"{_NOUN}[ _#.-]*(\d{{1,5}})|{_ORDINAL}(?:[ _-]*{_NOUN})?")
 
 
 def people_columns(names: Sequence[str]) -> list[str]:
