@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
+from scipy.special import ndtr, ndtri
 
-from peerveil.core.arrays import Floats, Ints
+from peerveil.core.arrays import Flags, Floats, Ints
 from peerveil.core.errors import BadInput, one_of
 from peerveil.core.exact import number, whole
 from peerveil.core.files import write_text
-from peerveil.data import simulation
 from peerveil.data.events import Events
 from peerveil.data.labels import Labels
 from peerveil.data.rankings import Rankings
@@ -29,6 +29,10 @@ from peerveil.data.reviews import Reviews
 from peerveil.data.table import Table, read_only, write_frame
 from peerveil.data.times import check_moment
 
+_SWAP_ROUNDS = 100
+_BATCH_SECONDS = 300.0  # posts of one person this close are a batch
+_TYPICAL_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 120.0, 3600.0  # between posts of a sitting
+_QUICK_SHARE = 0.8  # of the pauses in a sitting, the share below five minutes (where the rates allow it)
 _README = """# A synthetic conference
 
 Made by `peerveil.data.synthetic_conference` with seed {seed}. **Nobody in these files exists.**
@@ -182,8 +186,8 @@ contribution; 2026-01-05 to 2026-03-03
     whole(ranked_items, "ranked_items", 1, papers)
     whole(answers_per_task, "answers_per_task", 1)
     whole(classes, "classes", 2)
-    deviations = {"bias": bias, "stretch": stretch, "noise": noise, "criteria_noise": criteria_noise}
-    for name, value in {**deviations, "ranking_noise": ranking_noise}.items():
+    spreads = {"bias": bias, "stretch": stretch, "noise": noise, "criteria_noise": criteria_noise}
+    for name, value in {**spreads, "ranking_noise": ranking_noise}.items():
         number(value, name, 0.0)
     rates = {"batch_rate": batch_rate, "reply_rate": reply_rate, "gold_rate": gold_rate, "ability[0]": ability[0]}
     for name, value in rates.items():
@@ -202,17 +206,15 @@ contribution; 2026-01-05 to 2026-03-03
     lengths = np.exp(stretch * people_rng.standard_normal(reviewers))
     shifts = bias * people_rng.standard_normal(reviewers)
 
-    paper, person = simulation.balanced_assignment(demand, reviewers, review_rng)
+    paper, person = balanced_assignment(demand, reviewers, review_rng)
     impressions = lengths[person] * quality[paper] + shifts[person] + noise * review_rng.standard_normal(len(paper))
-    criterion_impressions = {
-        name: impressions + criteria_noise * criteria_rng.standard_normal(len(paper)) for name in criteria
-    }
-    posts = simulation.draw_posts(paper, person, comments_per_review, batch_rate, days * 86_400.0, post_rng)
+    deviations = {name: criteria_noise * criteria_rng.standard_normal(len(paper)) for name in criteria}
+    posts = draw_posts(paper, person, comments_per_review, batch_rate, days * 86_400.0, post_rng)
     moments = int(check_moment(start, "start").timestamp()) * 1_000_000 + (posts.seconds * 1e6).astype(np.int64)
     times = pl.Series(moments).cast(pl.Datetime("us", "UTC"))
     # ids say nothing about the order; the number in the thread does, as on platforms
     ids = _names("post", post_rng.permutation(len(times)))
-    places, before = simulation.thread_order(posts)
+    places, before = thread_order(posts)
     replies = (before >= 0) & posts.is_comment & (post_rng.random(len(times)) < reply_rate)
     events = Events(
         actor=people.gather(posts.person),
@@ -225,25 +227,23 @@ contribution; 2026-01-05 to 2026-03-03
     reviews = Reviews(
         paper=names.gather(paper),
         reviewer=people.gather(person),
-        score=simulation.graded(impressions, scale, "scale"),
-        criteria={
-            name: simulation.graded(impression, criteria_scale, "criteria_scale")
-            for name, impression in criterion_impressions.items()
-        },
+        score=graded(impressions, scale, "scale"),
+        criteria={name: graded(impressions + deviations[name], criteria_scale, "criteria_scale") for name in criteria},
         time=times.gather(posts.reviews()),
     )
     ranked = np.sort(ranking_rng.permutation(papers)[:ranked_items])
-    ranks = simulation.draw_ranks(quality[ranked], reviewers, ranking_noise, ranking_rng)
+    views = quality[ranked] + ranking_noise * ranking_rng.standard_normal((reviewers, ranked_items))
+    ranks = np.argsort(np.argsort(-views, axis=1), axis=1)
     rankings = Rankings(ranks, items=names.gather(ranked).to_list())
 
     # the crowd's question: which part of the field is this paper in?
     answer = (np.argsort(np.argsort(quality)) * classes) // papers
-    confusion = simulation.draw_confusion(reviewers, classes, ability, label_rng)
+    confusion = draw_confusion(reviewers, classes, ability, label_rng)
     questions = np.sort(label_rng.permutation(papers)[:asked])
     demand = np.full(asked, answers_per_task)
-    task, worker = simulation.balanced_assignment(demand, reviewers, label_rng, what="answers_per_task")
+    task, worker = balanced_assignment(demand, reviewers, label_rng, what="answers_per_task")
     correct = answer[questions[task]]
-    label = simulation.draw_answers(confusion, worker, correct, label_rng)
+    label = draw_answers(confusion, worker, correct, label_rng)
     is_gold = label_rng.random(asked) < gold_rate
     labels = Labels(
         task=names.gather(questions[task]),
@@ -273,3 +273,123 @@ def _demand(reviews_per_paper: int | Sequence[int], papers: int) -> Ints:
 def _names(noun: str, numbers: Ints) -> pl.Series:
     width = len(str(len(numbers)))
     return pl.Series([f"{noun}-{number:0{width}d}" for number in numbers.tolist()])
+
+
+def balanced_assignment(
+    demand: Ints, people: int, rng: np.random.Generator, *, what: str = "reviews_per_paper"
+) -> tuple[Ints, Ints]:
+    """Pairs (paper, person): paper p gets ``demand[p]`` different people, and loads differ by at most one.
+
+    >>> papers, people = balanced_assignment(np.array([2, 2, 2]), 4, np.random.default_rng(1))
+    >>> sorted(np.bincount(people, minlength=4).tolist())
+    [1, 1, 2, 2]
+    """
+    most = int(demand.max(initial=0))
+    if most > people:
+        raise BadInput(what, got=most, want=f"at most {people}, one per person: nobody does the same one twice")
+    paper = np.repeat(np.arange(len(demand)), demand)
+    slots = len(paper)
+    # one shuffled list of everybody after the other: equal loads, up to one
+    everybody = np.tile(np.arange(people), (-(-slots // people), 1))
+    person = rng.permuted(everybody, axis=1).ravel()[:slots]
+    for _ in range(_SWAP_ROUNDS):
+        keys = paper * people + person
+        order = np.argsort(keys, kind="stable")
+        twice = order[1:][keys[order][1:] == keys[order][:-1]]  # where a pair occurs that occurred before
+        if not len(twice):
+            return paper, person
+        for slot, other in zip(twice.tolist(), rng.integers(0, slots, len(twice)).tolist(), strict=True):
+            person[slot], person[other] = person[other], person[slot]
+    # too tight for chance: neighbors in a circle never meet a paper twice
+    return paper, rng.permutation(people)[np.arange(slots) % people]
+
+
+def graded(impressions: Floats, scale: tuple[int, int], argument: str) -> Floats:
+    """Impressions as whole scores: the middle of the scale is average, its ends two and a half deviations out."""
+    if len(scale) != 2 or scale[0] >= scale[1]:
+        raise BadInput(argument, got=scale, want="a lowest and a highest score")
+    low, high = scale
+    return np.clip(np.rint((low + high) / 2 + impressions * (high - low) / 5.0), low, high)
+
+
+class Posts(NamedTuple):
+    """Reviews and comments, by author; ``pair`` is the place of the review's (paper, person) pair."""
+
+    pair: Ints
+    paper: Ints
+    person: Ints
+    is_comment: Flags
+    seconds: Floats
+    sitting: Ints
+
+    def reviews(self) -> Ints:
+        """The positions of the reviews, in the order of the pairs."""
+        positions = np.flatnonzero(~self.is_comment)
+        return positions[np.argsort(self.pair[positions])]
+
+
+def draw_posts(
+    paper: Ints, person: Ints, comments: float, batch_rate: float, seconds: float, rng: np.random.Generator
+) -> Posts:
+    """Reviews and comments with times: each person's posts in sittings, reviews before comments."""
+    follow = rng.poisson(comments, len(paper))
+    pair = np.concatenate([np.arange(len(paper)), np.repeat(np.arange(len(paper)), follow)])
+    is_comment = np.arange(len(pair)) >= len(paper)
+    order = np.lexsort((rng.random(len(pair)), is_comment, person[pair]))
+    pair, is_comment = pair[order], is_comment[order]
+    author = person[pair]
+    joined = np.zeros(len(pair), dtype=np.bool_)
+    sitting_rate = min(1.0, batch_rate / _QUICK_SHARE)
+    joined[1:] = (author[1:] == author[:-1]) & (rng.random(len(pair) - 1) < sitting_rate)
+    sitting = np.cumsum(~joined) - 1
+    pause = np.where(joined, _pauses(len(pair), batch_rate / max(sitting_rate, 1e-300), rng), 0.0)
+    passed = np.cumsum(pause)
+    opening = np.flatnonzero(~joined)
+    offset = passed - passed[opening][sitting]
+    owner = author[opening]
+    length = np.zeros(len(opening))
+    np.maximum.at(length, sitting, offset)
+    # sittings of one person are evenly spread and never overlap: draw the idle time, then add the busy time
+    before = np.cumsum(length) - length
+    busy = before - before[np.searchsorted(owner, owner)]
+    total = np.bincount(owner, weights=length)[owner]
+    idle = rng.random(len(opening))
+    idle = idle[np.lexsort((idle, owner))] * np.maximum(seconds - total, 0.0)
+    return Posts(pair, paper[pair], author, is_comment, (idle + busy)[sitting] + offset, sitting)
+
+
+def _pauses(count: int, quick: float, rng: np.random.Generator) -> Floats:
+    """Seconds between two posts of a sitting: log-normal around two minutes, a share ``quick`` of them below five."""
+    edges = np.log(np.array([_BATCH_SECONDS, _LONGEST_PAUSE_SECONDS]) / _TYPICAL_PAUSE_SECONDS)
+    below, end = ndtr(edges).tolist()
+    share = np.where(rng.random(count) < quick, rng.uniform(0, below, count), rng.uniform(below, end, count))
+    return np.maximum(_TYPICAL_PAUSE_SECONDS * np.exp(ndtri(share)), 1.0)
+
+
+def thread_order(posts: Posts) -> tuple[Ints, Ints]:
+    """The number of every post in its thread, from 1, and the position of the post before it, -1 for the first."""
+    order = np.lexsort((posts.seconds, posts.paper))
+    size, thread = len(order), posts.paper[order]
+    opens = np.append(True, thread[1:] != thread[:-1])
+    number, before = np.empty(size, dtype=np.int64), np.full(size, -1)
+    number[order] = np.arange(size) - np.flatnonzero(opens)[np.cumsum(opens) - 1] + 1
+    before[order[1:]] = np.where(opens[1:], -1, order[:-1])
+    return number, before
+
+
+def draw_confusion(people: int, classes: int, ability: Sequence[float], rng: np.random.Generator) -> Floats:
+    """Everybody's confusion matrix: the chance of each answer (last index) for each correct one."""
+    low, high = ability
+    skill = rng.uniform(low, high, people)
+    diagonal = np.clip(skill[:, None] + rng.uniform(-0.05, 0.05, (people, classes)), low, high)
+    confusion = rng.dirichlet(np.full(classes, 2.0), (people, classes))
+    confusion[:, range(classes), range(classes)] = 0.0
+    confusion *= ((1.0 - diagonal) / confusion.sum(axis=2))[:, :, None]
+    confusion[:, range(classes), range(classes)] = diagonal
+    return confusion
+
+
+def draw_answers(confusion: Floats, worker: Ints, correct: Ints, rng: np.random.Generator) -> Ints:
+    """What each worker answers where ``correct`` is right."""
+    bounds = np.cumsum(confusion[worker, correct], axis=1)
+    return np.minimum((rng.random(len(worker))[:, None] >= bounds).sum(axis=1), confusion.shape[1] - 1)
