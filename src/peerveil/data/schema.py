@@ -233,11 +233,9 @@ def map_columns(
         one, other = ("one", "it has another name") if len(missing) == 1 else ("one of each", "they have other names")
         guess = suggest_columns(schema, names, columns)
         likely = {ours: theirs for ours, theirs in guess.items() if ours != theirs}
-        raise source.refusal(
-            f"no column {', '.join(missing)}",
-            f"{one} among {listed(names)}: if {other}",
-            suggestion=likely | {ours: "..." for ours in missing if ours not in likely},
-        )
+        suggestion = likely | {ours: "..." for ours in missing if ours not in likely}
+        want = f"{one} among {listed(names)}: if {other}"
+        raise source.refusal(f"no column {', '.join(missing)}", want, suggestion=suggestion)
     return {ours: present[ours] for ours in schema.names if ours in present}
 
 

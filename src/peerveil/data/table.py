@@ -20,8 +20,9 @@ from peerveil.core.files import target_path, write_atomically
 from peerveil.data.check import check_columns
 from peerveil.data.digest import fingerprint_of, identity_of
 from peerveil.data.problems import TableSource
+from peerveil.data.readers.exports import READERS
 from peerveil.data.readers.files import InputFile
-from peerveil.data.readers.recognize import FORMATS, chosen_format
+from peerveil.data.readers.recognize import chosen_format
 from peerveil.data.readers.tabular import TABULAR, read_tabular
 from peerveil.data.schema import RawTable, ReadOptions, TableSchema, raw_table, refuse_absent
 
@@ -107,7 +108,7 @@ class Table:
         if fixed:
             want = f"names for score or time only: the platform's export fixes the rest of {cls.__name__}"
             raise BadInput("columns", got=Verbatim(f"a name for {fixed[0]!r}"), want=want)
-        return cls._of_raw(FORMATS[chosen].readers[cls.__name__](file, wanted), wanted, options)
+        return cls._of_raw(READERS[chosen][cls.__name__](file, wanted), wanted, options)
 
     @classmethod
     def _wanted(cls, columns: Mapping[str, str] | None, options: dict[str, Any]) -> ReadOptions:

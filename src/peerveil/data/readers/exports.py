@@ -20,9 +20,9 @@ MediaWiki: an API answer, a list of answers, a list of changes, or JSON lines of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from peerveil.core.errors import show
 from peerveil.data.problems import TableSource
@@ -319,3 +319,11 @@ def _changes(file: InputFile, document: Any) -> Iterator[ExportRecord]:
             if not isinstance(change, dict) or "timestamp" not in change:
                 raise file.refusal(show(change), f"a change with title, user and timestamp as entry {row}")
             yield ExportRecord(row, None, change)
+
+
+READERS: Final[dict[str, dict[str, Callable[[InputFile, ReadOptions], RawTable]]]] = {
+    "openreview": {"Reviews": openreview_reviews, "Events": openreview_events},
+    "hotcrp": {"Reviews": hotcrp_reviews, "Events": hotcrp_events},
+    "easychair": {"Reviews": easychair_reviews, "Events": easychair_events},
+    "mediawiki": {"Events": mediawiki_events},
+}

@@ -94,11 +94,8 @@ def review_table(
         scores = [name for name in fields if name != score and _holds_scores(answers[name])]
         gaps = {name: sum(value in (None, "") for value in answers[name]) for name in scores}
         names = tuple(name for name in scores if not gaps[name])
-        notes += tuple(
-            f"left out the criterion {name!r}: empty in {count} of {len(forms)} reviews"
-            for name, count in gaps.items()
-            if count
-        )
+        partial = [f"{name!r}: empty in {count} of {len(forms)} reviews" for name, count in gaps.items() if count]
+        notes += tuple(f"left out the criterion {criterion}" for criterion in partial)
     source = replace(raw.source, names={**raw.source.names, "score": score})
     criteria = {name: _numbers(answers[name]) for name in names}
     return RawTable({**raw.columns, "score": _numbers(answers[score])}, source, criteria, notes)

@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Final, NamedTuple
 
 from peerveil.core.errors import BadInput
-from peerveil.data.readers import exports
+from peerveil.data.readers.exports import EASYCHAIR, READERS, hotcrp_layout
 from peerveil.data.readers.files import InputFile, first_records
 from peerveil.data.readers.rank_tables import people_columns, place_columns
 from peerveil.data.readers.tabular import TABULAR, column_names, first_object, separator_of
-from peerveil.data.schema import SCHEMAS, RawTable, ReadOptions, plain_name, suggest_columns
+from peerveil.data.schema import SCHEMAS, plain_name, suggest_columns
 
 EVERY: Final = tuple(SCHEMAS)
 PREFLIB_SUFFIXES: Final = (".soc", ".soi", ".toc", ".toi")
 
 
 class Format(NamedTuple):
-    """A format in words, the tables that it can be read as, and, of a platform's export, the reader for each of them."""
+    """A format in words, and the tables that it can be read as."""
 
     words: str
     kinds: tuple[str, ...] = EVERY
-    readers: Mapping[str, Callable[[InputFile, ReadOptions], RawTable]] = {}
-
-
-def _export(words: str, **readers: Callable[[InputFile, ReadOptions], RawTable]) -> Format:
-    return Format(words, tuple(readers), readers)
 
 
 FORMATS: Final = {
@@ -36,19 +30,11 @@ FORMATS: Final = {
     "tsv": Format("tab-separated text with a header"),
     "jsonl": Format("JSON lines, one object per line"),
     "parquet": Format("Parquet"),
-    "openreview": _export(
-        "OpenReview notes (API 1 or 2) as JSON or JSON lines",
-        Reviews=exports.openreview_reviews,
-        Events=exports.openreview_events,
-    ),
-    "hotcrp": _export(
-        "HotCRP's review CSV, or batch/reviewcsv.php -c -x",
-        Reviews=exports.hotcrp_reviews,
-        Events=exports.hotcrp_events,
-    ),
-    "easychair": _export("EasyChair's review.csv", Reviews=exports.easychair_reviews, Events=exports.easychair_events),
+    "openreview": Format("OpenReview notes (API 1 or 2) as JSON or JSON lines", tuple(READERS["openreview"])),
+    "hotcrp": Format("HotCRP's review CSV, or batch/reviewcsv.php -c -x", tuple(READERS["hotcrp"])),
+    "easychair": Format("EasyChair's review.csv", tuple(READERS["easychair"])),
     "preflib": Format("PrefLib .soc .soi .toc .toi", ("Rankings",)),
-    "mediawiki": _export("MediaWiki recent changes as JSON", Events=exports.mediawiki_events),
+    "mediawiki": Format("MediaWiki recent changes as JSON", tuple(READERS["mediawiki"])),
 }
 
 
@@ -108,9 +94,9 @@ def _text(file: InputFile) -> Recognized:
     separator = separator_of(file, format_)
     records = first_records(file.head_text(), separator, 1)
     names = records[0][1] if records else []
-    if {name.strip().lower() for name in names}.issuperset(exports.EASYCHAIR):
+    if {name.strip().lower() for name in names}.issuperset(EASYCHAIR):
         return _platform("easychair", "it has the columns submission # and member #")
-    layout = exports.hotcrp_layout(names)
+    layout = hotcrp_layout(names)
     if layout == "long":
         return _platform("hotcrp", "it has the columns of batch/reviewcsv.php -c -x")
     if layout == "web":
