@@ -120,9 +120,8 @@ class Events(Table):
 
     def _fill(self, frame: pl.DataFrame, notes: Sequence[str] = ()) -> None:
         """The row of the input is kept beside the content, of which it is no part."""
-        super()._fill(frame.drop(_ROW, strict=False), notes)
-        if _ROW in frame.columns:
-            vars(self)["_rows"] = read_only(frame[_ROW].cast(pl.Int64).to_numpy())
+        super()._fill(frame.drop(_ROW), notes)
+        vars(self)["_rows"] = read_only(frame[_ROW].cast(pl.Int64).to_numpy())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """With the rows of the input, which say in which order posts of one moment came."""

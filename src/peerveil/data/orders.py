@@ -148,12 +148,7 @@ def checked_items(items: Sequence[str] | None, number: int | None = None) -> tup
 
 
 def checked_ranks(
-    matrix: np.ndarray[Any, Any],
-    items: Sequence[str],
-    log: ProblemLog,
-    *,
-    base: int | None = None,
-    places: int | None = None,
+    matrix: np.ndarray[Any, Any], items: Sequence[str], log: ProblemLog, *, base: int | None = None, places: int = 0
 ) -> Ranks:
     """Ranks in the smallest type; what is out of range or fractional is noted by row and item.
 

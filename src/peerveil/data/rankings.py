@@ -175,11 +175,8 @@ complete rankings without ties: the rank-norm test compares the places of all it
     @property
     def frame(self) -> pl.DataFrame:
         """Wide: ``count``, then one column per item with ranks from 0, null where left out."""
-        columns = [pl.Series("count", self.counts.copy())]
-        for position, name in enumerate(self.items):
-            ranks = pl.Series(name, np.ascontiguousarray(self.ranks[:, position]))
-            columns.append(ranks.set(ranks < 0, None) if self.has_missing else ranks)
-        return pl.DataFrame(columns)
+        ranks = pl.DataFrame(self.ranks, schema=list(self.items), orient="row")
+        return ranks.select(pl.Series("count", self.counts.copy()), pl.when(pl.all() >= 0).then(pl.all()))
 
     def column(self, name: str) -> np.ndarray[Any, Any]:
         """The counts (``"count"``) or the ranks of one item, read-only."""

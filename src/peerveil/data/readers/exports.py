@@ -194,8 +194,9 @@ def _contributions(file: InputFile) -> tuple[dict[str, list[ExportRecord]], tupl
     groups: dict[str, list[ExportRecord]] = {}
     for row in csv_records(file):
         groups.setdefault(_key(row.content), []).append(row)
-    is_draft = re.compile("draft|not started")
-    submitted = {key: rows for key, rows in groups.items() if not is_draft.search(rows[0].content["status"])}
+    submitted = {
+        key: rows for key, rows in groups.items() if not re.search("draft|not started", rows[0].content["status"])
+    }
     return submitted, counted_note(len(groups) - len(submitted), "left out drafts: {}")
 
 
