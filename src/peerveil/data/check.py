@@ -38,7 +38,12 @@ def check_columns(
     declared = [schema[name] for name in (*(name for name in schema.names if name in raw.columns), *raw.further)]
     values = {**raw.columns, **raw.further}
     series = {column.name: _read(column, values[column.name]) for column in declared}
-    _same_length(raw.source.name, series)
+    lengths = {name: len(values) for name, values in series.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise BadInput(raw.source.name, got=Verbatim(f"columns of different lengths ({listed})"), want="one length")
+    if not any(lengths.values()):
+        raise BadInput(raw.source.name, got=Verbatim("no rows"), want="at least one row")
     log = ProblemLog(raw.source)
     checked: dict[str, pl.Series] = {}
     for column in declared:
@@ -124,15 +129,6 @@ def _refuse_repeats(column: Column, checked: Mapping[str, pl.Series], log: Probl
     for row, first in repeated.select("row", "first").iter_rows():
         want = f"{column.once} (row {log.source.locate(first)[0]} is another)"
         log.add(column.name, [row], got=checked[column.name].__getitem__, want=want)
-
-
-def _same_length(table: str, columns: Mapping[str, pl.Series]) -> None:
-    lengths = {name: len(values) for name, values in columns.items()}
-    if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise BadInput(table, got=Verbatim(f"columns of different lengths ({listed})"), want="one length")
-    if not any(lengths.values()):
-        raise BadInput(table, got=Verbatim("no rows"), want="at least one row")
 
 
 def _ids(check: ColumnCheck) -> pl.Series:

@@ -86,14 +86,17 @@ class TableDescription(Pictured):
 
     def frame(self) -> pl.DataFrame:
         """One row per fact: its name and its value, as text."""
-        rows: list[tuple[str, Any]] = [("table", self.kind), *self.facts.items()]
-        rows += [(f"column {column.name}", column.meaning) for column in self.columns]
-        rows.append(("missing values", sum(column.missing for column in self.columns)))
-        rows += [(f"missing values in column {c.name}", c.missing) for c in self.columns if c.missing]
         shares = self.distribution
         bins = zip(shares.bins, shares.counts, strict=True)
-        rows += [(f"{shares.counted} with {shares.by} {value}", count) for value, count in bins]
-        rows += [("note", note) for note in self.notes]
+        rows: list[tuple[str, Any]] = [
+            ("table", self.kind),
+            *self.facts.items(),
+            *((f"column {column.name}", column.meaning) for column in self.columns),
+            ("missing values", sum(column.missing for column in self.columns)),
+            *((f"missing values in column {column.name}", column.missing) for column in self.columns if column.missing),
+            *((f"{shares.counted} with {shares.by} {value}", count) for value, count in bins),
+            *(("note", note) for note in self.notes),
+        ]
         return pl.DataFrame({"name": [name for name, _ in rows], "value": [str(value) for _, value in rows]})
 
     def draw(self, ax: Axes) -> None:

@@ -84,11 +84,7 @@ class Events(Table):
 
     @classmethod
     def _checked(
-        cls,
-        raw: RawTable,
-        time_zone: str | None = None,
-        now: datetime | None = None,
-        unknown_replies: UnknownReplies = "refuse",
+        cls, raw: RawTable, time_zone: str | None = None, now: datetime | None = None, unknown_replies: str = "refuse"
     ) -> tuple[pl.DataFrame, list[str]]:
         one_of(unknown_replies, "unknown_replies", ("refuse", "drop"))
         columns, log = check_columns(EVENTS, raw, time_zone)
@@ -114,8 +110,8 @@ class Events(Table):
             frame = frame.sort("time", maintain_order=True)
         return frame.rechunk(), notes
 
-    @staticmethod
-    def _keeps(name: str, values: Any) -> bool:  # noqa: ARG004
+    @classmethod
+    def _keeps(cls, name: str, values: Any) -> bool:  # noqa: ARG003
         return name in ORDER_LEAKS
 
     def _fill(self, frame: pl.DataFrame, notes: Sequence[str] = ()) -> None:

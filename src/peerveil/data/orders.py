@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -98,14 +98,14 @@ class RankSet:
         return hashlib.sha256(names + distinct.tobytes() + counts.tobytes()).hexdigest()
 
 
+@dataclass
 class RankingSums:
     """The identity of rankings, gathered piece by piece: any order of rows, pieces and items gives the same.
 
     A sum of two 64-bit hashes of every row. Nobody gains by a collision: data that are taken for others are refused.
     """
 
-    def __init__(self) -> None:
-        self._sums = [0, 0]
+    _sums: list[int] = field(default_factory=lambda: [0, 0])
 
     def add(self, ranks: Ranks, counts: Ints, items: Sequence[str]) -> None:
         """Take in rows of ranks, each so many times."""
@@ -193,7 +193,7 @@ def complete_rows(ranks: Ranks) -> Flags:
 
 def tied_rows(ranks: Ranks) -> Flags:
     """Which rows, without gaps, put two items on one place."""
-    return ranks.max(axis=1) + 1 < (ranks >= 0).sum(axis=1)
+    return np.asarray(ranks.max(axis=1) + 1 < (ranks >= 0).sum(axis=1))
 
 
 def without_gaps(ranks: Ranks) -> Ranks:

@@ -140,6 +140,7 @@ class TableSource:
         return BadTable([Problem(self.name, Verbatim(got), want, in_memory=self.in_memory, **place)])
 
 
+@dataclass
 class ProblemLog:
     """Collects what is wrong with one table; raises once everything has been checked.
 
@@ -154,10 +155,9 @@ class ProblemLog:
       votes.csv, row 10, column rank: got -1, need a rank from 0 to 6
     """
 
-    def __init__(self, source: TableSource) -> None:
-        self.source = source
-        self.total = 0
-        self._entries: list[tuple[int, Problem]] = []
+    source: TableSource
+    total: int = 0
+    _entries: list[tuple[int, Problem]] = field(default_factory=list)
 
     def add(self, column: str | None, positions: Sequence[int], *, got: Callable[[int], object], want: str) -> None:
         """Note the same problem at several positions (from 0), with the value at each."""

@@ -102,10 +102,6 @@ for an item that is left out
     ) -> tuple[RankSet, tuple[str, ...]]:
         return ranks_of_table(raw, check_names("items", items), layout)
 
-    @staticmethod
-    def _keeps(name: str, values: Any) -> bool:  # noqa: ARG004
-        return True
-
     @classmethod
     def stream(cls, path: str | os.PathLike[str], rows: int = 100_000) -> Iterator[Self]:
         """A PrefLib file in pieces of at most ``rows`` rankings, in memory that does not grow with the file."""

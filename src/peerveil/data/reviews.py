@@ -71,8 +71,8 @@ class Reviews(Table):
         columns = {"paper": paper, "reviewer": reviewer, "score": score, "time": time}
         self._fill(*self._checked(RawTable.in_memory(REVIEWS, columns, criteria), time_zone))
 
-    @staticmethod
-    def _keeps(name: str, values: Any) -> bool:
+    @classmethod
+    def _keeps(cls, name: str, values: Any) -> bool:
         """Numbers, or text most of which is numbers: the odd one out is then named, not silently left out."""
         try:
             series = as_series(name, values)

@@ -363,7 +363,7 @@ def _pauses(count: int, quick: float, rng: np.random.Generator) -> Floats:
     edges = np.log(np.array([_BATCH_SECONDS, _LONGEST_PAUSE_SECONDS]) / _TYPICAL_PAUSE_SECONDS)
     below, end = ndtr(edges).tolist()
     share = np.where(rng.random(count) < quick, rng.uniform(0, below, count), rng.uniform(below, end, count))
-    return np.maximum(_TYPICAL_PAUSE_SECONDS * np.exp(ndtri(share)), 1.0)
+    return np.asarray(np.maximum(_TYPICAL_PAUSE_SECONDS * np.exp(ndtri(share)), 1.0))
 
 
 def thread_order(posts: Posts) -> tuple[Ints, Ints]:
@@ -392,4 +392,5 @@ def draw_confusion(people: int, classes: int, ability: Sequence[float], rng: np.
 def draw_answers(confusion: Floats, worker: Ints, correct: Ints, rng: np.random.Generator) -> Ints:
     """What each worker answers where ``correct`` is right."""
     bounds = np.cumsum(confusion[worker, correct], axis=1)
-    return np.minimum((rng.random(len(worker))[:, None] >= bounds).sum(axis=1), confusion.shape[1] - 1)
+    drawn = (rng.random(len(worker))[:, None] >= bounds).sum(axis=1)
+    return np.asarray(np.minimum(drawn, confusion.shape[1] - 1))

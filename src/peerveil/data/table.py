@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -27,6 +26,7 @@ from peerveil.data.readers.tabular import TABULAR, read_tabular
 from peerveil.data.schema import RawTable, ReadOptions, TableSchema, raw_table, refuse_absent
 
 _TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%.6fZ"
+_CSV: dict[str, Any] = {"datetime_format": _TIME_FORMAT, "quote_style": "necessary"}
 
 
 class Table:
@@ -132,10 +132,10 @@ class Table:
         order = (*cls._schema.names, *raw.further)
         return pl.DataFrame([columns[name] for name in order if name in columns]), raw.notes
 
-    @staticmethod
-    def _keeps(name: str, values: Any) -> bool:  # noqa: ARG004
+    @classmethod
+    def _keeps(cls, name: str, values: Any) -> bool:  # noqa: ARG003
         """Whether a further column is kept when the caller names none."""
-        return False
+        return cls._schema.may_be_wide
 
     def _fill(self, content: Any, notes: Sequence[str] = ()) -> None:
         vars(self).update(_frame=content, _notes=tuple(notes), _cache={})
@@ -318,13 +318,7 @@ def csv_text(frame: pl.DataFrame) -> str:
     >>> csv_text(pl.DataFrame({"paper": [1], "accepted": [True]})).split()
     ['paper,accepted', '1,true']
     """
-    buffer = io.BytesIO()
-    _write_csv(frame, buffer)
-    return buffer.getvalue().decode()
-
-
-def _write_csv(frame: pl.DataFrame, handle: IO[bytes], separator: str = ",") -> None:
-    frame.write_csv(handle, separator=separator, datetime_format=_TIME_FORMAT, quote_style="necessary")
+    return frame.write_csv(**_CSV)
 
 
 def _write_json_lines(frame: pl.DataFrame, handle: IO[bytes]) -> None:
@@ -333,8 +327,8 @@ def _write_json_lines(frame: pl.DataFrame, handle: IO[bytes]) -> None:
 
 
 _WRITERS: dict[str, Callable[[pl.DataFrame, IO[bytes]], None]] = {
-    ".csv": _write_csv,
-    ".tsv": lambda frame, handle: _write_csv(frame, handle, "\t"),
+    ".csv": lambda frame, handle: frame.write_csv(handle, **_CSV),
+    ".tsv": lambda frame, handle: frame.write_csv(handle, separator="\t", **_CSV),
     ".jsonl": _write_json_lines,
     ".ndjson": _write_json_lines,
     ".parquet": lambda frame, handle: frame.write_parquet(handle),

@@ -10,6 +10,7 @@ import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def read_header(file: InputFile) -> Header:
     values: dict[str, str] = {}
     lines = size = 0
     every = (line for block in file.lines(_BLOCK_BYTES) for line in block.splitlines(keepends=True))
-    for line in itertools.takewhile(_is_header, every):
+    for line in itertools.takewhile(lambda line: line.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"", b"#"), every):
         lines, size = lines + 1, size + len(line)
         try:
             text = line.decode("utf-8-sig")
@@ -93,10 +94,6 @@ def read_header(file: InputFile) -> Header:
     names = tuple(values.get(f"ALTERNATIVE NAME {position}", "") for position in positions)
     usable = len(set(names)) == number and all(names) and "count" not in names
     return Header(kind, names if usable else positions, numbers, lines, size)
-
-
-def _is_header(line: bytes) -> bool:
-    return not line.strip() or line.lstrip(b"\xef\xbb\xbf \t").startswith(b"#")
 
 
 def _blocks(file: InputFile, header: Header) -> Iterator[tuple[Ranks, Ints]]:
@@ -205,11 +202,8 @@ def preflib_text(content: RankSet, name: str, kind: str) -> str:
         *(f"# ALTERNATIVE NAME {position}: {item}" for position, item in enumerate(content.items, start=1)),
     ]
     for row, count in zip(content.ranks, content.counts.tolist(), strict=True):
-        places: dict[int, list[str]] = {}
-        for position, rank in enumerate(row.tolist(), start=1):
-            if rank >= 0:
-                places.setdefault(rank, []).append(str(position))
-        groups = [places[rank] for rank in sorted(places)]
+        ranked = sorted((rank, position) for position, rank in enumerate(row.tolist(), start=1) if rank >= 0)
+        groups = [[str(position) for _, position in tied] for _, tied in itertools.groupby(ranked, key=itemgetter(0))]
         shown = [group[0] if len(group) == 1 else "{" + ",".join(group) + "}" for group in groups]
         lines.append(f"{count}: {','.join(shown)}")
     return "\n".join(lines) + "\n"

@@ -94,12 +94,12 @@ def _csv_frame(file: InputFile, separator: str, schema: TableSchema, columns: Ma
     mapping = map_columns(schema, TableSource(file.name), header, columns)
     kinds = {theirs: schema[ours].kind for ours, theirs in mapping.items()}
     # the header is ours already: Polars leaves doubled quotation marks in names as they are
-    options = {"separator": separator, "glob": False, "infer_schema": False, "has_header": False, "skip_rows": 1}
+    read = partial(pl.read_csv, separator=separator, glob=False, infer_schema=False, has_header=False, skip_rows=1)
     try:
         types = _csv_types(file, separator, header, kinds)
-        frame = pl.read_csv(file.data() if file.compressed else file.path, schema=types, **options)
+        frame = read(file.data() if file.compressed else file.path, schema=types)
     except (pl.exceptions.PolarsError, OSError):
-        frame = _csv_as_text(file, separator, header, options)
+        frame = _csv_as_text(file, separator, header, read)
     height = frame.height
     while height and all(value is None for value in frame.row(height - 1)):
         height -= 1  # blank lines at the end
@@ -127,7 +127,9 @@ def _csv_types(
     return types
 
 
-def _csv_as_text(file: InputFile, separator: str, header: Sequence[str], options: Mapping[str, Any]) -> pl.DataFrame:
+def _csv_as_text(
+    file: InputFile, separator: str, header: Sequence[str], read: Callable[..., pl.DataFrame]
+) -> pl.DataFrame:
     """The second try: every cell as text; if even that fails, say which line is to blame."""
     text = file.text()
     lines = list(csv_rows(text, separator))
@@ -137,7 +139,7 @@ def _csv_as_text(file: InputFile, separator: str, header: Sequence[str], options
     log.add(None, ragged, got=lambda row: Verbatim(f"{len(lines[row][1])} cells"), want=want)
     log.raise_any()
     try:
-        return pl.read_csv(text.encode(), schema=dict.fromkeys(header, pl.String()), **options)
+        return read(text.encode(), schema=dict.fromkeys(header, pl.String()))
     except pl.exceptions.PolarsError as error:
         got = "a quotation mark that is never closed" if '"' in text and "\n" in text else _short(error)
         raise file.refusal(got, "well-formed CSV") from error
