@@ -48,7 +48,7 @@ def check_columns(
     checked: dict[str, pl.Series] = {}
     for column in declared:
         check = ColumnCheck(column, series[column.name], log, zone, checked)
-        if not (column.empty_is_absent and without_nan(check.series).null_count() == len(check.series)):
+        if not (column.empty_is_absent and _without_nan(check.series).null_count() == len(check.series)):
             checked[column.name] = check.values()
             _refuse_repeats(column, checked, log)
     return checked, log
@@ -94,7 +94,7 @@ class ColumnCheck:
         """Which cells are empty."""
         if self.series.dtype == pl.String:
             return self.series.is_null() | (self.series.str.strip_chars() == "").fill_null(value=True)
-        return without_nan(self.series).is_null()
+        return _without_nan(self.series).is_null()
 
 
 def _read(column: Column, values: object) -> pl.Series:
@@ -103,7 +103,7 @@ def _read(column: Column, values: object) -> pl.Series:
     return series.set(series == "", None) if series.dtype == pl.String and (series == "").any() else series
 
 
-def without_nan(series: pl.Series) -> pl.Series:
+def _without_nan(series: pl.Series) -> pl.Series:
     """Numbers with null for NaN; any other column as it is."""
     return series.fill_nan(None) if series.dtype.is_float() else series
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -154,10 +154,8 @@ def _reviews(table: Reviews) -> Described:
     facts = {**_groups(table, "reviews"), **_score_facts(table.scores), "criteria": len(table.criteria)}
     if table.has_times:
         facts |= _time_facts(table, "review")
-    headline = (
-        f"{table._size}, {_range(facts, 'reviews per paper')} per paper; "
-        f"scores {_range(facts, 'score')}, median {facts['score (median)']:g}"
-    )
+    scores = f"scores {_range(facts, 'score')}, median {facts['score (median)']:g}"
+    headline = f"{table._size}, {_range(facts, 'reviews per paper')} per paper; {scores}"
     return headline, facts, _score_distribution(table.scores)
 
 
@@ -193,12 +191,7 @@ def _labels(table: Labels) -> Described:
     return headline, facts, _most_frequent("answers", "label", counts)
 
 
-_KINDS: Final[dict[type[Table], Callable[[Any], Described]]] = {
-    Reviews: _reviews,
-    Events: _events,
-    Rankings: _rankings,
-    Labels: _labels,
-}
+_KINDS: Final[dict[type, Any]] = {Reviews: _reviews, Events: _events, Rankings: _rankings, Labels: _labels}
 
 
 def _groups(table: Table, rows: str) -> Facts:

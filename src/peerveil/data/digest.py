@@ -49,8 +49,7 @@ def identity_of(who: pl.Series | None, what: pl.Series, value: pl.Series) -> str
     True
     """
     people = pl.Series([None] * len(what), dtype=pl.String) if who is None else _plain(who)
-    columns = {"who": people, "what": _plain(what), "value": _plain(value)}
-    return fingerprint_of("data", pl.DataFrame(columns))
+    return fingerprint_of("data", pl.DataFrame({"who": people, "what": _plain(what), "value": _plain(value)}))
 
 
 def _plain(series: pl.Series) -> pl.Series:

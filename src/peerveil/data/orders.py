@@ -57,7 +57,8 @@ class RankSet:
             raise BadInput("ranks", got=Verbatim(f"{matrix.dtype} of shape {matrix.shape}"), want=want)
         if matrix.size == 0:
             raise BadInput("ranks", got=Verbatim(f"shape {matrix.shape}"), want="at least one ranking and one item")
-        log, names = ProblemLog(IN_MEMORY), checked_items(items, matrix.shape[1])
+        names = checked_items(items, matrix.shape[1])
+        log = ProblemLog(IN_MEMORY)
         matrix = np.where(np.isnan(matrix), -1.0, matrix) if matrix.dtype.kind == "f" else matrix
         return cls.checked(checked_ranks(matrix, names, log), counts, names, log)
 
@@ -66,7 +67,8 @@ class RankSet:
         """From lists of names, best first. Goes through the lists one by one: for small inputs."""
         if isinstance(orders, str) or not hasattr(orders, "__len__") or not len(orders):
             raise BadInput("orders", got=orders, want="at least one list of items, best first")
-        log, names = ProblemLog(IN_MEMORY), checked_items(items)
+        names = checked_items(items)
+        log = ProblemLog(IN_MEMORY)
         columns = {name: position for position, name in enumerate(names)}
         ranks = np.full((len(orders), len(names)), -1, dtype=rank_type(len(names)))
         for row, order in enumerate(orders):

@@ -24,8 +24,7 @@ MOST_REPORTED = 20
 _MOST_SHOWN = 5
 _MOST_HELD = 200
 MISSING = Verbatim("nothing")
-Place = tuple[int, int | None]
-"""A row and, where there are lines, a line, both from 1."""
+Place = tuple[int, int | None]  # a row and, where there are lines, a line, both from 1
 
 
 @dataclass(frozen=True)
@@ -162,10 +161,10 @@ class ProblemLog:
     def add(self, column: str | None, positions: Sequence[int], *, got: Callable[[int], object], want: str) -> None:
         """Note the same problem at several positions (from 0), with the value at each."""
         self.total += len(positions)
-        source, shown = self.source, None if column is None else self.source.names.get(column, column)
+        shown = None if column is None else self.source.names.get(column, column)
         for position in positions[: min(MOST_REPORTED, _MOST_HELD - len(self._entries))]:
-            row, line = source.locate(position)
-            problem = Problem(source.name, got(position), want, row, shown, line, source.in_memory)
+            row, line = self.source.locate(position)
+            problem = Problem(self.source.name, got(position), want, row, shown, line, self.source.in_memory)
             self._entries.append((position, problem))
 
     def raise_any(self) -> None:

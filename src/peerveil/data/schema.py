@@ -211,7 +211,7 @@ def refuse_absent(source: TableSource, wanted: Iterable[str], names: Sequence[st
 
 
 def map_columns(
-    schema: TableSchema, source: TableSource, names: Sequence[str], columns: Mapping[str, str]
+    schema: TableSchema, source: TableSource, names: list[str], columns: Mapping[str, str]
 ) -> dict[str, str]:
     """Our name for a column to theirs; refuses with the columns that are there and a suggestion."""
     for ours, theirs in columns.items():
@@ -240,7 +240,7 @@ def map_columns(
 
 
 def raw_table(
-    schema: TableSchema, source: TableSource, content: Mapping[str, Any], columns: Mapping[str, str]
+    schema: TableSchema, source: TableSource, content: dict[str, Any], columns: Mapping[str, str]
 ) -> RawTable:
     """Columns by our names and the rest by their own; notes say which were taken under a name that nobody gave."""
     mapping = map_columns(schema, source, list(content), columns)

@@ -369,10 +369,10 @@ def _pauses(count: int, quick: float, rng: np.random.Generator) -> Floats:
 def thread_order(posts: Posts) -> tuple[Ints, Ints]:
     """The number of every post in its thread, from 1, and the position of the post before it, -1 for the first."""
     order = np.lexsort((posts.seconds, posts.paper))
-    size, thread = len(order), posts.paper[order]
+    thread = posts.paper[order]
     opens = np.append(True, thread[1:] != thread[:-1])
-    number, before = np.empty(size, dtype=np.int64), np.full(size, -1)
-    number[order] = np.arange(size) - np.flatnonzero(opens)[np.cumsum(opens) - 1] + 1
+    number, before = np.empty(len(order), dtype=np.int64), np.full(len(order), -1)
+    number[order] = np.arange(len(order)) - np.flatnonzero(opens)[np.cumsum(opens) - 1] + 1
     before[order[1:]] = np.where(opens[1:], -1, order[:-1])
     return number, before
 

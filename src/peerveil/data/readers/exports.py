@@ -31,12 +31,10 @@ from peerveil.data.readers.platforms import Content, ExportRecord, Field, counte
 from peerveil.data.readers.tabular import csv_header, separator_of
 from peerveil.data.schema import SECOND_CLOCKS, RawTable, ReadOptions, listed, refuse_absent
 
-# ---- OpenReview ---------------------------------------------------------------------------------------------------------
-
 _RATINGS = ("rating", "overall_rating", "recommendation", "overall_recommendation", "overall_assessment", "score")
 _REVIEW = re.compile(r"(^|[_/-])Review$")
 _META_REVIEW = re.compile(r"Meta[^/]*$", re.IGNORECASE)
-_SIGNATURE: Field = "signatures", lambda note: next(map(str, _listed(note.get("signatures"))), None)
+_SIGNATURE: Field = "signatures", lambda note: next(map(str, _as_list(note.get("signatures"))), None)
 # an answer to the submission itself opens a conversation: it answers no event
 _PARENT: Field = "replyto", lambda note: None if note["replyto"] == note.get("forum") else note["replyto"]
 
@@ -94,18 +92,16 @@ def _flatten(file: InputFile, document: list[Any]) -> Iterator[ExportRecord]:
         yield ExportRecord(row, None, note)
         details = note.get("details")
         if isinstance(details, dict):
-            replies = [*_listed(details.get("replies")), *_listed(details.get("directReplies"))]
+            replies = [*_as_list(details.get("replies")), *_as_list(details.get("directReplies"))]
             yield from (ExportRecord(row, None, reply) for reply in replies if isinstance(reply, dict))
 
 
-def _listed(value: object) -> list[Any]:
+def _as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
 def _invitations(note: Content) -> list[str]:
-    single = [note["invitation"]] if note.get("invitation") else []
-    names = note.get("invitations")
-    return list(map(str, names if isinstance(names, list) else single))
+    return [str(name) for name in (*_as_list(note.get("invitations")), note.get("invitation")) if name]
 
 
 def _is_official_review(note: Content) -> bool:
@@ -222,8 +218,7 @@ def _web_reviews(file: InputFile, options: ReadOptions) -> RawTable:
 
 # ---- EasyChair ----------------------------------------------------------------------------------------------------------
 
-EASYCHAIR = ("submission #", "member #")
-"""Columns, in small letters, by which the file is recognized."""
+EASYCHAIR = ("submission #", "member #")  # columns, in small letters, by which the file is recognized
 _EASYCHAIR_SCORES = ("total score", "Overall evaluation", "Overall score", "score")
 _SCORE_LINE = re.compile(r"^\s*(.+?)\s*:\s*([-+]?\d+(?:\.\d+)?)\s*(?:\(.*\))?\s*$")
 # The times name no zone: give time_zone= if it is not UTC; a date alone is midnight.

@@ -41,11 +41,10 @@ def record_table(
 ) -> RawTable:
     """A table with one row per record: our columns from the platform's fields, and the further ones that any record has."""
     if not records:
-        got = " ".join(["no rows", *(f"({note})" for note in notes)])
-        raise TableSource(file).refusal(got, "at least one row")
+        raise TableSource(file).refusal(" ".join(["no rows", *(f"({note})" for note in notes)]), "at least one row")
 
     def column(field: Field) -> pl.Series:
-        return _series([record.value(field) for record in records])
+        return mixed_series("", [record.value(field) for record in records])
 
     names = {name: field if isinstance(field, str) else field[0] for name, field in fields.items()}
     columns = {name: column(field) for name, field in fields.items()}
@@ -53,10 +52,6 @@ def record_table(
     known = {name: values for name, values in others.items() if values.null_count() < len(values)}
     source = TableSource(file, lambda: [(record.row, record.line) for record in records], names=names)
     return RawTable(columns, source, known, notes)
-
-
-def _series(values: Sequence[object]) -> pl.Series:
-    return mixed_series("", [None if value == "" else value for value in values])
 
 
 def counted_note(count: int, note: str) -> tuple[str, ...]:
@@ -76,9 +71,7 @@ def leading_number(value: object) -> float | None:
     return float(match[1].replace("−", "-")) if match else None
 
 
-def review_table(
-    raw: RawTable, forms: Sequence[Mapping[str, object]], options: ReadOptions, usual: Sequence[str]
-) -> RawTable:
+def review_table(raw: RawTable, forms: Sequence[Content], options: ReadOptions, usual: Sequence[str]) -> RawTable:
     """Reviews from the forms that reviewers filled in, one per row of the other columns.
 
     The score is the field that ``columns={"score": ...}`` names, else the first of the ``usual`` ones. Without named
@@ -101,9 +94,7 @@ def review_table(
     return RawTable({**raw.columns, "score": _numbers(answers[score])}, source, criteria, notes)
 
 
-def _score_field(
-    source: TableSource, answers: Mapping[str, Sequence[object]], options: ReadOptions, usual: Sequence[str]
-) -> str:
+def _score_field(source: TableSource, answers: Content, options: ReadOptions, usual: Sequence[str]) -> str:
     fields = list(answers)
     if "score" in options.columns:
         refuse_absent(source, [options.columns["score"]], fields, "field")
@@ -124,4 +115,4 @@ def _holds_scores(answers: Sequence[object]) -> bool:
 
 def _numbers(answers: Sequence[object]) -> pl.Series:
     """Answers by their leading numbers; any that has none stays as it is, for the checker to refuse."""
-    return _series([value if (number := leading_number(value)) is None else number for value in answers])
+    return mixed_series("", [value if (number := leading_number(value)) is None else number for value in answers])

@@ -36,6 +36,7 @@ FORMATS: Final = {
     "preflib": Format("PrefLib .soc .soi .toc .toi", ("Rankings",)),
     "mediawiki": Format("MediaWiki recent changes as JSON", tuple(READERS["mediawiki"])),
 }
+_ACCEPTED: Final = "one of the formats " + "; ".join(f"{name}: {entry.words}" for name, entry in FORMATS.items())
 
 
 class Recognized(NamedTuple):
@@ -86,7 +87,7 @@ def _json(file: InputFile, start: str) -> Recognized:
         return _platform("openreview", f"it has the keys of OpenReview notes, {version}")
     if start[0] == "{" and (file.suffix in (".jsonl", ".ndjson") or first_object(file) is not None):
         return _table(file, "jsonl", "every line is a JSON object")
-    raise file.refusal("JSON that is neither notes, recent changes nor one object per line", _accepted())
+    raise file.refusal("JSON that is neither notes, recent changes nor one object per line", _ACCEPTED)
 
 
 def _text(file: InputFile) -> Recognized:
@@ -105,7 +106,7 @@ def _text(file: InputFile) -> Recognized:
         return _table(file, format_, f"its suffix is {file.suffix}")
     if len(names) > 1:
         return _table(file, "tsv" if separator == "\t" else "csv", "its first line looks like a header")
-    raise file.refusal("text that is not a table", _accepted())
+    raise file.refusal("text that is not a table", _ACCEPTED)
 
 
 def _table(file: InputFile, format_: str, why: str) -> Recognized:
@@ -136,10 +137,6 @@ def nearest(path: str | os.PathLike[str]) -> tuple[str, dict[str, str]] | None:
         if required >= 2:
             guesses.append((required / len(schema.required) + exact / 10, kind, guess))
     return max(guesses, key=itemgetter(0))[1:] if guesses else None
-
-
-def _accepted() -> str:
-    return "one of the formats " + "; ".join(f"{name}: {entry.words}" for name, entry in FORMATS.items())
 
 
 def chosen_format(file: InputFile, format_: str | None, kind: str) -> str:

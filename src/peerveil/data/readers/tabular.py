@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -106,14 +106,12 @@ def _csv_frame(file: InputFile, separator: str, schema: TableSchema, columns: Ma
     return frame.head(height)
 
 
-def _csv_types(
-    file: InputFile, separator: str, header: Sequence[str], kinds: Mapping[str, str]
-) -> dict[str, pl.DataType]:
+def _csv_types(file: InputFile, separator: str, header: list[str], kinds: Mapping[str, str]) -> pl.Schema:
     """Types from a sample: ids are numbers only if they are plain whole numbers (007 stays text)."""
     sample = [cells for _, cells in first_records(file.head_text(), separator, _SAMPLE_ROWS + 1)[1:]]
     if len(file.head) >= HEAD_BYTES and len(sample) > 1:
         sample.pop()  # perhaps cut in two
-    types: dict[str, pl.DataType] = {}
+    types = pl.Schema()
     for position, name in enumerate(header):
         cells = [row[position] for row in sample if position < len(row) and row[position] != ""]
         kind = kinds.get(name, "any")
@@ -127,9 +125,7 @@ def _csv_types(
     return types
 
 
-def _csv_as_text(
-    file: InputFile, separator: str, header: Sequence[str], read: Callable[..., pl.DataFrame]
-) -> pl.DataFrame:
+def _csv_as_text(file: InputFile, separator: str, header: list[str], read: Callable[..., pl.DataFrame]) -> pl.DataFrame:
     """The second try: every cell as text; if even that fails, say which line is to blame."""
     text = file.text()
     lines = list(csv_rows(text, separator))
@@ -161,7 +157,8 @@ def _jsonl_frame(file: InputFile) -> pl.DataFrame:
 
 
 def mixed_series(name: str, values: list[Any]) -> pl.Series:
-    """A column of values of several kinds: numbers stay numbers, else everything becomes text."""
+    """A column of values of several kinds: numbers stay numbers, else everything becomes text; empty text is null."""
+    values = [None if value == "" else value for value in values]
     kinds = {type(value) for value in values if value is not None}
     try:
         if kinds <= {int, float} or len(kinds) == 1:
