@@ -318,7 +318,7 @@ def csv_text(frame: pl.DataFrame) -> str:
     >>> csv_text(pl.DataFrame({"paper": [1], "accepted": [True]})).split()
     ['paper,accepted', '1,true']
     """
-    return frame.write_csv(**_CSV)
+    return str(frame.write_csv(**_CSV))
 
 
 def _write_json_lines(frame: pl.DataFrame, handle: IO[bytes]) -> None:

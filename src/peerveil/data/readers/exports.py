@@ -122,7 +122,8 @@ def _time(options: ReadOptions) -> Field:
 
 # ---- HotCRP --------------------------------------------------------------------------------------------------------------
 
-_HOTCRP_LONG = ("pid", "review", "email", "status", "field", "data")
+HOTCRP_WEB = {"paper", "review"}
+HOTCRP_LONG = ("pid", "review", "email", "status", "field", "data")
 # the letter that HotCRP gives a review in order of assignment: 12C is C
 _LETTER: Field = "letter", lambda post: str(post["review"]).removeprefix(post["pid"]) if _is_review(post) else None
 _HOTCRP_SCORES = ("Overall merit", "Overall recommendation", "Overall evaluation", "Overall rating", "Recommendation")
@@ -147,28 +148,25 @@ def csv_records(file: InputFile, separator: str = ",") -> list[ExportRecord]:
     return records
 
 
-def hotcrp_layout(names: Sequence[str]) -> str | None:
-    """``"long"`` for the header of the batch export, ``"web"`` for that of the review page, None for any other."""
+def is_hotcrp_web(names: Sequence[str]) -> bool:
+    """Whether a header is that of the review page."""
     columns = set(names)
-    if columns.issuperset(_HOTCRP_LONG):
-        return "long"
-    of_a_review = columns >= {"paper", "review"} and not columns.isdisjoint({"reviewername", "email", "title"})
-    return "web" if of_a_review and "pid" not in columns else None
+    return columns >= HOTCRP_WEB and not columns.isdisjoint({"reviewername", "email", "title"}) and "pid" not in columns
 
 
 def hotcrp_reviews(file: InputFile, options: ReadOptions) -> RawTable:
     """Reviews from either export; the score is ``Overall merit`` unless ``columns={"score": ...}`` says otherwise."""
     names = csv_header(file, ",")
-    if hotcrp_layout(names) == "web":
+    if is_hotcrp_web(names):
         return _web_reviews(file, options)
-    refuse_absent(TableSource(file.name), _HOTCRP_LONG, names)
+    refuse_absent(TableSource(file.name), HOTCRP_LONG, names)
     return _long_reviews(file, options)
 
 
 def hotcrp_events(file: InputFile, options: ReadOptions) -> RawTable:  # noqa: ARG001
     """Reviews and comments of the long export, with their times; review letters are kept as ``letter``."""
     names = csv_header(file, ",")
-    if not set(names).issuperset((*_HOTCRP_LONG, "submitted_at")):
+    if not set(names).issuperset((*HOTCRP_LONG, "submitted_at")):
         want = "the export of 'batch/reviewcsv.php -c -x' with submitted_at (the web CSV has no times)"
         raise file.refusal(f"the columns {listed(names)}", want)
     groups, notes = _contributions(file)

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from peerveil.core.errors import BadInput
-from peerveil.data.readers.exports import EASYCHAIR, READERS, hotcrp_layout
+from peerveil.data.readers.exports import EASYCHAIR, HOTCRP_LONG, HOTCRP_WEB, READERS, is_hotcrp_web
 from peerveil.data.readers.files import InputFile, first_records
 from peerveil.data.readers.rank_tables import people_columns, place_columns
 from peerveil.data.readers.tabular import TABULAR, column_names, first_object, separator_of
@@ -97,10 +97,9 @@ def _text(file: InputFile) -> Recognized:
     names = records[0][1] if records else []
     if {name.strip().lower() for name in names}.issuperset(EASYCHAIR):
         return _platform("easychair", "it has the columns submission # and member #")
-    layout = hotcrp_layout(names)
-    if layout == "long":
+    if set(names).issuperset(HOTCRP_LONG):
         return _platform("hotcrp", "it has the columns of batch/reviewcsv.php -c -x")
-    if layout == "web":
+    if set(names) >= HOTCRP_WEB and is_hotcrp_web(names):
         return Recognized("hotcrp", ("Reviews",), "it has the columns of HotCRP's review CSV")
     if file.suffix in (".csv", ".tsv", ".tab", ".txt"):
         return _table(file, format_, f"its suffix is {file.suffix}")
