@@ -26,7 +26,7 @@ PICTURE = ROOT / "docs" / "pictures" / "growth.svg"
 def release(size: int) -> Callable[[], object]:
     """Publish the means of ``size`` reviewers, four reviews each, secure randomness."""
     from peerveil.data import Reviews
-    from peerveil.data.simulation import balanced_assignment
+    from peerveil.data.synthetic import balanced_assignment
     from peerveil.release import publish
 
     rng = np.random.default_rng(1)
@@ -49,7 +49,7 @@ def calibration(size: int) -> Callable[[], object]:
     from peerveil.calibration import Affine, Conference, Threshold
     from peerveil.core.randomness import Randomness
     from peerveil.data import Reviews
-    from peerveil.data.simulation import balanced_assignment
+    from peerveil.data.synthetic import balanced_assignment
 
     rng = np.random.default_rng(1)
     paper, person = balanced_assignment(np.full(size, 3), max(10, size // 2), rng)
