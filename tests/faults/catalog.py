@@ -130,9 +130,9 @@ FAULTS: Final = (
     # ---- trust -----------------------------------------------------------------------------------------------------
     Fault(
         "an-account-can-be-overdrawn",
-        "ledger/records.py",
-        "if debit > self.remaining:",
-        "if debit > self.epsilon:",
+        "ledger/refusals.py",
+        "if debit > remaining:",
+        "if debit > spent + remaining:",
         ("tests/ledger/test_ledger_spend.py::test_ten_tenths_exhaust_one_exactly",),
     ),
     Fault(
@@ -193,7 +193,7 @@ FAULTS: Final = (
     ),
     Fault(
         "delays-are-too-short",
-        "timing/mechanisms.py",
+        "timing/delays.py",
         "width = math.ceil(reach / margin)",
         "width = math.ceil(reach / margin * 7 / 10)",
         ("tests/timing/test_delays.py::test_lemma_a1_holds_exactly_and_on_a_grid_and_a_short_delay_fails",),

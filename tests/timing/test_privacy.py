@@ -27,8 +27,8 @@ from peerveil.timing import (
     optimal_attack,
     post,
 )
+from peerveil.timing.base import DelayMechanism
 from peerveil.timing.check import shortened
-from peerveil.timing.mechanism import DelayMechanism
 from peerveil.timing.plan import intervals
 
 LOG = Path(__file__).parent / "data" / "wikipedia_edits_2015_09_12.csv.gz"

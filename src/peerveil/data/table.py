@@ -19,9 +19,8 @@ from peerveil.core.files import target_path, write_atomically
 from peerveil.data.check import check_columns
 from peerveil.data.digest import fingerprint_of, identity_of
 from peerveil.data.problems import TableSource
-from peerveil.data.readers.exports import READERS
 from peerveil.data.readers.files import InputFile
-from peerveil.data.readers.recognize import chosen_format
+from peerveil.data.readers.recognize import READERS, chosen_format
 from peerveil.data.readers.tabular import TABULAR, read_tabular
 from peerveil.data.schema import RawTable, ReadOptions, TableSchema, raw_table, refuse_absent
 

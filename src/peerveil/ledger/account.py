@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import printed, words
 from peerveil.ledger.records import AccountState, append, find_entry, read_account, read_entries
-from peerveil.ledger.refusals import fingerprint, read_guarantee, read_key, read_purpose, require_secure
+from peerveil.ledger.refusals import (
+    fingerprint,
+    read_guarantee,
+    read_key,
+    read_purpose,
+    refuse_overspending,
+    require_secure,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -206,7 +213,7 @@ class Account:
         """Look and write under one lock, in one transaction."""
         with self._database.writing("spend") as connection:
             state = read_account(connection, self._number, lock=True)
-            state.afford(debit)
+            refuse_overspending(self.name, debit, spent=state.spent, remaining=state.remaining)
             return append(connection, state, exact_debit=debit, **fields)
 
     # ---- what it says --------------------------------------------------------------------------------------

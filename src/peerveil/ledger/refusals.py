@@ -21,6 +21,7 @@ from peerveil.core.randomness import Randomness
 from peerveil.core.randomness.source import SecureRandomness
 from peerveil.core.text import on_one_line
 
+_MOST_BITS: Final = 13_000  # Python reads and prints whole numbers of up to 4300 digits
 _LONGEST_NAME: Final = 100
 _LONGEST_PURPOSE: Final = 500
 _LONGEST_KEY: Final = 200
@@ -107,6 +108,19 @@ class DataBound(PeerveilError):
 
 
 # ---- what may enter ----------------------------------------------------------------------------------------------------
+
+
+def refuse_overspending(account: str, debit: Fraction, *, spent: Fraction, remaining: Fraction) -> None:
+    """Refuse what the account cannot cover, and a total that could no longer be written down exactly."""
+    if debit > remaining:
+        raise BudgetExceeded(account, requested=debit, remaining=remaining)
+    total = spent + debit
+    if max(total.numerator.bit_length(), total.denominator.bit_length()) > _MOST_BITS:
+        raise BadInput(
+            "guarantee",
+            got=Verbatim("an epsilon after which the exact total has more than 3900 digits"),
+            want="an epsilon with a denominator that fits the earlier ones, such as a decimal",
+        )
 
 
 def read_name(name: object) -> str:

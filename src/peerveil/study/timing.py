@@ -16,7 +16,7 @@ from peerveil.study.toml import SuggestedStep
 if TYPE_CHECKING:
     from peerveil.data import Events
     from peerveil.study.execute import Context, Inputs, StudyFile
-    from peerveil.timing.mechanism import DelayMechanism
+    from peerveil.timing.base import DelayMechanism
 
 Window = Annotated[
     Duration, common("Posts of one person on different threads this close together are one sitting.", "One sitting")
@@ -288,7 +288,7 @@ class PostLog(Action["Events"]):
         return _further(None if self.gaps is None else read_gaps(self.gaps)[0])
 
     def _mechanism(self) -> DelayMechanism | peerveil.timing.Queue:
-        from peerveil.timing.mechanisms import named_mechanism
+        from peerveil.timing.delays import named_mechanism
 
         if self.mechanism == "queue":
             return peerveil.timing.Queue(step=self.step)

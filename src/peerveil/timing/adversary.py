@@ -24,16 +24,16 @@ from peerveil.core.randomness import Randomness
 from peerveil.core.result import Pictured, Result
 from peerveil.timing.batches import count_joint, count_within
 from peerveil.timing.check import delay_claim, shortened
+from peerveil.timing.delays import MECHANISMS
 from peerveil.timing.durations import Duration, in_words, read_duration
 from peerveil.timing.log import codes, groups_of, read_log
-from peerveil.timing.mechanisms import MECHANISMS
 from peerveil.timing.post import PreparedPosting
 from peerveil.timing.schedule import PostingSchedule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from peerveil.timing.mechanism import DelayMechanism
+    from peerveil.timing.base import DelayMechanism
 
 
 class BestCutOff(NamedTuple):

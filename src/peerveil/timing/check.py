@@ -30,9 +30,9 @@ from peerveil.core.errors import one_of
 from peerveil.core.exact import exp_bounds, number, numbers, whole
 from peerveil.core.result import Pictured
 from peerveil.data import Events
+from peerveil.timing.base import DelayMechanism, check_mechanism
 from peerveil.timing.batches import check_suspects
-from peerveil.timing.delays import WHOLE, Delay, Steps
-from peerveil.timing.mechanism import DelayMechanism, check_mechanism
+from peerveil.timing.distributions import WHOLE, Delay, Steps
 from peerveil.timing.post import PreparedPosting
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from peerveil.report import Line
 from peerveil.timing.adversary import LinkageAttack, linkage_attack
 from peerveil.timing.batches import Batches, find_batches
 from peerveil.timing.check import OptimalAttack, optimal_attack
+from peerveil.timing.delays import FollowUp
 from peerveil.timing.durations import Duration, in_words, percent, read_duration
 from peerveil.timing.log import FACTS_ABOUT_PEOPLE, Leak, find_leaks, groups_of, read_log
-from peerveil.timing.mechanisms import FollowUp
 from peerveil.timing.plan import choose_gap, intervals
 from peerveil.timing.post import PreparedPosting
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from peerveil.core.exact import Number
-    from peerveil.timing.mechanism import DelayMechanism
+    from peerveil.timing.base import DelayMechanism
     from peerveil.timing.schedule import PostingSchedule
 
 NO_NAME_TWICE: Final = (

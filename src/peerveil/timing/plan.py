@@ -21,14 +21,14 @@ from peerveil.core.guarantee import read_epsilon
 from peerveil.core.result import Plan
 from peerveil.data import Events
 from peerveil.data.table import is_frame
+from peerveil.timing.delays import Exponential, FollowUp, Staircase, ZeroInflatedUniform
 from peerveil.timing.durations import Duration, in_words, percent, read_duration
 from peerveil.timing.log import codes, read_log
-from peerveil.timing.mechanisms import Exponential, FollowUp, Staircase, ZeroInflatedUniform
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from peerveil.timing.mechanism import DelayMechanism
+    from peerveil.timing.base import DelayMechanism
 
     Between = Literal["actor", "thread", "all"]
 

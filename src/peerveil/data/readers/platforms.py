@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from peerveil.data.problems import TableSource
+from peerveil.data.readers.files import InputFile, csv_rows
 from peerveil.data.readers.tabular import mixed_series
 from peerveil.data.schema import RawTable, ReadOptions, listed, plain_name, refuse_absent
 
@@ -30,6 +31,21 @@ class ExportRecord:
     def value(self, field: Field) -> object:
         """What the record has in a field."""
         return self.content.get(field) if isinstance(field, str) else field[1](self.content)
+
+
+def csv_records(file: InputFile, separator: str = ",") -> list[ExportRecord]:
+    """Every row that is not blank, its cells by column; a row of another length is refused."""
+    (_, header), *rows = csv_rows(file.text(), separator)
+    records = []
+    for row, (line, cells) in enumerate(rows, start=1):
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) != len(header):
+            raise file.refusal(f"{len(cells)} cells in row {row}", f"{len(header)}, as in the header", line=line)
+        records.append(ExportRecord(row, line, dict(zip(header, cells, strict=True))))
+    if not records:
+        raise file.refusal("a header and no rows", "at least one row")
+    return records
 
 
 def record_table(

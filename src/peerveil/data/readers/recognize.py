@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Final, NamedTuple
 
 from peerveil.core.errors import BadInput
-from peerveil.data.readers.exports import EASYCHAIR, HOTCRP_LONG, HOTCRP_WEB, READERS, is_hotcrp_web
+from peerveil.data.readers.easychair import EASYCHAIR, easychair_events, easychair_reviews
 from peerveil.data.readers.files import InputFile, first_records
+from peerveil.data.readers.hotcrp import HOTCRP_LONG, HOTCRP_WEB, hotcrp_events, hotcrp_reviews, is_hotcrp_web
+from peerveil.data.readers.mediawiki import mediawiki_events
+from peerveil.data.readers.openreview import openreview_events, openreview_reviews
 from peerveil.data.readers.rank_tables import people_columns, place_columns
 from peerveil.data.readers.tabular import TABULAR, column_names, first_object, separator_of
-from peerveil.data.schema import SCHEMAS, plain_name, suggest_columns
+from peerveil.data.schema import SCHEMAS, RawTable, ReadOptions, plain_name, suggest_columns
 
 EVERY: Final = tuple(SCHEMAS)
+READERS: Final[dict[str, dict[str, Callable[[InputFile, ReadOptions], RawTable]]]] = {
+    "openreview": {"Reviews": openreview_reviews, "Events": openreview_events},
+    "hotcrp": {"Reviews": hotcrp_reviews, "Events": hotcrp_events},
+    "easychair": {"Reviews": easychair_reviews, "Events": easychair_events},
+    "mediawiki": {"Events": mediawiki_events},
+}
 PREFLIB_SUFFIXES: Final = (".soc", ".soi", ".toc", ".toi")
 
 

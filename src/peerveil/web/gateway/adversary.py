@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from peerveil.audit.check import Neighbors
 from peerveil.audit.claims import Claim, register
 from peerveil.core.randomness import Randomness
+from peerveil.timing.base import DelayMechanism
 from peerveil.timing.check import shortened
-from peerveil.timing.mechanism import DelayMechanism
 from peerveil.web.common import Journal, Vault
 from peerveil.web.common.database import SECOND
 from peerveil.web.gateway.core import Gateway

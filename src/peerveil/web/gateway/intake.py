@@ -32,7 +32,7 @@ import numpy as np
 from sqlalchemy import Connection, Row, bindparam, delete, select, text, update
 
 from peerveil.core.randomness import Randomness
-from peerveil.timing.mechanism import DelayMechanism
+from peerveil.timing.base import DelayMechanism
 from peerveil.web.common import Digests, Records, Vault
 from peerveil.web.common.database import DAY, SECOND, among, end_of_day, insert_rows
 from peerveil.web.common.errors import Conflict, NotFound, ServiceError, Unavailable, Unprocessable

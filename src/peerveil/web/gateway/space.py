@@ -35,9 +35,9 @@ from peerveil.core.errors import BadInput, one_of
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import Guarantee
 from peerveil.study.spec import only
+from peerveil.timing.base import DelayMechanism
+from peerveil.timing.delays import named_mechanism
 from peerveil.timing.durations import in_words, parse_duration
-from peerveil.timing.mechanism import DelayMechanism
-from peerveil.timing.mechanisms import named_mechanism
 from peerveil.web.common.database import DAY, SECOND
 from peerveil.web.common.values import read_flag, read_time
 

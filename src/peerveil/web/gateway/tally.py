@@ -26,7 +26,7 @@ from peerveil.web.gateway.tables import clock, feed, hooks, tally
 
 if TYPE_CHECKING:
     from peerveil.core.randomness import Randomness
-    from peerveil.timing.mechanism import DelayMechanism
+    from peerveil.timing.base import DelayMechanism
     from peerveil.web.gateway.core import Gateway
     from peerveil.web.gateway.space import Space
 

@@ -28,7 +28,7 @@ from peerveil.timing.batches import in_place, nearest_elsewhere
 from peerveil.timing.durations import TICKS, Duration, in_words, read_duration
 
 if TYPE_CHECKING:
-    from peerveil.timing.delays import Delay
+    from peerveil.timing.distributions import Delay
 
 MOST_EPSILON: Final = 100
 """The largest epsilon: far beyond use, and far from where floats overflow."""
