@@ -159,7 +159,7 @@ def synthetic_conference(
     ranked_items, ranking_noise
         how many papers every reviewer puts in order, and how noisily
     tasks
-        how many papers the crowd's question is task_count about (all unless given)
+        how many papers the crowd's question is asked about (all unless given)
     answers_per_task, classes
         answers per task, each by another reviewer, and how many classes there are
     ability
