@@ -182,7 +182,7 @@ contribution; 2026-01-05 to 2026-03-03
     demand = _demand(reviews_per_paper, whole(papers, "papers", 1))
     whole(reviewers, "reviewers", 1)
     whole(seed, "seed", 0)
-    asked = whole(papers if tasks is None else tasks, "tasks", 1, papers)
+    task_count = whole(papers if tasks is None else tasks, "tasks", 1, papers)
     whole(ranked_items, "ranked_items", 1, papers)
     whole(answers_per_task, "answers_per_task", 1)
     whole(classes, "classes", 2)
@@ -239,12 +239,12 @@ contribution; 2026-01-05 to 2026-03-03
     # the crowd's question: which part of the field is this paper in?
     answer = (np.argsort(np.argsort(quality)) * classes) // papers
     confusion = draw_confusion(reviewers, classes, ability, label_rng)
-    questions = np.sort(label_rng.permutation(papers)[:asked])
-    demand = np.full(asked, answers_per_task)
+    questions = np.sort(label_rng.permutation(papers)[:task_count])
+    demand = np.full(task_count, answers_per_task)
     task, worker = balanced_assignment(demand, reviewers, label_rng, what="answers_per_task")
     correct = answer[questions[task]]
     label = draw_answers(confusion, worker, correct, label_rng)
-    is_gold = label_rng.random(asked) < gold_rate
+    is_gold = label_rng.random(task_count) < gold_rate
     labels = Labels(
         task=names.gather(questions[task]),
         worker=people.gather(worker),
